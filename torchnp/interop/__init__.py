@@ -1,0 +1,2 @@
+"""Everything that joins torchnp to torch itself: conversion on shared memory, and the mode that runs torch on it."""
+from torchnp.interop.convert import to_numpy, to_torch

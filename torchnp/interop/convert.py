@@ -1,0 +1,156 @@
+"""torch tensors to NumPy arrays and back, on the same memory.
+
+The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) travel as bit views onto ml_dtypes' types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from torchnp import dtypes
+
+TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
+NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
+
+# What torch and NumPy both know directly; the others pass as integers of the same size.
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+_TO_BITS = {t: (_BITS[dt.itemsize], dt) for t, dt in NUMPY_DTYPE.items() if dt.type.__module__ != "numpy"}
+_FROM_BITS = {dt: (NUMPY_DTYPE[bits], t) for t, (bits, dt) in _TO_BITS.items()}
+_NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
+
+PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
+_numpy = torch.Tensor.numpy
+_view = torch.Tensor.view
+_from_numpy = torch.from_numpy
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """Return the tensor's memory as an array of the same shape and strides.
+
+    Nothing is copied, so a write on either side is seen on the other. Expanded tensors give arrays with a stride
+    of 0, which are writable as in torch. The one exception: a tensor whose conjugate or negative bit is set (as
+    ``z.conj()`` and ``z.conj().imag`` have it) is resolved first, and so gives a copy.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        A dense CPU tensor of any shape, with or without ``requires_grad`` (the array takes no part in autograd).
+
+    Returns
+    -------
+    numpy.ndarray
+        Always an array (0-d for a 0-d tensor); bfloat16, complex32 and float8 become ml_dtypes' types.
+
+    Raises
+    ------
+    TypeError
+        If ``tensor`` is not a tensor, is a tensor subclass that handles its own operators, is sparse, quantized
+        or nested, or has a dtype that NumPy and ml_dtypes lack.
+    RuntimeError
+        If its data is not in CPU memory (other devices, ``meta``, tensors inside ``vmap`` or ``grad``).
+    """
+    if type(tensor) not in PLAIN_TENSORS:
+        tensor = _plain(tensor)
+    try:
+        return _share(tensor)
+    except (TypeError, RuntimeError):
+        return _share(_readable(tensor))
+
+
+def _share(tensor: torch.Tensor) -> np.ndarray:
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    bits = _TO_BITS.get(tensor.dtype)
+    if bits is None:
+        return _numpy(tensor)
+    return _numpy(_view(tensor, bits[0])).view(bits[1])
+
+
+def _plain(tensor: Any) -> torch.Tensor:
+    """Drop a subclass that only decorates a tensor; refuse one that is not an ordinary tensor inside."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"to_numpy expects a torch.Tensor, got {type(tensor).__name__}")
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TypeError(
+            f"to_numpy: {type(tensor).__name__} is a tensor subclass that handles its own operators and has no plain "
+            "memory to share; convert it to a torch.Tensor first"
+        )
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(torch.Tensor)
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    """Resolve what keeps a tensor from being read as an array, or say clearly that it cannot be."""
+    if tensor.is_quantized:
+        raise TypeError(f"to_numpy: a quantized tensor ({tensor.dtype}) has no array form; call dequantize() first")
+    if tensor.is_nested:
+        raise TypeError("to_numpy: a nested tensor has no array form; convert its unbind() parts, or pad it first")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"to_numpy: a tensor of layout {tensor.layout} has no array form; call to_dense() first")
+    if tensor.device.type != "cpu":
+        hint = "a meta tensor has no data" if tensor.is_meta else "move it with cpu() first"
+        raise RuntimeError(f"to_numpy: the tensor is on device {tensor.device}, not in CPU memory: {hint}")
+    if tensor.dtype not in NUMPY_DTYPE:
+        raise TypeError(f"to_numpy: no NumPy or ml_dtypes type for {tensor.dtype}")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise RuntimeError("to_numpy: a tensor inside a torch.func transform (vmap, grad) has no memory of its own")
+    tensor = tensor.detach()
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch resolves no conjugate of this dtype
+        pairs = torch.view_as_real(tensor.conj()).clone()
+        pairs.view(torch.int16)[..., 1] ^= -0x8000  # flips the sign bit of the imaginary halves
+        return torch.view_as_complex(pairs)
+    return tensor.resolve_conj().resolve_neg()
+
+
+def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
+    """Return a tensor on the array's memory, of the same shape and strides.
+
+    Nothing is copied where torch can express the array. These are copied, without a warning: read-only arrays
+    (torch tensors are always writable), negative strides, strides or addresses that are no multiple of the item
+    size, byte order other than the machine's, and NumPy scalars.
+
+    Parameters
+    ----------
+    array : numpy.ndarray or NumPy scalar
+        Of any dtype that torch has; ml_dtypes' bfloat16, complex32 and float8s are included.
+
+    Returns
+    -------
+    torch.Tensor
+        A CPU tensor that does not require grad; 0-d for a 0-d array or a scalar.
+
+    Raises
+    ------
+    TypeError
+        If it is not an array, or torch has no such dtype.
+    """
+    if not isinstance(array, np.ndarray):
+        if not isinstance(array, np.generic):
+            raise TypeError(f"to_torch expects a numpy.ndarray or a NumPy scalar, got {type(array).__name__}")
+        array = np.array(array)
+    dtype = array.dtype
+    if dtype not in TORCH_DTYPE:
+        if dtype.newbyteorder("=") not in TORCH_DTYPE:
+            raise TypeError(f"to_torch: torch has no dtype for {dtype}")
+        array = array.astype(dtype.newbyteorder("="))
+    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # C's long long is int64 by another name
+    if not array.flags.writeable or not array.flags.aligned or any(_awkward(s, array.itemsize) for s in array.strides):
+        array = array.copy()
+    return wrap(array)
+
+
+def _awkward(stride: int, itemsize: int) -> bool:
+    return stride < 0 or stride % itemsize != 0
+
+
+def wrap(array: np.ndarray) -> torch.Tensor:
+    """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
+    bits = _FROM_BITS.get(array.dtype)
+    if bits is None:
+        return _from_numpy(array)
+    return _view(_from_numpy(array.view(bits[0])), bits[1])
