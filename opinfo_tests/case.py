@@ -1,0 +1,174 @@
+"""A case: one call of one overload, in a form that belongs to no library.
+
+The arguments' memory is kept as raw buffers and each array argument as a window on one of them, so strides, views and
+aliasing between arguments survive, a case can be run any number of times on any backend, and its id is a hash of what
+it holds and not its place in a list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_NUMPY_NAMES = (
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+)
+_ML_NAMES = "bfloat16 complex32 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
+DTYPES: dict[str, np.dtype] = {n: np.dtype(n) for n in _NUMPY_NAMES} | {
+    n: np.dtype(getattr(ml_dtypes, n)) for n in _ML_NAMES
+}
+NAMES = {dt: name for name, dt in DTYPES.items()}
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def is_float(dt: np.dtype) -> bool:
+    return NAMES.get(dt, "").startswith(("float", "bfloat"))
+
+
+def is_complex(dt: np.dtype) -> bool:
+    return NAMES.get(dt, "").startswith("complex")
+
+
+def is_inexact(dt: np.dtype) -> bool:
+    return is_float(dt) or is_complex(dt)
+
+
+@dataclass(frozen=True)
+class Array:
+    """A window on a buffer: strides and offset are in bytes."""
+
+    buffer: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def on(self, buffers: list[np.ndarray]) -> np.ndarray:
+        """Return the NumPy view that this window describes."""
+        return window(buffers[self.buffer], DTYPES[self.dtype], self.shape, self.strides, self.offset)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A dtype, layout, memory format or device by torch's name."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """A generator argument: a new one with this seed at each run."""
+
+    seed: int
+
+
+@dataclass
+class Case:
+    """One call: ``args`` and ``kwargs`` are trees of Array, Named, Seeded, numbers, strings and None."""
+
+    op: str
+    args: tuple
+    kwargs: dict[str, Any]
+    buffers: list[np.ndarray] = field(repr=False)
+    source: str = ""
+    sample_dtype: str = ""
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            h = hashlib.blake2b(f"{self.op}|{self.args!r}|{sorted(self.kwargs.items())!r}".encode(), digest_size=6)
+            for b in self.buffers:
+                h.update(b)
+            self.digest = h.hexdigest()
+
+    @property
+    def id(self) -> str:
+        return f"{self.op}/{self.dtype}/{self.source}/{self.digest}"
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that the call is counted under: its first array's, else its ``dtype`` argument, else none."""
+        for leaf in leaves((self.args, self.kwargs)):
+            if isinstance(leaf, Array):
+                return leaf.dtype
+        for leaf in leaves((self.args, self.kwargs)):
+            if isinstance(leaf, Named) and leaf.kind == "dtype":
+                return leaf.name
+        return "none"
+
+    @property
+    def seed(self) -> int:
+        return int(self.digest[:6], 16)
+
+    def arrays(self) -> list[Array]:
+        return [leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Array)]
+
+    def fresh_buffers(self) -> list[np.ndarray]:
+        return [b.copy() for b in self.buffers]
+
+    def describe(self, limit: int = 200) -> str:
+        """Return the call as text: dtype, shape and, when few, the values of each array."""
+        one = lambda leaf: describe_array(leaf.on(self.buffers)) if isinstance(leaf, Array) else show(leaf)  # noqa: E731
+        parts = [show_tree(a, one) for a in self.args] + [f"{k}={show_tree(v, one)}" for k, v in self.kwargs.items()]
+        text = f"{self.op}({', '.join(parts)})"
+        return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
+    if buffer.size == 0 or 0 in shape:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, buffer, offset, strides)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from leaves(item)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from leaves(item)
+    else:
+        yield tree
+
+
+def map_tree(fn: Callable[[Any], Any], tree: Any) -> Any:
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([map_tree(fn, item) for item in tree])
+    if isinstance(tree, dict):
+        return {k: map_tree(fn, v) for k, v in tree.items()}
+    return fn(tree)
+
+
+def show(leaf: Any) -> str:
+    if isinstance(leaf, Named):
+        return leaf.name
+    return f"Generator({leaf.seed})" if isinstance(leaf, Seeded) else repr(leaf)
+
+
+def show_tree(tree: Any, one: Callable[[Any], str]) -> str:
+    if isinstance(tree, (list, tuple)):
+        return "[" + ", ".join(show_tree(item, one) for item in tree) + "]"
+    return one(tree)
+
+
+def describe_array(a: np.ndarray, limit: int = 8) -> str:
+    name = NAMES.get(a.dtype, str(a.dtype))
+    contiguous = a.flags.c_contiguous or a.size == 0
+    tail = "" if contiguous else f" strides{tuple(s // a.itemsize for s in a.strides)}"
+    if a.size > limit:
+        return f"{name}{list(a.shape)}{tail}"
+    values = np.array2string(widen(a), separator=",", precision=6).replace("\n", "").replace(" ", "")
+    return f"{name}{list(a.shape)}{tail}={values}"
+
+
+def widen(a: np.ndarray) -> np.ndarray:
+    """Return ``a`` in a dtype that NumPy computes and prints well, without a change of value."""
+    if not is_inexact(a.dtype) or a.dtype in (np.float32, np.float64, np.complex64, np.complex128):
+        return a
+    return a.astype(np.complex64 if is_complex(a.dtype) else np.float32)

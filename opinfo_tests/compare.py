@@ -1,0 +1,285 @@
+"""The verdict: what torch showed against what a backend showed, as one outcome of a closed list and a message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .backend import Seen
+from .case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, widen
+from .factors import factors_hold
+from .tolerances import CLOSE, Rule, rule_of
+
+OUTCOMES = (
+    "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "no-error", "wrong-error",
+    "spurious-error", "crash", "timeout", "unspecified",
+)  # fmt: skip
+WORDS = 4  # how many of torch's first words a message must open with
+
+
+@dataclass
+class Verdict:
+    outcome: str
+    message: str = ""
+    max_abs: float = 0.0
+    max_ulp: float = 0.0
+    same_strides: bool = True
+
+
+def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
+    """Compare what a backend showed with what torch showed; ``writes`` are the array arguments that the op writes."""
+    if torch_says.error:
+        return judge_error(torch_says.error, mine)
+    if mine.error:
+        return Verdict("spurious-error", f"{mine.error[0]}: {first_line(mine.error[1])}")
+    if torch_says.structure != mine.structure:
+        return Verdict("wrong-shape", f"returned {mine.structure}, torch returns {torch_says.structure}")
+    verdict = Verdict("pass")
+    rule = rule_of(case)
+    for i, (want, got) in enumerate(zip(torch_says.results, mine.results, strict=True)):
+        place = f"result {i}: " if len(torch_says.results) > 1 else ""
+        form = check_form(want, got)
+        if form:
+            return Verdict(form.outcome, place + form.message)
+    if rule.kind == "factors":
+        ok = factors_hold(case, torch_says.results, mine.results)
+        return verdict if ok else Verdict("wrong-value", "the factors' defining equations do not hold")
+    scale = input_scale(case)
+    for i, (want, got) in enumerate(zip(torch_says.results, mine.results, strict=True)):
+        found = check_values(want, got, rule, scale, case)
+        place = f"result {i}: " if len(torch_says.results) > 1 else ""
+        verdict.max_abs, verdict.max_ulp = max(verdict.max_abs, found.max_abs), max(verdict.max_ulp, found.max_ulp)
+        if found.outcome != "pass":
+            return Verdict(found.outcome, place + found.message, verdict.max_abs, verdict.max_ulp)
+    alias = check_alias(torch_says, mine)
+    if alias:
+        return Verdict("wrong-alias", alias)
+    arguments = check_arguments(case, torch_says, mine, rule, scale, writes)
+    if arguments:
+        return arguments
+    if torch_says.strides and len(torch_says.strides) == len(mine.results):
+        verdict.same_strides = all(same_strides(s, r) for s, r in zip(torch_says.strides, mine.results, strict=True))
+    return verdict
+
+
+# ---------------------------------------------------------------- errors
+
+
+def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
+    """Where torch refuses, the backend refuses: same class, message opening with the same words."""
+    if want[0] == "OutOfContract":
+        return Verdict("unspecified", f"torch returns {want[1]}")
+    if "INTERNAL ASSERT" in want[1]:
+        return Verdict("unspecified", "torch fails an internal assertion, which is a bug of torch's")
+    if not mine.error:
+        return Verdict("no-error", f"torch raises {want[0]}: {first_line(want[1])}")
+    name, message = mine.error
+    if name != want[0]:
+        return Verdict("wrong-error", f"{name}: {first_line(message)} | torch: {want[0]}: {first_line(want[1])}")
+    if opening(want[1]) != opening(message)[: len(opening(want[1]))]:
+        return Verdict("wrong-error", f"says {first_line(message)!r} | torch says {first_line(want[1])!r}")
+    return Verdict("pass")
+
+
+def opening(message: str) -> list[str]:
+    return first_line(message, 10_000).split()[:WORDS]
+
+
+def first_line(message: str, limit: int = 160) -> str:
+    lines = message.strip().splitlines()
+    return lines[0][:limit] if lines else ""
+
+
+# ---------------------------------------------------------------- form
+
+
+def check_form(want: Any, got: Any) -> Verdict | None:
+    if not isinstance(want, np.ndarray):
+        return None
+    if type(got) is not np.ndarray:
+        return Verdict("wrong-dtype", f"returned a {type(got).__name__}, not an array")
+    if got.dtype != want.dtype:
+        return Verdict("wrong-dtype", f"{NAMES.get(got.dtype, got.dtype)}, torch gives {NAMES[want.dtype]}")
+    if got.shape != want.shape:
+        return Verdict("wrong-shape", f"{list(got.shape)}, torch gives {list(want.shape)}")
+    return None
+
+
+def same_strides(strides: tuple[int, ...], got: Any) -> bool:
+    if not isinstance(got, np.ndarray) or got.size == 0:
+        return True
+    mine = tuple(s // got.itemsize for s in got.strides)
+    return all(a == b for a, b, n in zip(strides, mine, got.shape, strict=True) if n > 1)
+
+
+# ---------------------------------------------------------------- values
+
+
+def check_values(want: Any, got: Any, rule: Rule, scale: float, case: Case) -> Verdict:
+    """Compare NaN, infinity and zero signs, then values by the operator's class."""
+    if not isinstance(want, np.ndarray):
+        same = want == got or (want != want and got != got)
+        return Verdict("pass") if same else Verdict("wrong-value", f"{got!r}, torch gives {want!r}")
+    if rule.kind == "uninitialised" or want.size == 0:
+        return Verdict("pass")
+    if same_bits(want, got):
+        return Verdict("pass")
+    if rule.kind == "cast" and not is_inexact(want.dtype):
+        return check_cast(want, got, case)
+    if not is_inexact(want.dtype):
+        return mismatch(want != got, want, got, 0.0, 0.0)
+    parts = ((want.real, got.real), (want.imag, got.imag)) if is_complex(want.dtype) else ((want, got),)
+    if is_complex(want.dtype) and want.dtype.kind != "c":
+        wide_want, wide_got = widen(want), widen(got)
+        parts = ((wide_want.real, wide_got.real), (wide_want.imag, wide_got.imag))
+    for w, g in parts:
+        bad = special_mismatch(widen(w), widen(g), rule.zero_sign)
+        if bad.any():
+            return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
+    return check_near(want, got, rule, scale)
+
+
+def same_bits(want: np.ndarray, got: np.ndarray) -> bool:
+    return np.ascontiguousarray(want).tobytes() == np.ascontiguousarray(got).tobytes()
+
+
+def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarray:
+    bad = (np.isnan(w) != np.isnan(g)) | ((np.isinf(w) | np.isinf(g)) & (w != g) & ~np.isnan(w))
+    if zero_sign:
+        bad |= (w == 0) & (g == 0) & (np.signbit(w) != np.signbit(g))
+    return bad
+
+
+def check_near(want: np.ndarray, got: np.ndarray, rule: Rule, scale: float) -> Verdict:
+    name = NAMES[want.dtype]
+    wide = np.complex128 if is_complex(want.dtype) else np.float64
+    w, g = widen(want).astype(wide), widen(got).astype(wide)
+    finite = np.isfinite(w) & np.isfinite(g)
+    w, g = np.where(finite, w, 0), np.where(finite, g, 0)
+    error = np.abs(w - g)
+    max_abs = float(error.max())
+    max_ulp = float(ulp_distance(want, got, finite).max())
+    rtol, atol = CLOSE[name]
+    if rule.kind == "random":
+        rtol = max(rule.rtol, rtol)
+    if rule.kind in ("exact", "cast"):
+        bad = w != g
+    else:
+        atol = min(atol, rtol * max(scale, float(np.abs(w).max())))
+        bad = error > atol + rtol * np.abs(w)
+        if rule.kind == "ulp" and is_float(want.dtype):
+            bad |= ulp_distance(want, got, finite) > rule.ulp
+    if not bad.any():
+        return Verdict("pass", max_abs=max_abs, max_ulp=max_ulp)
+    return mismatch(bad, want, got, max_abs, max_ulp)
+
+
+def mismatch(
+    bad: np.ndarray, want: np.ndarray, got: np.ndarray, max_abs: float, max_ulp: float, what: str = ""
+) -> Verdict:
+    where = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    one = lambda a: widen(np.asarray(a[where]))[()]  # noqa: E731
+    at = f" at {[int(i) for i in where]}" if where else ""
+    text = f"{int(bad.sum())} of {bad.size} differ{' in ' + what if what else ''}: {one(got)!r}, torch gives {one(want)!r}{at}"
+    if max_abs == max_abs and max_abs:
+        text += f"; largest error {max_abs:.3g}, {max_ulp:.3g} ulp"
+    return Verdict("wrong-value", text, max_abs, max_ulp)
+
+
+def ordered(a: np.ndarray) -> np.ndarray:
+    """Return floats as integers in the same order, neighbours one apart."""
+    bits = np.ascontiguousarray(a).view(BITS[a.itemsize]).reshape(a.shape)
+    top = 8 * a.itemsize - 1
+    size = (bits & ((1 << top) - 1)).astype(np.float64)
+    return np.where(bits >> top, -size, size)
+
+
+def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.ndarray:
+    if is_complex(want.dtype):
+        if want.dtype.kind != "c":
+            want, got = widen(want), widen(got)
+        return np.maximum(ulp_distance(want.real, got.real, finite), ulp_distance(want.imag, got.imag, finite))
+    return np.where(finite, np.abs(ordered(want) - ordered(got)), 0)
+
+
+def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
+    """Compare a conversion to integers where the source fits: the rest is undefined in C."""
+    source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
+    bad = want != got
+    if source is not None and want.dtype != np.bool_:
+        wide = widen(source)
+        wide = np.trunc(wide.real if np.iscomplexobj(wide) else wide).astype(np.float64)
+        info = np.iinfo(want.dtype)
+        fits = (wide >= float(info.min)) & (wide <= float(info.max)) & (wide < 2.0**63)
+        bad = bad & np.broadcast_to(fits, bad.shape)
+    return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
+
+
+def a_dtype(a: Array) -> np.dtype:
+    return DTYPES[a.dtype]
+
+
+def input_scale(case: Case) -> float:
+    """Return the largest finite magnitude among the inexact inputs."""
+    scale = 0.0
+    for a in case.arrays():
+        if is_inexact(a_dtype(a)):
+            wide = np.abs(widen(a.on(case.buffers)))
+            wide = wide[np.isfinite(wide)]
+            scale = max(scale, float(wide.max()) if wide.size else 0.0)
+    return scale
+
+
+# ---------------------------------------------------------------- memory
+
+
+def check_alias(want: Seen, mine: Seen) -> str:
+    for i, (w, m) in enumerate(zip(want.alias, mine.alias, strict=True)):
+        if w is ... or m is ... or not isinstance(mine.results[i], np.ndarray):
+            continue
+        if (w is None) != (m is None):
+            return f"result {i} shares memory with " + (
+                f"argument buffer {m[0]}, torch's does not" if w is None else f"no argument, torch's with buffer {w[0]}"
+            )
+        if w is not None and not same_window(w, m, mine.results[i].shape):
+            return f"result {i} is window {m} of the arguments' memory, torch's is {w}"
+    return ""
+
+
+def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
+    strides = all(a == b for a, b, n in zip(w[2], m[2], shape, strict=True) if n > 1)
+    return w[:2] == m[:2] and strides
+
+
+def check_arguments(
+    case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
+) -> Verdict | None:
+    """Compare what was written: written arguments by the operator's class, all other memory bit for bit."""
+    for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
+        if i in writes and m.shape == w.shape:
+            found = check_values(w, m, rule, scale, case)
+            if found.outcome != "pass":
+                found.message = f"argument {i} after the call: {found.message}"
+                return found
+    if mine.buffers is None or want.buffers is None:
+        return None
+    arrays = case.arrays()
+    for b, (w, m) in enumerate(zip(want.buffers, mine.buffers, strict=True)):
+        free = w != m if w.shape == m.shape else np.zeros(0, bool)
+        if not free.any():
+            continue
+        for i in writes:
+            if arrays[i].buffer == b:
+                cover = Array(
+                    0, "uint8", (*arrays[i].shape, itemsize(arrays[i])), (*arrays[i].strides, 1), arrays[i].offset
+                )
+                cover.on([free.view(np.uint8)])[...] = 0
+        if free.any():
+            return Verdict("wrong-alias", f"wrote {int(free.sum())} bytes of argument memory that torch does not write")
+    return None
+
+
+def itemsize(a: Array) -> int:
+    return a_dtype(a).itemsize

@@ -1,0 +1,109 @@
+"""The recorder: every aten and prim call below autograd, with its inputs as they were before the call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .case import Array, Case, Named, Seeded
+from .torch_backend import DTYPE_NAMES, raw
+
+_NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
+
+
+class OutOfContractError(Exception):
+    """An argument that the contract leaves out: not strided, not on the CPU, a dtype that is not judged."""
+
+
+class Freezer:
+    """Turns torch arguments into a Case: each storage is copied once, each tensor becomes a window on its copy."""
+
+    def __init__(self) -> None:
+        self.buffers: list[np.ndarray] = []
+        self.index: dict[int, int] = {}
+
+    def array(self, t: torch.Tensor) -> Array:
+        if t.layout is not torch.strided or t.device.type != "cpu" or t.dtype not in DTYPE_NAMES:
+            raise OutOfContractError(f"{t.layout} {t.device} {t.dtype}")
+        if t.is_conj() or t.is_neg():
+            t = t.resolve_conj().resolve_neg()
+        key = t.untyped_storage()._cdata
+        if key not in self.index:
+            self.index[key] = len(self.buffers)
+            self.buffers.append(raw(t.detach()).copy())
+        size = t.element_size()
+        strides = tuple(s * size for s in t.stride())
+        return Array(self.index[key], DTYPE_NAMES[t.dtype], tuple(t.shape), strides, t.storage_offset() * size)
+
+    def tree(self, x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return self.array(x)
+        if isinstance(x, (list, tuple)):
+            return [self.tree(item) for item in x]
+        if isinstance(x, dict):
+            return {k: self.tree(v) for k, v in x.items()}
+        kind = _NAMED.get(type(x))
+        if kind:
+            return Named(kind, str(x).removeprefix("torch."))
+        if isinstance(x, torch.Generator):
+            return Seeded(x.initial_seed() % 2**31)
+        if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool, np.generic)):
+            raise OutOfContractError(f"a {type(x).__name__} argument")
+        if x is None or isinstance(x, (bool, int, float, complex, str)):
+            return x
+        raise OutOfContractError(f"a {type(x).__name__} argument")
+
+
+def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dtype: str) -> Case:
+    """Return the Case of a call of ``op`` with torch arguments."""
+    f = Freezer()
+    with torch.no_grad():
+        frozen = tuple(f.tree(list(args)))
+        named = f.tree(kwargs)
+    return Case(op, frozen, named, f.buffers, source, sample_dtype)
+
+
+class Recorder(TorchDispatchMode):
+    """While active, hands each wanted call to ``sink`` as a Case, once for each distinct overload and input."""
+
+    def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None]) -> None:
+        super().__init__()
+        self.wanted, self.sink = wanted, sink
+        self.source = self.sample_dtype = ""
+        self.calls: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.name()
+        if name.startswith(("aten::", "prims::")):
+            self.calls[name] += 1
+            if self.wanted(name):
+                self.offer(name, args, kwargs)
+        return func(*args, **kwargs)
+
+    def offer(self, name: str, args: tuple, kwargs: dict[str, Any], source: str = "") -> None:
+        """Record one call, unless the contract leaves it out."""
+        try:
+            case = freeze(name, args, kwargs, source or self.source, self.sample_dtype)
+        except OutOfContractError as e:
+            self.left_out[str(e)] += 1
+            return
+        self.sink(case)
+
+
+class Counting(TorchDispatchMode):
+    """Only counts the overloads that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        self.calls[func.name()] += 1
+        return func(*args, **(kwargs or {}))

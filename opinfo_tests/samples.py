@@ -1,0 +1,167 @@
+"""Where calls come from: torch's OpInfo database, run forward and backward and called directly, and our own rows."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .record import Recorder
+from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
+
+QUICK_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One OpInfo entry in one dtype: what a worker is given."""
+
+    source: str
+    dtype: str
+
+
+@cache
+def opinfos() -> dict[str, Any]:
+    """Return torch's entries by a stable name, ``add`` or ``var.unbiased``."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    out: dict[str, Any] = {}
+    for op in op_db:
+        name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+        while name in out:
+            name += "'"
+        out[name] = op
+    return out
+
+
+@cache
+def registered() -> frozenset[str]:
+    """Return every overload of aten and prims that torch registers."""
+    import torch._refs  # noqa: F401  registers prims
+
+    names = torch._C._dispatch_get_all_op_names()
+    return frozenset(n for n in names if n.startswith(("aten::", "prims::")))
+
+
+def supported(source: str) -> set[str]:
+    """Return the names of the dtypes that an entry supports on the CPU."""
+    if source == "own":
+        from .own import own_dtypes
+
+        return own_dtypes()
+    return {DTYPE_NAMES[d] for d in opinfos()[source].supported_dtypes("cpu") if d in DTYPE_NAMES}
+
+
+def reseed(text: str) -> None:
+    """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
+    value = int.from_bytes(text.encode()[-4:].rjust(4, b"\0"), "little") + len(text)
+    torch.manual_seed(value)
+    np.random.seed(value % 2**32)
+    random.seed(value)
+
+
+def detached(x: Any) -> Any:
+    return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, x)
+
+
+def run_task(task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = 1) -> int:
+    """Run all samples of a task under ``recorder``; return how many there were."""
+    if task.source == "own":
+        from .own import run_own
+
+        return run_own(task.dtype, recorder)
+    op = opinfos()[task.source]
+    dt = TORCH_DTYPES[task.dtype]
+    recorder.source, recorder.sample_dtype = task.source, task.dtype
+    grads = backward and op.supports_autograd and dt in op.supported_backward_dtypes("cpu")
+    count = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reseed(f"{task.source}{task.dtype}{seed}")
+        drawn = op.sample_inputs("cpu", dt, requires_grad=grads)
+        for sample in drawn:
+            count += 1
+            state = torch.get_rng_state()
+            run_direct(op, sample, recorder)
+            run_inplace(op, sample, recorder)
+            run_sample(op, sample, recorder, order if grads else 0)
+            torch.set_rng_state(state)
+    return count
+
+
+def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
+    """Call the entry's own function, then its gradient ``order`` times."""
+    try:
+        with recorder:
+            out = op.op(sample.input, *sample.args, **sample.kwargs)
+    except Exception:  # noqa: BLE001  the failing call itself has been recorded and is judged as an error
+        return
+    if not order:
+        return
+    try:
+        out = sample.output_process_fn_grad(out)
+        inputs = [t for t in tree_leaves((sample.input, sample.args, sample.kwargs)) if wants_grad(t)]
+        for depth in range(order):
+            outs = [t for t in tree_leaves(out) if wants_grad(t)]
+            if not outs or not inputs:
+                return
+            seeds = [torch.randn_like(t) for t in outs]
+            with recorder:
+                out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=depth + 1 < order)
+    except Exception:  # noqa: BLE001  as above
+        return
+
+
+def wants_grad(t: Any) -> bool:
+    return isinstance(t, torch.Tensor) and t.requires_grad
+
+
+def packets(op: Any) -> Iterator[str]:
+    """Yield the names that an entry's own aten operator may have, the likeliest first."""
+    name = op.aten_name
+    for candidate in (name, name.replace(".", "_"), name.rpartition(".")[2], op.name.replace(".", "_")):
+        if candidate.isidentifier() and hasattr(torch.ops.aten, candidate):
+            yield candidate
+
+
+def resolve(op: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
+    """Return the overload that the dispatcher's own resolution picks for a direct call of an entry."""
+    for packet in packets(op):
+        try:
+            overload = torch._C._jit_resolve_packet(f"aten::{packet}", *args, **kwargs)
+        except RuntimeError:
+            continue
+        return f"aten::{packet}" + (f".{overload}" if overload not in ("", "default") else "")
+    return None
+
+
+def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
+    """Offer the sample as a call of the entry's own overload, which a composite operator never reaches otherwise."""
+    args = tuple(detached((sample.input, *sample.args)))
+    kwargs = detached(sample.kwargs)
+    name = resolve(op, args, kwargs)
+    if name is not None:
+        recorder.calls[name] += 1
+        if recorder.wanted(name):
+            recorder.offer(name, args, kwargs)
+
+
+def run_inplace(op: Any, sample: Any, recorder: Recorder) -> None:
+    """Call the entry's in-place form on a copy of the sample."""
+    fn = op.inplace_variant
+    if fn is None or not isinstance(sample.input, torch.Tensor) or sample.broadcasts_input:
+        return
+    args, kwargs = detached(sample.args), detached(sample.kwargs)
+    target = sample.input.detach().clone()
+    try:
+        with recorder:
+            fn(target, *args, **kwargs)
+    except Exception:  # noqa: BLE001  a refusal is a recorded call like any other
+        return

@@ -1,0 +1,129 @@
+"""How close is the same: for each operator its class, as data with a reason.
+
+Without an entry, integers, booleans and everything that is not inexact must be bit-equal, and inexact values must be
+within torch.testing's own tolerance for their dtype, with an absolute part that shrinks with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+
+from .case import Case
+
+# torch.testing.assert_close's (rtol, atol) by the result's dtype.
+CLOSE = {
+    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+    "complex32": (1e-3, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
+    "float8_e4m3fn": (0.0, 0.0), "float8_e4m3fnuz": (0.0, 0.0), "float8_e5m2": (0.0, 0.0),
+    "float8_e5m2fnuz": (0.0, 0.0), "float8_e8m0fnu": (0.0, 0.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A class of comparison.
+
+    ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
+    tolerance), factors (defining equations), random (values of the same seed, within ``rtol``), uninitialised (dtype,
+    shape and strides only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
+    """
+
+    kind: str
+    reason: str
+    ulp: int = 0
+    rtol: float = 0.0
+    zero_sign: bool = True
+
+
+ONCE = "one correctly rounded operation"
+DEFAULT = Rule("close", "rounding depends on the order of operations")
+
+_MOVES = (
+    "alias as_strided* cat stack hstack vstack dstack clone contiguous copy expand* permute transpose* t squeeze* "
+    "unsqueeze view view_as view.dtype reshape* _reshape_alias _unsafe_view narrow* select.int select slice slice.Tensor "
+    "select_scatter slice_scatter diagonal_scatter as_strided_scatter split* unsafe_split* chunk tensor_split* unbind* "
+    "hsplit* vsplit* dsplit* movedim* moveaxis* swapaxes swapdims flip fliplr flipud roll rot90 repeat repeat_interleave* "
+    "tile diag diagonal* diag_embed tril triu index.Tensor index_select gather take take_along_dim* masked_select "
+    "masked_fill* masked_scatter where* index_fill* index_copy fill* full* zeros* ones* new_zeros new_ones new_full "
+    "zero scalar_tensor eye* lift* detach broadcast_to broadcast_tensors meshgrid* atleast_* ravel flatten* unflatten* "
+    "unfold unfold_copy constant_pad_nd pad_sequence pixel_shuffle pixel_unshuffle channel_shuffle block_diag "
+    "column_stack row_stack combinations cartesian_prod real imag view_as_real* view_as_complex* conj _conj* "
+    "conj_physical resolve_conj resolve_neg positive block_diag scatter.src scatter.value reflection_pad* "
+    "replication_pad?d _pad_circular unique* _unique* sort* topk* msort kthvalue* mode* median nanmedian* "
+    "max min amax amin aminmax* max.* min.* cummax* cummin* argsort* argmax argmin nonzero* bucketize* searchsorted* "
+    "embedding max_pool*d_with_indices adaptive_max_pool* to.* type_as isfinite* trapezoid_"
+).split()
+_ROUNDED_ONCE = (
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.Tensor div.Scalar neg abs floor ceil trunc round "
+    "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh "
+    "threshold nan_to_num fmod* heaviside ldexp* frexp* bitwise_* logical_* true_divide*"
+).split()
+_RANDOM = (
+    "rand* bernoulli* uniform* dropout* native_dropout* alpha_dropout* feature_* exponential* geometric* random* "
+    "multinomial* poisson* rrelu* binomial* cauchy* log_normal*"
+).split()
+
+
+def rows(names: Iterable[str], rule: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names, rule)
+
+
+RULES: dict[str, Rule] = {
+    **rows(_MOVES, Rule("exact", "moves or picks values, computes none")),
+    **rows(_ROUNDED_ONCE, Rule("exact", ONCE)),
+    **rows(_RANDOM, Rule("random", "the same Mersenne Twister words give the same values", rtol=1.3e-6)),
+    **rows(
+        ("randn*", "normal*", "_fused_dropout*"),
+        Rule("random", "torch's vector logarithm and sine differ from NumPy's in the last place", rtol=1.3e-6),
+    ),
+    **rows(
+        ("empty", "empty.*", "empty_like*", "empty_strided*", "empty_permuted*", "new_empty*", "resize*"),
+        Rule("uninitialised", "the memory is not written"),
+    ),
+    **rows(("_to_copy", "copy", "copy.*", "_to_dense"), Rule("cast", "a conversion of values")),
+    **rows(
+        ("sqrt", "reciprocal", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+         "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2", "hypot", "erf", "erfc",
+         "sigmoid"),
+        Rule("ulp", "vector polynomials against libm", ulp=4),
+    ),
+    **rows(
+        ("_linalg_svd*", "linalg_svd", "linalg_svd.*", "svd", "_linalg_eigh*", "linalg_eigh*", "linalg_eig", "linalg_eig.*",
+         "linalg_qr", "linalg_qr.*", "qr"),
+        Rule("factors", "factors are fixed up to sign, phase or order"),
+    ),
+}  # fmt: skip
+
+
+@cache
+def rule_for(op: str) -> Rule:
+    """Return the class of an overload: by its full name, its base name, then by pattern; in-place as functional."""
+    _, _, name = op.partition("::")
+    base, dot, overload = name.partition(".")
+    plain = base[:-1] if base.endswith("_") and not base.endswith("__") else base
+    plain = plain.removeprefix("_foreach_")
+    for key in (name, f"{plain}{dot}{overload}", plain):
+        if key in RULES:
+            return RULES[key]
+    for pattern, rule in RULES.items():
+        if any(c in pattern for c in "*?") and (fnmatchcase(f"{plain}{dot}{overload}", pattern)):
+            return rule
+    return DEFAULT
+
+
+def rule_of(case: Case) -> Rule:
+    """Return the class of one call: its operator's, unless its arguments make it several roundings."""
+    rule = rule_for(case.op)
+    if rule.reason == ONCE:
+        if case.dtype.startswith("complex"):
+            return Rule("close", "complex arithmetic is several rounded operations")
+        if (
+            case.kwargs.get("alpha", 1) != 1
+            or len(case.args) > 2
+            and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
+        ):
+            return Rule("close", "torch multiplies by alpha in one rounding or two, as the layout falls")
+    return rule
