@@ -1,0 +1,57 @@
+"""What every PyTorch operator does, in NumPy.
+
+`torchnp.table` maps each aten overload and prim to a NumPy function with torch's exact semantics; `torchnp.aten`
+and `torchnp.prims` are the same functions as attributes. This package never imports torch; what needs torch is in
+`torchnp.interop` and in the client of `torchnp.rpc`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
+
+if TYPE_CHECKING:
+    from torchnp.random import Generator, default_generator, manual_seed
+    from torchnp.op_table import aten, prims, table
+
+__version__ = "0.1.0"
+__all__ = [
+    "Generator",
+    "aten",
+    "can_cast",
+    "default_generator",
+    "get_default_dtype",
+    "manual_seed",
+    "prims",
+    "promote_types",
+    "result_type",
+    "set_default_dtype",
+    "table",
+]
+
+# Loaded on first use: the table reads 3,236 schemas and all kernel families.
+_LAZY = {
+    "aten": "torchnp.op_table",
+    "prims": "torchnp.op_table",
+    "table": "torchnp.op_table",
+    "Generator": "torchnp.random",
+    "default_generator": "torchnp.random",
+    "manual_seed": "torchnp.random",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _LAZY.get(name)
+    if home is None:
+        raise AttributeError(f"module 'torchnp' has no attribute {name!r}")
+    module = importlib.import_module(home)
+    found = getattr(module, name)
+    # `import torchnp.table` binds the submodule to this name: put the object in its place.
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,490 @@
+"""Rows made by rule from other rows: in-place, ``out=``, ``_copy``, ``_foreach_`` and functional forms.
+
+`derivation` reads a schema and names the rule and the row that it starts from; `derive` builds the kernel. A schema
+that writes an argument in a way that no rule covers raises when the table is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, shape_text
+from torchnp.dtypes import can_cast, cast, scalar_name
+from torchnp.registry import raise_mismatch
+from torchnp.schema import RESERVED, Argument, Schema
+
+ndarray = np.ndarray
+Schemas = Mapping[str, Schema]
+
+# ---------------------------------------------------------------- which row a row is made from
+
+
+def derivation(
+    schema: Schema, schemas: Schemas, bases: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> tuple[str, str] | None:
+    """The rule and the source row of a schema, or None if it needs a body of its own.
+
+    Parameters
+    ----------
+    bases : mapping
+        The declared rows, by name: a source has to be one of them or derivable from one.
+    above : tuple of str
+        The rows that wait for this one (a functional form and its mutating op name each other).
+    """
+    path = (*above, schema.name)
+    for rule, candidates in _RULES:
+        for source in candidates(schema, schemas):
+            if source in bases or (source not in path and derivation(schemas[source], schemas, bases, path)):
+                return rule, source
+    return None
+
+
+def _same_arguments(a: Schema, b: Schema) -> bool:
+    """Alike in names and types, out arguments aside (``out=`` overloads may turn arguments keyword-only)."""
+    return [(x.name, x.type) for x in a.args if not x.is_out] == [(x.name, x.type) for x in b.args if not x.is_out]
+
+
+def _overloads(packet: str, schemas: Schemas) -> list[Schema]:
+    return [schemas[name] for name in _packets(schemas).get(packet, ())]
+
+
+def _packets(schemas: Schemas) -> dict[str, list[str]]:
+    return _packet_index(_Same(schemas))
+
+
+class _Same:
+    """Makes one registry hashable, by identity."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self.schemas = schemas
+
+    def __hash__(self) -> int:
+        return id(self.schemas)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.schemas is self.schemas
+
+
+@functools.lru_cache(maxsize=4)
+def _packet_index(registry: _Same) -> dict[str, list[str]]:
+    index: dict[str, list[str]] = {}
+    for name, schema in registry.schemas.items():
+        index.setdefault(schema.packet, []).append(name)
+    return index
+
+
+def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    if not schema.is_out:
+        return []
+    also = {a.name for a in schema.written if not a.is_out}  # running statistics are written beside out=
+    found = [s for s in _overloads(schema.packet, schemas) if not s.is_out and {a.name for a in s.written} == also]
+    return [s.name for s in found if _same_arguments(s, schema)]
+
+
+def _inplace_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    if not schema.is_inplace or len(schema.returns) > 1:
+        return []
+    if schema.base.startswith("__i"):
+        bases = [f"__{schema.base[3:]}", _DUNDER.get(schema.base, "")]
+    else:
+        bases = [schema.base[:-1]] if schema.base.endswith("_") else []
+    found = [s for base in bases for s in _overloads(f"{schema.namespace}::{base}", schemas)]
+    return [s.name for s in found if not s.mutates and _same_arguments(s, schema)]
+
+
+_DUNDER = {"__ilshift__": "__lshift__", "__irshift__": "__rshift__"}
+
+
+def _copy_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    if schema.mutates or not schema.base.endswith("_copy"):
+        return []
+    found = _overloads(f"{schema.namespace}::{schema.base[:-5]}", schemas)
+    return [s.name for s in found if s.is_view and _same_arguments(s, schema)]
+
+
+def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    if schema.mutates or not schema.base.startswith("_foreach_"):
+        return []
+    base = schema.base.removeprefix("_foreach_")
+    overloads = _FOREACH_OVERLOADS.get(schema.overload, (schema.overload,))
+    packets = _FOREACH_BASES.get((base, schema.overload)) or _FOREACH_BASES.get((base, None)) or (base,)
+    names = [f"aten::{p}.{o}" if o else f"aten::{p}" for p in packets for o in overloads]
+    names += [f"aten::{p}" for p in packets if "." in p]
+    plain = len([a for a in schema.args])
+    return [n for n in names if n in schemas and len(schemas[n].args) >= plain and not schemas[n].is_out]
+
+
+# A foreach overload names the kind of its second operand; the single-tensor op spells it otherwise.
+_FOREACH_OVERLOADS = {
+    "": ("",),
+    "List": ("Tensor", "", "Tensor_Tensor"),
+    "Tensor": ("Tensor", ""),
+    "Scalar": ("Scalar", "Tensor_Scalar", ""),
+    "ScalarList": ("Scalar", "Tensor_Scalar", ""),
+    "ScalarAndTensor": ("Scalar",),
+}
+_FOREACH_BASES = {
+    ("norm", None): ("linalg_vector_norm",),
+    ("maximum", "Scalar"): ("clamp_min",),
+    ("maximum", "ScalarList"): ("clamp_min",),
+    ("minimum", "Scalar"): ("clamp_max",),
+    ("minimum", "ScalarList"): ("clamp_max",),
+    ("clamp_min", "List"): ("clamp_min", "maximum"),
+    ("clamp_max", "List"): ("clamp_max", "minimum"),
+    ("zero", None): ("zero",),
+}
+
+
+def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    """`resize` is made from the mutating `resize_`, `_fused_adam` from `_fused_adam_`."""
+    if schema.mutates or schema.namespace != "aten":
+        return []
+    packets = [f"aten::{schema.base}_"]
+    if schema.base.endswith("_functional"):
+        packets.append(f"aten::{schema.base.removesuffix('_functional')}")
+    found = [s for packet in packets for s in _overloads(packet, schemas)]
+    return [s.name for s in found if s.mutates and not s.is_out and _same_arguments(s, schema)]
+
+
+def _mutating_sources(schema: Schema, schemas: Schemas) -> list[str]:
+    """A row that writes running statistics is made from the form that returns the new ones."""
+    if not schema.mutates or schema.is_out:
+        return []
+    packets = (f"{schema.packet}_functional", schema.packet.removesuffix("_"))
+    found = [s for packet in packets for s in _overloads(packet, schemas)]
+    return [
+        s.name
+        for s in found
+        if not s.mutates
+        and _same_arguments(s, schema)
+        and len(s.returns) == _plain_returns(schema) + len(schema.written)
+    ]
+
+
+def _plain_returns(schema: Schema) -> int:
+    return sum(not r.is_write for r in schema.returns)
+
+
+_RULES: tuple[tuple[str, Callable[[Schema, Schemas], list[str]]], ...] = (
+    ("out", _out_sources),
+    ("in-place", _inplace_sources),
+    ("copy", _copy_sources),
+    ("foreach", _foreach_sources),
+    ("mutating", _mutating_sources),
+    ("functional", _functional_sources),
+)
+
+
+def check_write_pattern(schema: Schema) -> None:
+    """Raise if a schema writes its arguments in a way that the rules were not made for."""
+    for a in schema.written:
+        if not a.is_tensor:
+            raise TypeError(f"{schema.name}: writes {a!r}, which is no tensor: no rule of torchnp.derive covers it")
+    for r in schema.returns:
+        if r.is_write and r.alias not in {a.alias for a in schema.written}:
+            raise TypeError(f"{schema.name}: returns written memory of no argument: no rule of torchnp.derive covers it")
+
+
+# ---------------------------------------------------------------- building the kernel
+
+
+def derive(rule: str, schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    """The kernel that a rule makes of a source kernel."""
+    return _MAKERS[rule](schema, source, source_schema)
+
+
+def _call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, Any]) -> Any:
+    """Call a kernel with arguments by name, positional where its schema has them so."""
+    args, kwargs = [], {}
+    for a in source_schema.args:
+        if a.kwonly:
+            kwargs[RESERVED.get(a.name, a.name)] = bound[a.name]
+        else:
+            args.append(bound[a.name])
+    return source(*args, **kwargs)
+
+
+def _guarded(schema: Schema, run: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {_SPELLED.get(k, k): v for k, v in kwargs.items()}
+        return run(schema.bind(args, kwargs))
+
+    return kernel
+
+
+_SPELLED = {v: k for k, v in RESERVED.items()}
+
+
+def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    if "inplace_view" in schema.tags:
+        # An ndarray cannot be given other strides: the result is the view, on the same memory.
+        return source
+    if schema.args[0].type == "Tensor[]":
+        return _make_inplace_list(schema, source, source_schema)
+    name = schema.args[0].name
+
+    def kernel(*args: Any, **kwargs: Any) -> ndarray:
+        try:
+            target = args[0] if args else kwargs[name]
+            check_target(target)
+            write_inplace(target, source(*args, **kwargs))
+        except Exception:
+            raise_mismatch(schema, args, kwargs)
+            raise
+        return target
+
+    return kernel
+
+
+def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    def run(bound: dict[str, Any]) -> list[ndarray] | None:
+        targets = bound[schema.args[0].name]
+        for target in targets:
+            check_target(target)
+        for target, value in zip(targets, _call(source, source_schema, bound), strict=True):
+            write_inplace(target, value)
+        return targets if schema.returns else None
+
+    return _guarded(schema, run)
+
+
+def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    outs = [a for a in schema.args if a.is_out]
+
+    def run(bound: dict[str, Any]) -> Any:
+        targets = [bound[a.name] for a in outs]
+        inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
+        for target in targets:
+            for t in tensors_of(target):
+                check_out(t, inputs)
+        results = _call(source, source_schema, bound)
+        if len(outs) == 1 and not isinstance(results, tuple):
+            results = (results,)
+        for target, result in zip(targets, results, strict=False):
+            if isinstance(target, (list, tuple)):
+                check(
+                    len(target) == len(result),
+                    f"out should have one tensor per result: expected {len(result)}, got {len(target)}",
+                )
+                for t, r in zip(target, result, strict=True):
+                    write_out(t, r)
+            else:
+                write_out(target, result)
+        if not schema.returns:
+            return None
+        return targets[0] if len(schema.returns) == 1 else tuple(targets)
+
+    return _guarded(schema, run)
+
+
+def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        views = source(*args, **kwargs)
+        if isinstance(views, ndarray):
+            return views.copy()
+        return [v.copy() for v in views]
+
+    return kernel
+
+
+def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    pairs = _pair_arguments(schema, source_schema)
+    lists = [a.name for a in schema.args if a.type.endswith("[]") and a.name in pairs]
+
+    def run(bound: dict[str, Any]) -> list[Any]:
+        length = _check_lists(schema, bound, lists)
+        results = []
+        for i in range(length):
+            values = {a.name: a.default for a in source_schema.args}
+            for name, target in pairs.items():
+                values[target] = _item(bound[name], i) if name in lists or name == unzipped else bound[name]
+            results.append(_call(source, source_schema, values))
+        return results
+
+    # `_foreach_addcmul.Tensor` takes a 1-d tensor with one number per list entry.
+    unzipped = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "scalars"), None)
+    return _guarded(schema, run)
+
+
+def _item(values: Any, i: int) -> Any:
+    return values[i].item() if isinstance(values, ndarray) else values[i]
+
+
+def _pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
+    """Foreach argument -> single-tensor argument: by name where they agree, else in order."""
+    names = {a.name for a in source.args}
+    pairs = {a.name: a.name for a in schema.args if a.name in names}
+    free = [a.name for a in source.args if a.name not in pairs]
+    for a in schema.args:
+        if a.name not in pairs and free:
+            pairs[a.name] = free.pop(0)
+    return pairs
+
+
+def _check_lists(schema: Schema, bound: dict[str, Any], lists: list[str]) -> int:
+    tensors = [a.name for a in schema.args if a.type == "Tensor[]"]
+    length = len(bound[tensors[0]])
+    check(length > 0, "Tensor list must have at least one tensor.")
+    for name in lists:
+        if len(bound[name]) != length:
+            if name in tensors:
+                raise RuntimeError(
+                    f"Tensor lists must have the same number of tensors, got {length} and {len(bound[name])}"
+                )
+            raise RuntimeError(
+                f"Tensor list must have same number of elements as scalar list, got {length} and {len(bound[name])}"
+            )
+    return length
+
+
+def _make_functional(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    written = [a for a in source_schema.args if a.is_write]
+    plain = _plain_returns(source_schema)
+
+    def run(bound: dict[str, Any]) -> Any:
+        values = dict(bound)
+        for a in written:
+            x = bound[a.name]
+            values[a.name] = x.copy() if isinstance(x, ndarray) else None if x is None else [y.copy() for y in x]
+        out = _call(source, source_schema, values)
+        results = () if not plain else (out,) if isinstance(out, (ndarray, list)) else tuple(out)[:plain]
+        # A row whose only result is the written tensor may have replaced it (resize_).
+        if len(written) == 1 and not plain and isinstance(out, ndarray):
+            return out
+        results = (*results, *(values[a.name] for a in written))
+        return results[0] if len(results) == 1 else results
+
+    return _guarded(schema, run)
+
+
+def _make_mutating(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    plain = _plain_returns(schema)
+
+    def run(bound: dict[str, Any]) -> Any:
+        out = _call(source, source_schema, bound)
+        results = out if isinstance(out, tuple) else (out,)
+        for a, value in zip(schema.written, results[plain:], strict=True):
+            target = bound[a.name]
+            if isinstance(target, (list, tuple)):
+                for t, v in zip(target, value, strict=True):
+                    write_inplace(t, v)
+            elif target is not None:
+                write_inplace(target, value)
+        if not schema.returns:
+            return None
+        by_alias = {a.alias: bound[a.name] for a in schema.written}
+        fresh = iter(results[:plain])
+        final = tuple(by_alias[r.alias] if r.is_write else next(fresh) for r in schema.returns)
+        return final[0] if len(final) == 1 else final
+
+    return _guarded(schema, run)
+
+
+_MAKERS = {
+    "out": _make_out,
+    "in-place": _make_inplace,
+    "copy": _make_copy,
+    "foreach": _make_foreach,
+    "functional": _make_functional,
+    "mutating": _make_mutating,
+}
+
+# ---------------------------------------------------------------- torch's rules of writing
+
+
+def tensors_of(value: Any) -> list[ndarray]:
+    """The arrays of an argument: itself, or those of a list."""
+    if isinstance(value, ndarray):
+        return [value]
+    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
+
+
+def overlaps_itself(x: ndarray) -> bool:
+    """An expanded dimension: several elements in one place."""
+    return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1
+
+
+def check_target(target: ndarray) -> None:
+    """Refuse to write where several elements share one memory location."""
+    if 0 in target.strides and overlaps_itself(target):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def write_inplace(target: ndarray, value: ndarray) -> None:
+    """Store the result of an in-place op by torch's rules: same shape, and a dtype of no lower category."""
+    if value.dtype != target.dtype:
+        check_castable(value, target)
+        value = cast(value, target.dtype)
+    if value.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
+        )
+    target[...] = value
+
+
+def check_castable(value: ndarray, target: ndarray) -> None:
+    if not can_cast(value.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {scalar_name(value.dtype)} can't be cast to the desired output type {scalar_name(target.dtype)}"
+        )
+
+
+def check_out(out: ndarray, inputs: list[ndarray]) -> None:
+    """Refuse an ``out=`` that overlaps itself or, without being the same view, an input."""
+    check_target(out)
+    for x in inputs:
+        if x is not out and np.may_share_memory(x, out) and not _same_view(x, out) and np.shares_memory(x, out):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor "
+                "refer to a single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _same_view(a: ndarray, b: ndarray) -> bool:
+    return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides
+
+
+def write_out(out: ndarray, value: ndarray) -> None:
+    """Store a result in ``out=`` by torch's rules; a wrong shape is resized, with torch's warning."""
+    check_castable(value, out)
+    if out.shape != value.shape:
+        resize_out(out, value.shape)
+    out[...] = cast(value, out.dtype)
+
+
+def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
+    """Give ``out`` another shape in place.
+
+    Raises
+    ------
+    RuntimeError
+        NumPy can resize only arrays that own their memory; for a view, pass an ``out`` of the right shape.
+    """
+    if out.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which does "
+            f"not match the required output shape {shape_text(shape)}. This behavior is deprecated, and in a future "
+            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
+            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=2,
+        )
+    try:
+        out.resize(shape, refcheck=False)
+    except ValueError as error:
+        raise RuntimeError(
+            f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
+            f"{shape_text(shape)}, and this array is a view of memory that it does not own"
+        ) from error
+
+
+__all__ = ["Argument", "check_write_pattern", "derivation", "derive", "write_inplace", "write_out"]

@@ -1,0 +1,3 @@
+"""Each difference between NumPy and torch once, runnable."""
+
+CATALOGUE = {}

@@ -1,0 +1,303 @@
+"""torch's dtypes, type promotion and conversions, without torch.
+
+A dtype here is a ``np.dtype``: NumPy's own where it has one, else ml_dtypes' (``bfloat16``, ``float8_*``,
+``complex32``). Promotion is torch's: four categories (bool, integer, float, complex) and three tiers of operands
+(tensors with dimensions, 0-d tensors, Python numbers); an operand of a weaker tier only counts when its category
+is higher. Source: ``torch.promote_types`` and ``torch.result_type`` of torch 2.13, which the tests compare with
+exhaustively.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- the dtypes
+
+bool_ = np.dtype(np.bool_)
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+complex32 = np.dtype(ml_dtypes.complex32)
+complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
+float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)
+
+INTS = (uint8, int8, int16, int32, int64)
+BARE_UNSIGNED = (uint16, uint32, uint64)
+HALVES = (float16, bfloat16)
+FLOATS = (float16, bfloat16, float32, float64)
+FLOAT8S = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+COMPLEXES = (complex32, complex64, complex128)
+ALL = (bool_, *INTS, *BARE_UNSIGNED, *FLOATS, *COMPLEXES, *FLOAT8S)
+
+_SCALAR_NAMES = {
+    bool_: "Bool", uint8: "Byte", int8: "Char", int16: "Short", int32: "Int", int64: "Long",
+    uint16: "UInt16", uint32: "UInt32", uint64: "UInt64",
+    float16: "Half", bfloat16: "BFloat16", float32: "Float", float64: "Double",
+    complex32: "ComplexHalf", complex64: "ComplexFloat", complex128: "ComplexDouble",
+    float8_e4m3fn: "Float8_e4m3fn", float8_e4m3fnuz: "Float8_e4m3fnuz", float8_e5m2: "Float8_e5m2",
+    float8_e5m2fnuz: "Float8_e5m2fnuz", float8_e8m0fnu: "Float8_e8m0fnu",
+}  # fmt: skip
+_BY_NAME = {str(dt): dt for dt in _SCALAR_NAMES} | {
+    "half": float16, "float": float32, "double": float64, "long": int64, "int": int32, "short": int16,
+    "chalf": complex32, "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
+_CATEGORY = {dt: 3 if dt in COMPLEXES else 2 if dt in FLOATS + FLOAT8S else 0 if dt is bool_ else 1 for dt in ALL}
+
+
+def as_dtype(dtype: Any) -> np.dtype:
+    """Return the ``np.dtype`` of a NumPy dtype, an ml_dtypes or Python type, or torch's name as a string."""
+    if type(dtype) is str:
+        found = _BY_NAME.get(dtype.removeprefix("torch."))
+        if found is None:
+            raise TypeError(f"unknown dtype {dtype!r}: torchnp knows {', '.join(map(str, ALL))}")
+        return found
+    if dtype is float:
+        return _default
+    found = np.dtype(dtype).newbyteorder("=")
+    if found not in _CATEGORY:
+        raise TypeError(f"torch has no dtype {found}: torchnp knows {', '.join(map(str, ALL))}")
+    return found
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """torch's name of a dtype: ``"float32"``, ``"bfloat16"``, ``"bool"``."""
+    return str(dtype)
+
+
+def scalar_name(dtype: np.dtype) -> str:
+    """torch's C++ name of a dtype, as its error messages print it: ``"Long"``, ``"BFloat16"``."""
+    return _SCALAR_NAMES.get(dtype) or str(dtype)
+
+
+# ---------------------------------------------------------------- categories
+
+
+def category(dtype: np.dtype) -> int:
+    """0 bool, 1 integer, 2 float, 3 complex."""
+    return _CATEGORY[dtype]
+
+
+def is_bool(dtype: np.dtype) -> bool:
+    return dtype == bool_
+
+
+def is_integral(dtype: np.dtype) -> bool:
+    """Integers; bool is not one."""
+    return _CATEGORY[dtype] == 1
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    return _CATEGORY[dtype] == 2
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    return _CATEGORY[dtype] == 3
+
+
+def is_inexact(dtype: np.dtype) -> bool:
+    return _CATEGORY[dtype] >= 2
+
+
+def is_signed(dtype: np.dtype) -> bool:
+    return not (dtype == bool_ or dtype.kind == "u")
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """float16 or bfloat16."""
+    return dtype == float16 or dtype == bfloat16
+
+
+# ---------------------------------------------------------------- related dtypes
+
+_OPMATH = dict.fromkeys(HALVES + FLOAT8S, float32) | {complex32: complex64}
+_TO_REAL = {complex32: float16, complex64: float32, complex128: float64}
+_TO_COMPLEX = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
+
+_default = float32
+
+
+def get_default_dtype() -> np.dtype:
+    """The dtype of Python floats, and of float functions of integers."""
+    return _default
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the default dtype; only the floating point dtypes are accepted, as in torch."""
+    global _default
+    new = as_dtype(dtype)
+    if not is_floating(new):
+        raise TypeError("only floating-point types are supported as the default type")
+    if new in FLOAT8S:
+        raise TypeError(f"couldn't find storage object {scalar_name(new)}Storage")
+    _default = new
+
+
+def opmath(dtype: np.dtype) -> np.dtype:
+    """The dtype in which torch computes: float32 for the half types and float8s, complex64 for complex32."""
+    return _OPMATH.get(dtype, dtype)
+
+
+def to_real(dtype: np.dtype) -> np.dtype:
+    """complex64 -> float32 and so on; real dtypes unchanged."""
+    return _TO_REAL.get(dtype, dtype)
+
+
+def to_complex(dtype: np.dtype) -> np.dtype:
+    """float32 -> complex64 and so on (bfloat16 -> complex64); complex dtypes unchanged."""
+    found = dtype if is_complex(dtype) else _TO_COMPLEX.get(dtype)
+    if found is None:
+        raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(dtype)}")
+    return found
+
+
+def number_dtype(number: Any) -> np.dtype:
+    """The dtype a Python number has on its own: bool, int64, the default float or its complex partner."""
+    if type(number) is bool or isinstance(number, np.bool_):
+        return bool_
+    if isinstance(number, int):
+        return int64
+    return to_complex(_default) if isinstance(number, complex) else _default
+
+
+# ---------------------------------------------------------------- promotion
+
+
+def promote_types(a: Any, b: Any) -> np.dtype:
+    """The smallest dtype that torch promotes both to; both operands count alike.
+
+    Raises
+    ------
+    RuntimeError
+        For the pairs that torch does not promote: float8 with anything else, and uint16/32/64 with
+        other integers, bool or complex.
+    """
+    a, b = as_dtype(a), as_dtype(b)
+    if a == b:
+        return a
+    if a in FLOAT8S or b in FLOAT8S:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {scalar_name(a)} and {scalar_name(b)}"
+        )
+    if a in BARE_UNSIGNED or b in BARE_UNSIGNED:
+        other = b if a in BARE_UNSIGNED else a
+        if is_floating(other):
+            return other
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, "
+            f"attempted to promote {scalar_name(a)} and {scalar_name(b)}"
+        )
+    low, high = sorted((a, b), key=category)
+    if category(low) == category(high):
+        if category(low) == 1:
+            return int16 if {a, b} == {uint8, int8} else max(a, b, key=lambda dt: (dt.itemsize, dt.kind == "i"))
+        if {a, b} == {float16, bfloat16}:
+            return float32
+        return max(a, b, key=lambda dt: dt.itemsize)
+    if is_complex(high) and is_floating(low):
+        return promote_types(high, to_complex(low))
+    return high
+
+
+PROMOTE: dict[tuple[np.dtype, np.dtype], np.dtype] = {}
+for _a in ALL:
+    for _b in ALL:
+        try:
+            PROMOTE[_a, _b] = promote_types(_a, _b)
+        except RuntimeError:
+            pass
+del _a, _b
+
+
+def _demote(stronger: np.dtype, weaker: np.dtype) -> np.dtype:
+    """Combine a strong tier's dtype with a weaker tier's: the weaker counts only by a higher category."""
+    if _CATEGORY[weaker] <= _CATEGORY[stronger]:
+        return stronger
+    # A number or 0-d tensor of a higher category brings its own dtype, except that a complex one keeps
+    # the precision of a floating tensor.
+    if is_complex(weaker):
+        return to_complex(stronger) if is_floating(stronger) else weaker
+    return promote_types(stronger, weaker)
+
+
+def result_type(*operands: Any) -> np.dtype:
+    """torch's result dtype of arrays (dimensioned or 0-d) and Python numbers.
+
+    A Python float, or a 0-d float tensor, beside an integer tensor gives its own dtype (the default dtype for
+    a number); beside a float tensor it has no say.
+    """
+    dim = zero = number = None
+    for x in operands:
+        if isinstance(x, (ndarray, np.generic)):
+            if x.ndim:
+                dim = x.dtype if dim is None or dim == x.dtype else promote_types(dim, x.dtype)
+            else:
+                zero = x.dtype if zero is None or zero == x.dtype else promote_types(zero, x.dtype)
+        else:
+            dt = number_dtype(x)
+            number = dt if number is None else promote_types(number, dt)
+    result = dim
+    for weaker in (zero, number):
+        if weaker is not None:
+            result = weaker if result is None else _demote(result, weaker)
+    if result is None:
+        raise RuntimeError("result_type needs at least one operand")
+    return result
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Whether torch writes a result of dtype ``source`` into an ``out=`` or in-place tensor of dtype ``target``."""
+    source, target = as_dtype(source), as_dtype(target)
+    if is_complex(source) and not is_complex(target):
+        return False
+    if is_floating(source) and category(target) < 2:
+        return False
+    return not (source != bool_ and target == bool_)
+
+
+# ---------------------------------------------------------------- conversion
+
+
+def cast(x: ndarray, dtype: np.dtype) -> ndarray:
+    """Convert values as torch does; ``x`` itself when it has the dtype already.
+
+    Integers wrap; complex to real drops the imaginary part; float64 and integers reach the half types
+    and float8s by way of float32 (two roundings, as c10::Half does); float8_e4m3fn saturates.
+    Not fixed by torch, and so not promised: floats that do not fit the integer type, NaN to integers.
+    """
+    source = x.dtype
+    if source == dtype:
+        return x
+    if dtype == bool_:
+        return x != 0
+    if _CATEGORY[source] == 3 and _CATEGORY[dtype] != 3:
+        x = x.astype(complex64).real if source == complex32 else x.real
+        return cast(x, dtype)
+    if dtype == complex32:
+        return x.astype(complex64).astype(complex32)
+    if source == complex32:
+        return x.astype(complex64).astype(dtype, copy=False)
+    through = _OPMATH.get(dtype)
+    if through is not None:
+        x = x.astype(through, copy=False)
+        return _to_float8(x, dtype) if dtype in FLOAT8S else x.astype(dtype)
+    if source in _OPMATH:
+        x = x.astype(float32)
+    return x.astype(dtype, copy=False)
+
+
+def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:
+    if dtype == float8_e4m3fn:
+        return np.clip(x, -448.0, 448.0).astype(dtype)
+    if dtype == float8_e8m0fnu:  # a bare exponent: the sign is dropped and zero becomes the smallest power
+        return np.maximum(np.abs(x), np.float32(2.0**-127)).astype(dtype)
+    return x.astype(dtype)

@@ -1,0 +1,1 @@
+"""The kernels, one module per family. Importing a module declares its rows with `torchnp.registry.kernel`."""

@@ -1,0 +1,258 @@
+"""The table: every overload that torch registers, and the NumPy kernel of those that are provided."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torchnp import derive, kernels
+from torchnp.registry import REGISTERED, Kernel
+from torchnp.schema import Schema, load
+
+STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
+
+
+class MissingOp(KeyError):
+    """A name that the table has no kernel for; the message says whether torch knows it, and what is near."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Table(Mapping[str, Kernel]):
+    """Read-only mapping from full overload names (``"aten::add.Tensor"``) to kernels.
+
+    It holds the overloads that are provided; `schemas` holds all that torch registers, and `status` tells
+    what any of them is: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch
+    defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, with a reason)
+    or ``absent`` (not provided yet).
+    """
+
+    def __init__(self) -> None:
+        for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+            importlib.import_module(module.name)
+        self.schemas: dict[str, Schema] = load()
+        unknown = [name for name in REGISTERED if name not in self.schemas]
+        if unknown:
+            raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
+        self._sources: dict[str, tuple[str, str]] = {}
+        for name, schema in self.schemas.items():
+            derive.check_write_pattern(schema)
+            if name not in REGISTERED:
+                found = derive.derivation(schema, self.schemas, REGISTERED)
+                if found:
+                    self._sources[name] = found
+        self._names = [name for name in self.schemas if name in REGISTERED or name in self._sources]
+        self._built: dict[str, Kernel] = {}
+
+    # ------------------------------------------------------------ Mapping
+
+    def __getitem__(self, name: str) -> Kernel:
+        found = self._built.get(name)
+        if found is None:
+            found = self._built[name] = self._build(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in REGISTERED or name in self._sources
+
+    def __repr__(self) -> str:
+        return f"<torchnp.table: {len(self)} of {len(self.schemas)} overloads>"
+
+    # ------------------------------------------------------------ what is known
+
+    def status(self, name: str) -> str:
+        """One of `STATUSES`, for any overload that torch registers."""
+        if name in REGISTERED:
+            return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
+        if name in self._sources:
+            return "derived"
+        if name in self.schemas:
+            return "absent"
+        raise self._missing(name)
+
+    def counts(self) -> dict[str, int]:
+        """Overloads by status; they add up to torch's registry."""
+        found = Counter(map(self.status, self.schemas))
+        return {status: found[status] for status in STATUSES}
+
+    def close_names(self, name: str, n: int = 5) -> list[str]:
+        """The provided names that are nearest to a name, best first."""
+        full = name if "::" in name else f"aten::{name}"
+        packet = full.partition(".")[0]
+        same = [other for other in self._names if other.partition(".")[0] == packet]
+        near = difflib.get_close_matches(full, self._names, n=n, cutoff=0.6)
+        return list(dict.fromkeys([*same, *near]))[:n]
+
+    # ------------------------------------------------------------ building rows
+
+    def _missing(self, name: str) -> MissingOp:
+        near = ", ".join(self.close_names(name)) or "nothing"
+        if name in self.schemas:
+            return MissingOp(f"{name}: torchnp does not provide this overload (status absent). Nearest rows: {near}")
+        return MissingOp(f"{name}: torch registers no such overload. Nearest rows: {near}")
+
+    def _build(self, name: str) -> Kernel:
+        row = REGISTERED.get(name)
+        if row is not None:
+            schema = self.schemas[name]
+            return self._dress(row.build(schema), name, row, None, row.body)
+        if name not in self._sources:
+            raise self._missing(name)
+        rule, source_name = self._sources[name]
+        source = self[source_name]
+        made = derive.derive(rule, self.schemas[name], source, source.schema)
+        return self._dress(made, name, source.row, source_name, None, rule)
+
+    def _dress(
+        self, made: Callable[..., Any], name: str, row: Any, source: str | None, body: Any, rule: str | None = None
+    ) -> Kernel:
+        """Write what is known about a row onto its function."""
+        schema = self.schemas[name]
+        if hasattr(made, "schema"):  # a rule that hands the source through: the row needs a function of its own
+            made = _forward(made)
+        made.__name__ = made.__qualname__ = schema.base
+        made.__module__ = row.body.__module__
+        made.__doc__ = body.__doc__ if body else f"``{source}``, {_RULE_DOC[rule]}"
+        if body is not None:
+            made.__wrapped__ = body
+        made.name, made.schema, made.status, made.row = name, schema, self.status(name), row
+        made.derived_from, made.rule = source, rule
+        made.like, made.family = row.like, row.family
+        made.differences = _differences(row.differs)
+        return made
+
+
+_RULE_DOC = {
+    "in-place": "written into its first argument.",
+    "out": "written into out=, which is resized when its shape is wrong.",
+    "copy": "with a copy as its result in place of a view.",
+    "foreach": "for each tensor of a list.",
+    "functional": "with the written arguments returned in place of written.",
+    "mutating": "with the new values written into the arguments.",
+}
+
+
+def _forward(source: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return source(*args, **kwargs)
+
+    return kernel
+
+
+def _differences(ids: tuple[str, ...]) -> tuple:
+    from torchnp.differences import CATALOGUE
+
+    return tuple(CATALOGUE[i] for i in ids if i in CATALOGUE)
+
+
+# ---------------------------------------------------------------- torchnp.aten, torchnp.prims
+
+
+class Namespace:
+    """``torchnp.aten``: packets as attributes, as in ``torch.ops.aten``."""
+
+    def __init__(self, table: Table, namespace: str) -> None:
+        self._table, self._namespace = table, namespace
+        packets: dict[str, list[str]] = {}
+        for name in table:
+            space, _, rest = name.partition("::")
+            if space == namespace:
+                packets.setdefault(rest.partition(".")[0], []).append(name)
+        self._packets = packets
+
+    def __getattr__(self, base: str) -> Packet:
+        if base.startswith("_table") or base.startswith("_packets"):
+            raise AttributeError(base)
+        names = self._packets.get(base)
+        if names is None:
+            near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.6)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")
+        packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
+        return packet
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._packets)
+
+    def __repr__(self) -> str:
+        return f"<torchnp.{self._namespace}: {len(self._packets)} ops>"
+
+
+# Types whose schema match does not depend on the value: the chosen overload can be remembered.
+_PLAIN = frozenset({int, float, bool, complex, type(None)}) | {derive.ndarray}
+
+
+class Packet:
+    """All overloads of an op: call it to have the overload picked by schema, as ``torch.ops.aten.add`` does."""
+
+    def __init__(self, table: Table, name: str, names: list[str]) -> None:
+        self._table, self._name, self._names = table, name, names
+        self._chosen: dict[tuple, Kernel] = {}
+        self.__name__ = name.partition("::")[2]
+
+    def overloads(self) -> list[str]:
+        """Names of the overloads, ``"default"`` for the one without."""
+        return [n.partition(".")[2] or "default" for n in self._names]
+
+    def __getattr__(self, overload: str) -> Kernel:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        full = self._name if overload == "default" else f"{self._name}.{overload}"
+        if full not in self._table:
+            spelled = self._name.replace("::", ".")
+            raise AttributeError(
+                f"The underlying op of '{spelled}' has no overload name '{overload}'; "
+                f"torchnp has {', '.join(self.overloads())}"
+            )
+        kernel = self.__dict__[overload] = self._table[full]
+        return kernel
+
+    def resolve(self, args: tuple, kwargs: dict[str, Any]) -> Kernel:
+        """The first overload, in torch's order, whose schema takes the arguments.
+
+        Raises
+        ------
+        RuntimeError
+            None does; the message lists why, in torch's words.
+        """
+        problems = []
+        for name in self._names:
+            problem = self._table.schemas[name].mismatch(args, kwargs)
+            if problem is None:
+                return self._table[name]
+            problems.append(str(problem))
+        if len(problems) == 1:
+            raise RuntimeError(problems[0])
+        raise RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(problems)
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return self.resolve(args, kwargs)(*args, **kwargs)
+        key = tuple(map(type, args))
+        kernel = self._chosen.get(key)
+        if kernel is None:
+            kernel = self.resolve(args, kwargs)
+            if _PLAIN.issuperset(key):
+                self._chosen[key] = kernel
+        return kernel(*args)
+
+    def __repr__(self) -> str:
+        return f"<torchnp packet {self._name}: {', '.join(self.overloads())}>"
+
+
+table = Table()
+aten = Namespace(table, "aten")
+prims = Namespace(table, "prims")

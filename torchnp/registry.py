@@ -1,0 +1,154 @@
+"""Where kernel bodies are declared, and how a body becomes a kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from torchnp.schema import RESERVED, Schema
+
+ndarray = np.ndarray
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+# Floating point flags are not errors in torch. np.errstate costs 1 us a call; NumPy keeps its error state
+# in a context variable, which two calls set and restore in 0.2 us.
+with np.errstate(all="ignore"):
+    _STATE = np._core.umath._extobj_contextvar
+    _IGNORE = _STATE.get()
+enter_quiet, leave_quiet = _STATE.set, _STATE.reset
+
+
+class Kernel(Protocol):
+    """A row of the table: a plain function with what is known about it as attributes.
+
+    Call it with the schema's arguments: arrays for tensors, numbers for scalars. Results are arrays
+    (0-d ones too), tuples of arrays for several results, and lists for ``Tensor[]``.
+    """
+
+    name: str  # full overload name
+    schema: Schema
+    status: str  # "kernel", "derived" or "composite"
+    derived_from: str | None  # the row it is made from
+    like: Any  # the NumPy or SciPy function of the same purpose, or None
+    differences: tuple  # where that function and torch differ
+    family: str  # the module of the body
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a family module declares: a body and everything known about it."""
+
+    body: Callable[..., Any]
+    like: Any
+    differs: tuple[str, ...]
+    make: Callable[[Row, Schema], Callable[..., Any]] | None
+
+    def build(self, schema: Schema) -> Callable[..., Any]:
+        """The kernel of this row for one of its overloads."""
+        return (self.make or (guard_view if schema.is_view else guard))(self, schema)
+
+    @property
+    def family(self) -> str:
+        return self.body.__module__.removeprefix("torchnp.kernels.")
+
+
+REGISTERED: dict[str, Row] = {}
+
+
+def kernel(
+    *names: str,
+    like: Any = None,
+    differs: Sequence[str] = (),
+    make: Callable[[Row, Schema], Callable[..., Any]] | None = None,
+) -> Callable[[Body], Body]:
+    """Declare the body of one or several overloads.
+
+    Parameters
+    ----------
+    *names : str
+        Overload names (``"var.correction"``); ``aten::`` is understood.
+    like : callable, optional
+        The NumPy or SciPy function that a reader would take for the same.
+    differs : sequence of str
+        Ids in `torchnp.differences` of what that function does otherwise.
+    make : callable, optional
+        Builds the kernel from the row and the schema in place of the usual wrapper, where speed asks for it.
+
+    Returns
+    -------
+    decorator
+        It gives the body back unchanged, so that bodies call each other as plain functions.
+    """
+
+    def declare(body: Body) -> Body:
+        row = Row(body, like, tuple(differs), make)
+        for name in names:
+            full = name if "::" in name else f"aten::{name}"
+            if full in REGISTERED:
+                raise ValueError(f"{full} is declared twice: in {REGISTERED[full].family} and {row.family}")
+            REGISTERED[full] = row
+        return body
+
+    return declare
+
+
+def guard(row: Row, schema: Schema) -> Callable[..., Any]:
+    """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
+    body = row.body
+    renamed = {a.name: RESERVED[a.name] for a in schema.args if a.name in RESERVED}
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        token = enter_quiet(_IGNORE)
+        try:
+            if renamed:
+                kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
+            out = body(*args, **kwargs)
+            return out if type(out) is ndarray else arrays(out)
+        except Exception:
+            raise_mismatch(schema, args, kwargs)
+            raise
+        finally:
+            leave_quiet(token)
+
+    return kernel
+
+
+def guard_view(row: Row, schema: Schema) -> Callable[..., Any]:
+    """`guard` for bodies that compute nothing: views need no quiet."""
+    body = row.body
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return body(*args, **kwargs)
+        except Exception:
+            raise_mismatch(schema, args, kwargs)
+            raise
+
+    return kernel
+
+
+def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Raise torch's error if the arguments of a failed call do not fit the schema; else return.
+
+    torch checks a call against the schema before any kernel runs; here the check is made only after
+    something went wrong, because a good call should not pay for it.
+    """
+    spelled = {v: k for k, v in RESERVED.items()}
+    problem = schema.mismatch(args, {spelled.get(k, k): v for k, v in kwargs.items()})
+    if problem is not None:
+        raise problem from sys.exc_info()[1]
+
+
+def arrays(out: Any) -> Any:
+    """NumPy scalars among the results as 0-d arrays."""
+    if type(out) is tuple:
+        return tuple(x if type(x) is ndarray else arrays(x) for x in out)
+    if type(out) is list:
+        return [x if type(x) is ndarray else arrays(x) for x in out]
+    return np.asarray(out) if isinstance(out, np.generic) else out

@@ -1,0 +1,323 @@
+"""Operator schemas in torch's own text: parsed, classified, and matched against the arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ndarray = np.ndarray
+REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__slots__": ()})()
+
+# Python words that torch uses as argument names; bodies append an underscore.
+RESERVED = {"from": "from_", "lambda": "lambda_", "in": "in_"}
+
+# Ops whose Tensor arguments torch fills from Python numbers when called by overload (should_allow_numbers_as_tensors).
+_NUMBERS_AS_TENSORS = frozenset(
+    f"{base}{suffix}"
+    for base in ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide", "copy")
+    for suffix in ("", "_")
+) | {"_to_copy", "to", "_conj"}
+
+
+class Argument:
+    """One argument of a schema: its name, type without alias marks, default and alias set."""
+
+    __slots__ = ("name", "type", "kwonly", "default", "alias", "is_write")
+
+    def __init__(self, text: str, kwonly: bool) -> None:
+        typed, _, default = text.partition("=")
+        spelled, _, self.name = typed.rpartition(" ")
+        self.kwonly = kwonly
+        self.type, self.alias, self.is_write = _strip_alias(spelled)
+        self.default = _parse_default(default, self.type) if default else REQUIRED
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not REQUIRED
+
+    @property
+    def is_out(self) -> bool:
+        return self.kwonly and self.is_write
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type.startswith("Tensor")
+
+    def __repr__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+class Return:
+    """One result of a schema: its type and, where it is a view of or the same as an argument, the alias set."""
+
+    __slots__ = ("name", "type", "alias", "is_write")
+
+    def __init__(self, text: str) -> None:
+        spelled, _, name = text.partition(" ") if not text.startswith("Tensor(") else _split_after_type(text)
+        self.name = name
+        self.type, self.alias, self.is_write = _strip_alias(spelled)
+
+    def __repr__(self) -> str:
+        return self.type
+
+
+_ALIAS = re.compile(r"\(([^()]*)\)")
+
+
+def _strip_alias(spelled: str) -> tuple[str, str | None, bool]:
+    found = _ALIAS.search(spelled)
+    if not found:
+        return spelled, None, False
+    mark = found[1]
+    return spelled[: found.start()] + spelled[found.end() :], mark.rstrip("!").split(" ")[0].rstrip("!"), "!" in mark
+
+
+def _split_after_type(text: str) -> tuple[str, str, str]:
+    end = text.index(")") + 1
+    while end < len(text) and text[end] in "[]?":
+        end += 1
+    return text[:end], "", text[end:].strip()
+
+
+# torch prints enum defaults as numbers or names; a string with quotes is itself.
+@functools.cache
+def _parse_default(text: str, type_: str) -> Any:
+    if text in ("contiguous_format", "preserve_format", "channels_last", "Mean"):
+        return 1 if text == "Mean" else text
+    if type_.rstrip("?") == "str":
+        return None if text == "None" else ast.literal_eval(text)
+    value = ast.literal_eval(text)
+    fixed = re.search(r"\[(\d+)\]", type_)
+    if fixed and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [value] * int(fixed[1])
+    return float(value) if type_ == "float" and value is not None else value
+
+
+_GROUPED = re.compile(r"""[\["]|Dict\(""")
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that stand outside brackets and quotes."""
+    if not _GROUPED.search(text):
+        return text.split(", ") if text else []
+    return _PART.findall(text)
+
+
+_PART = re.compile(r"""(?:[^,"\[(]|\[[^]]*\]|\([^)]*\)|"(?:[^"\\]|\\.)*")+?(?=, |$)""")
+
+
+class Schema:
+    """A parsed operator schema; ``str(schema)`` is torch's own text.
+
+    Attributes
+    ----------
+    name : str
+        Full overload name, ``"aten::add.Tensor"``; the default overload carries no suffix.
+    namespace, base, overload : str
+        Its parts; ``overload`` is ``""`` for the default one.
+    args, returns : tuple
+        `Argument` and `Return` rows.
+    tags : frozenset of str
+        torch's tags (``"core"``, ``"pointwise"``, ``"view_copy"``, ...).
+    implementation : str
+        ``"implicit"`` (torch defines it through other ops), ``"explicit"`` or ``"direct"``.
+    """
+
+    def __init__(self, text: str, tags: str = "", implementation: str = "direct") -> None:
+        self.text, self.implementation = text, implementation
+        self.tags = frozenset(tags.split())
+        head, _, returns = text.rpartition(") -> ")
+        self.name, _, arguments = head.partition("(")
+        self.namespace, _, rest = self.name.partition("::")
+        self.base, _, self.overload = rest.partition(".")
+        self._arguments, self._returns = arguments, returns
+
+    @functools.cached_property
+    def args(self) -> tuple[Argument, ...]:
+        kwonly, found = False, []
+        for part in map(str.strip, _split(self._arguments)):
+            if part == "*":
+                kwonly = True
+            else:
+                found.append(Argument(part, kwonly))
+        return tuple(found)
+
+    @functools.cached_property
+    def returns(self) -> tuple[Return, ...]:
+        text = self._returns
+        if text.startswith("(") and text.endswith(")"):
+            text = text[1:-1]
+        return tuple(Return(part) for part in _split(text))
+
+    @property
+    def packet(self) -> str:
+        return f"{self.namespace}::{self.base}"
+
+    @functools.cached_property
+    def written(self) -> tuple[Argument, ...]:
+        """The arguments that the op writes."""
+        return tuple(a for a in self.args if a.is_write)
+
+    @property
+    def mutates(self) -> bool:
+        return "!" in self._arguments and bool(self.written)
+
+    @functools.cached_property
+    def is_view(self) -> bool:
+        """A result shares memory with an argument that is not written."""
+        return not self.mutates and any(r.alias for r in self.returns)
+
+    @functools.cached_property
+    def is_out(self) -> bool:
+        return any(a.is_out for a in self.args)
+
+    @functools.cached_property
+    def is_inplace(self) -> bool:
+        """Writes its first argument, by name or by keeping nothing else: ``add_``, ``__iadd__``, ``_foreach_add_``."""
+        return self.mutates and not self.is_out and self.args[0].is_write and len(self.written) == 1
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Schema({self.text!r})"
+
+    # ------------------------------------------------------------ calls
+
+    def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name, in schema order, with defaults filled in; torch's error where they do not fit.
+
+        Raises
+        ------
+        RuntimeError
+            Too many or too few arguments, an unknown keyword, or a value of the wrong type, in torch's words.
+        """
+        problem = self.mismatch(args, kwargs)
+        if problem is not None:
+            raise problem
+        bound = dict(zip((a.name for a in self.args), args, strict=False))
+        for a in self.args[len(args) :]:
+            bound[a.name] = kwargs[a.name] if a.name in kwargs else a.default
+        return bound
+
+    def mismatch(self, args: tuple, kwargs: dict[str, Any]) -> Exception | None:
+        """The error that torch raises when a call's arguments do not fit the schema, or None."""
+        declared = self.args
+        positional = sum(not a.kwonly for a in declared)
+        if len(args) > positional:
+            many = f"aten::{self.base}()" if self.namespace == "aten" else f"{self.packet}()"
+            if positional == len(declared):
+                return RuntimeError(
+                    f"{many} expected at most {positional} argument(s) but received {len(args)} argument(s). "
+                    f"Declaration: {self.text}"
+                )
+            return RuntimeError(
+                f"{many} takes {positional} positional argument(s) but {len(args)} was/were given.  "
+                f"Declaration: {self.text}"
+            )
+        used = 0
+        for position, a in enumerate(declared):
+            if position < len(args):
+                value = args[position]
+            elif a.name in kwargs:
+                value = kwargs[a.name]
+                used += 1
+            elif a.has_default:
+                continue
+            else:
+                return RuntimeError(
+                    f"{self.packet}() is missing value for argument '{a.name}'. Declaration: {self.text}"
+                )
+            if not fits(value, a.type, self.base in _NUMBERS_AS_TENSORS):
+                kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
+                return RuntimeError(
+                    f"{self.packet}() Expected a value of type '{_spoken(a.type)}' for argument '{a.name}' "
+                    f"but instead found type '{kind}'.\nPosition: {position}\nValue: {value!r}\n"
+                    f"Declaration: {self.text}"
+                )
+        if used < len(kwargs):
+            names = {a.name for a in declared[len(args) :]}
+            unknown = next((k for k in kwargs if k not in names), None)
+            if unknown is not None:
+                return RuntimeError(f"Unknown keyword argument '{unknown}' for operator '{self.packet}'. Schema: {self.text}")
+        return None
+
+
+# ---------------------------------------------------------------- values and types
+
+
+def _is_int(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) or (type(x) is ndarray and x.ndim == 0 and x.dtype.kind in "iub")
+
+
+def _is_dtype(x: Any) -> bool:
+    return isinstance(x, (str, int, np.dtype)) or isinstance(x, type)
+
+
+_FITS = {
+    "int": _is_int,
+    "SymInt": _is_int,
+    "float": lambda x: isinstance(x, (float, int, np.number)) and not isinstance(x, (complex, np.complexfloating)),
+    "bool": lambda x: isinstance(x, (bool, int, np.bool_)),
+    "Scalar": lambda x: isinstance(x, (bool, int, float, complex, np.generic)),
+    "str": lambda x: isinstance(x, str),
+    "ScalarType": _is_dtype,
+    "Layout": lambda x: isinstance(x, (str, int)),
+    "Device": lambda x: isinstance(x, (str, int)),
+    "MemoryFormat": lambda x: isinstance(x, (str, int)),
+    "Generator": lambda x: hasattr(x, "manual_seed"),
+}
+_LIST = re.compile(r"(.*)\[(\d*)\]$")
+
+
+def fits(value: Any, type_: str, numbers: bool = False) -> bool:
+    """Whether torch takes ``value`` for an argument of schema type ``type_``."""
+    if type_[-1] == "?":
+        return value is None or fits(value, type_[:-1], numbers)
+    if type_ == "Tensor":
+        return type(value) is ndarray or isinstance(value, (ndarray, np.generic)) or (
+            numbers and isinstance(value, (int, float, complex))
+        )
+    test = _FITS.get(type_)
+    if test is not None:
+        return test(value)
+    found = _LIST.match(type_)
+    if found:
+        if isinstance(value, (list, tuple)):
+            return all(fits(x, found[1]) for x in value)
+        return bool(found[2]) and found[1] != "Tensor" and fits(value, found[1])
+    return True  # Storage, Stream and other opaque types: nothing to compare with
+
+
+_SPOKEN = {"Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int", "MemoryFormat": "int"}
+
+
+def _spoken(type_: str) -> str:
+    """A schema type as torch's error messages name it: ``int[1]?`` is ``Optional[List[int]]``."""
+    if type_[-1] == "?":
+        return f"Optional[{_spoken(type_[:-1])}]"
+    found = _LIST.match(type_)
+    if found:
+        return f"List[{_spoken(found[1])}]"
+    return _SPOKEN.get(type_, type_)
+
+
+# ---------------------------------------------------------------- the registry
+
+DATA = Path(__file__).with_name("schemas.tsv")
+
+
+def load(path: Path = DATA) -> dict[str, Schema]:
+    """Every registered overload of torch's ``aten`` and ``prims`` namespaces, in torch's order of resolution."""
+    schemas = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if line[0] != "#":
+                schema = Schema(*line.rstrip("\n").split("\t"))
+                schemas[schema.name] = schema
+    return schemas
