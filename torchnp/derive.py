@@ -15,7 +15,7 @@ import numpy as np
 
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import can_cast, cast, scalar_name
-from torchnp.registry import raise_mismatch
+from torchnp.registry import QUIET, enter_quiet, leave_quiet, raise_mismatch
 from torchnp.schema import RESERVED, Argument, Schema
 
 ndarray = np.ndarray
@@ -187,7 +187,9 @@ def check_write_pattern(schema: Schema) -> None:
             raise TypeError(f"{schema.name}: writes {a!r}, which is no tensor: no rule of torchnp.derive covers it")
     for r in schema.returns:
         if r.is_write and r.alias not in {a.alias for a in schema.written}:
-            raise TypeError(f"{schema.name}: returns written memory of no argument: no rule of torchnp.derive covers it")
+            raise TypeError(
+                f"{schema.name}: returns written memory of no argument: no rule of torchnp.derive covers it"
+            )
 
 
 # ---------------------------------------------------------------- building the kernel
@@ -213,7 +215,11 @@ def _guarded(schema: Schema, run: Callable[[dict[str, Any]], Any]) -> Callable[.
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = {_SPELLED.get(k, k): v for k, v in kwargs.items()}
-        return run(schema.bind(args, kwargs))
+        token = enter_quiet(QUIET)
+        try:
+            return run(schema.bind(args, kwargs))
+        finally:
+            leave_quiet(token)
 
     return kernel
 
@@ -230,6 +236,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     name = schema.args[0].name
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
+        token = enter_quiet(QUIET)
         try:
             target = args[0] if args else kwargs[name]
             check_target(target)
@@ -237,6 +244,8 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
         except Exception:
             raise_mismatch(schema, args, kwargs)
             raise
+        finally:
+            leave_quiet(token)
         return target
 
     return kernel

@@ -1,3 +1,111 @@
-"""Each difference between NumPy and torch once, runnable."""
+"""The form of a difference between NumPy and torch, and how it is run; the rows are in `torchnp.catalogue`.
 
-CATALOGUE = {}
+A `Difference` holds one expression for torch, one for NumPy and one for the kernel of this package, and the values
+that the first two gave when it was written down. `run` evaluates them again; the tests check that both values still
+hold, that they differ, and that the kernel gives torch's.
+
+Expressions see ``torch``, ``np``, ``aten`` (`torchnp.aten`) and ``table`` (`torchnp.table`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One way in which NumPy and torch disagree.
+
+    Attributes
+    ----------
+    id : str
+        Kebab-case name; kernels list it in ``differs=``.
+    title : str
+        torch's behaviour in one line.
+    torch, numpy, kernel : str
+        Python expressions of the same intent.
+    torch_value, numpy_value : str
+        What the first two give, as `show` prints it.
+    why : str
+        What to know when moving code from one to the other.
+    """
+
+    id: str
+    title: str
+    torch: str
+    torch_value: str
+    numpy: str
+    numpy_value: str
+    kernel: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.id}: {self.title}\n"
+            f"  torch  {self.torch}\n         -> {self.torch_value}\n"
+            f"  numpy  {self.numpy}\n         -> {self.numpy_value}"
+        )
+
+
+def show(value: Any) -> str:
+    """A result as text, alike for tensors, arrays and numbers: ``float32[2] [1, 2.5]``."""
+    if isinstance(value, Exception):
+        words = str(value).partition("\n")[0]
+        return f"{_public(type(value))}: {words}"
+    if isinstance(value, (tuple, list)):
+        return "(" + ", ".join(map(show, value)) + ")"
+    if hasattr(value, "detach"):
+        dtype = str(value.dtype).removeprefix("torch.")
+        shape, values = tuple(value.shape), value.tolist()
+    elif isinstance(value, (np.ndarray, np.generic)):
+        dtype, shape = str(value.dtype), value.shape
+        values = value.astype(np.float32).tolist() if value.dtype.kind == "V" else value.tolist()
+    else:
+        return repr(value)
+    text = _numbers(values, 16 if dtype in ("float64", "complex128", "int64") else 7)
+    return f"{dtype}[{', '.join(map(str, shape))}] {text}"
+
+
+def _public(cls: type) -> str:
+    # ufunc type errors and AxisError are private subclasses of public ones
+    return next((c.__name__ for c in cls.__mro__ if c.__module__ == "builtins"), cls.__name__)
+
+
+def _numbers(values: Any, digits: int) -> str:
+    if isinstance(values, list):
+        return "[" + ", ".join(_numbers(v, digits) for v in values) + "]"
+    if isinstance(values, bool):
+        return str(values)
+    return f"{values:.{digits}g}" if isinstance(values, (float, complex)) else str(values)
+
+
+def evaluate(expression: str, **names: Any) -> str:
+    """The value of an expression as `show` prints it; an exception counts as a value."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return show(eval(expression, dict(names)))
+        except Exception as error:
+            return show(error)
+
+
+def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kernel")) -> dict[str, str]:
+    """Evaluate a difference's expressions; ``which`` without ``"torch"`` needs no torch."""
+    import torchnp
+
+    names: dict[str, Any] = {"np": np, "aten": torchnp.aten, "table": torchnp.table, "torchnp": torchnp}
+    with contextlib.suppress(ImportError):
+        import ml_dtypes
+
+        names["ml_dtypes"] = ml_dtypes
+    if "torch" in which:
+        import torch
+
+        names["torch"] = torch
+    return {side: evaluate(getattr(difference, side), **names) for side in which}

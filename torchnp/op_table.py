@@ -151,7 +151,7 @@ def _forward(source: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _differences(ids: tuple[str, ...]) -> tuple:
-    from torchnp.differences import CATALOGUE
+    from torchnp.catalogue import CATALOGUE
 
     return tuple(CATALOGUE[i] for i in ids if i in CATALOGUE)
 

@@ -18,7 +18,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 # in a context variable, which two calls set and restore in 0.2 us.
 with np.errstate(all="ignore"):
     _STATE = np._core.umath._extobj_contextvar
-    _IGNORE = _STATE.get()
+    QUIET = _IGNORE = _STATE.get()
 enter_quiet, leave_quiet = _STATE.set, _STATE.reset
 
 
@@ -104,7 +104,7 @@ def guard(row: Row, schema: Schema) -> Callable[..., Any]:
     renamed = {a.name: RESERVED[a.name] for a in schema.args if a.name in RESERVED}
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        token = enter_quiet(_IGNORE)
+        token = enter_quiet(QUIET)
         try:
             if renamed:
                 kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}

@@ -1,0 +1,204 @@
+"""The table against torch's registry: schemas, statuses, signatures, derived rows, and errors of calls."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import torchnp
+from torchnp import derive
+from torchnp.catalogue import CATALOGUE
+from torchnp.op_table import STATUSES, MissingOp
+from torchnp.registry import REGISTERED
+from torchnp.schema import RESERVED, Schema
+
+TABLE = torchnp.table
+
+
+def torch_op(name):
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+# ---------------------------------------------------------------- schemas
+
+
+def test_schemas_are_the_registry():
+    registered = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "prims::"))}
+    assert set(TABLE.schemas) == registered
+    for name, schema in TABLE.schemas.items():
+        assert str(schema) == str(torch_op(name)._schema)
+
+
+def test_schemas_parse_as_torch_does():
+    for name, schema in TABLE.schemas.items():
+        expected = torch_op(name)._schema
+        assert [a.name for a in schema.args] == [a.name for a in expected.arguments], name
+        for mine, theirs in zip(schema.args, expected.arguments, strict=True):
+            assert mine.kwonly == theirs.kwarg_only, name
+            assert mine.has_default == theirs.has_default_value(), name
+            assert not mine.has_default or mine.default == theirs.default_value, name
+            assert mine.is_write == (theirs.alias_info is not None and theirs.alias_info.is_write), name
+        for mine, theirs in zip(schema.returns, expected.returns, strict=True):
+            assert (mine.alias is None) == (theirs.alias_info is None), name
+
+
+def test_packets_resolve_in_torch_order():
+    packets = {}
+    for name in TABLE.schemas:
+        packets.setdefault(name.partition(".")[0], []).append(name.partition(".")[2] or "default")
+    for packet, overloads in packets.items():
+        namespace, _, base = packet.partition("::")
+        theirs = getattr(getattr(torch.ops, namespace), base).overloads()
+        assert [o for o in theirs if o in overloads] == overloads, packet
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_statuses_add_up():
+    counts = TABLE.counts()
+    assert tuple(counts) == STATUSES
+    assert sum(counts.values()) == len(TABLE.schemas)
+    assert len(TABLE) == counts["kernel"] + counts["derived"] + counts["composite"]
+
+
+def test_core_overloads_are_there():
+    core = [name for name, schema in TABLE.schemas.items() if "core" in schema.tags]
+    assert len(core) == 193
+    assert [name for name in core if name not in TABLE] == []
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_signature_is_the_schemas(name):
+    schema = TABLE.schemas[name]
+    parameters = inspect.signature(REGISTERED[name].body).parameters.values()
+    assert [p.name for p in parameters] == [RESERVED.get(a.name, a.name) for a in schema.args]
+    for parameter, argument in zip(parameters, schema.args, strict=True):
+        assert (parameter.kind is parameter.KEYWORD_ONLY) == argument.kwonly, argument.name
+        default = None if parameter.default is parameter.empty else parameter.default
+        if argument.has_default:
+            assert parameter.default is not parameter.empty, argument.name
+            same = list(default) if isinstance(default, tuple) else default
+            assert same == argument.default, argument.name
+        else:
+            assert parameter.default is parameter.empty, argument.name
+
+
+@pytest.mark.parametrize("name", list(TABLE))
+def test_row_is_complete(name):
+    row = TABLE[name]
+    assert row.name == name
+    assert row.schema is TABLE.schemas[name]
+    assert row.status == TABLE.status(name)
+    assert (row.status == "derived") == (row.derived_from is not None)
+    assert row.__doc__
+    assert row.derived_from is None or row.derived_from in TABLE
+
+
+def test_declared_differences_are_in_the_catalogue():
+    listed = {i for row in REGISTERED.values() for i in row.differs}
+    assert sorted(listed - set(CATALOGUE)) == []
+
+
+def test_unknown_write_pattern_raises():
+    with pytest.raises(TypeError, match="no rule of torchnp.derive covers it"):
+        derive.check_write_pattern(Schema("aten::strange(Tensor self, int(a!) count) -> Tensor"))
+    with pytest.raises(TypeError, match="no rule of torchnp.derive covers it"):
+        derive.check_write_pattern(Schema("aten::strange(Tensor self) -> Tensor(a!)"))
+
+
+def test_missing_ops_say_what_is_near():
+    with pytest.raises(MissingOp, match=r"torch registers no such overload. Nearest rows: .*aten::mul.Tensor"):
+        TABLE["aten::mull"]
+    with pytest.raises(AttributeError, match="has no overload name 'Tensr'"):
+        _ = torchnp.aten.add.Tensr
+    with pytest.raises(AttributeError, match="nearest: "):
+        _ = torchnp.aten.reluu
+
+
+# ---------------------------------------------------------------- calls with wrong arguments
+
+x = np.ones((2, 3), np.float32)
+BAD_CALLS = [
+    ("aten::add.Tensor", (x,), {}),
+    ("aten::add.Tensor", (x, x, x), {}),
+    ("aten::add.Tensor", (x, x), {"beta": 1}),
+    ("aten::add.Tensor", (x, "a"), {}),
+    ("aten::add.Tensor", (x, x), {"alpha": "a"}),
+    ("aten::add.Tensor", ([1], x), {}),
+    ("aten::add.Tensor", (x, np.ones(4, np.float32)), {}),
+    ("aten::add_.Tensor", (x,), {}),
+    ("aten::add_.Tensor", (np.ones(3, np.float32), x), {}),
+    ("aten::add.out", (x, x), {"out": np.ones((2, 3), np.int64)}),
+    ("aten::sin", (), {}),
+    ("aten::sin", (2,), {}),
+    ("aten::relu", (x, 1), {}),
+    ("aten::sum.dim_IntList", (x, [1.5]), {}),
+    ("aten::sum.dim_IntList", (x, [2]), {}),
+    ("aten::sum.dim_IntList", (x, [0, 0]), {}),
+    ("aten::cat", (x,), {}),
+    ("aten::cat", ([x, np.ones((3, 2), np.float32)],), {}),
+    ("aten::select.int", (x, 0, 1.5), {}),
+    ("aten::select.int", (x, 0, 2), {}),
+    ("aten::select.int", (x, 3, 0), {}),
+    ("aten::gelu", (x,), {"approximate": 3}),
+    ("aten::gelu", (x,), {"approximate": "tan"}),
+    ("aten::mm", (x, x), {}),
+    ("aten::mm", (x, np.ones((3, 2))), {}),
+    ("aten::addmm", (x, x, 2), {}),
+    ("aten::view", (x, [4]), {}),
+    ("aten::expand", (x, [4, 2, 3, 1]), {}),
+    ("aten::permute", (x, [0]), {}),
+    ("aten::index_select", (x, 0, np.array([5])), {}),
+    ("aten::index_select", (x, 0, np.array([0.5])), {}),
+    ("aten::gather", (x, 0, np.array([[7]])), {}),
+    ("aten::bitwise_and.Tensor", (x, x), {}),
+    ("aten::_softmax", (x, 5, False), {}),
+    ("aten::embedding", (x, np.array([9])), {}),
+    ("aten::convolution", (x, x, None, [1], [0], [1], False, [0], 1), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs"), BAD_CALLS, ids=lambda v: v if isinstance(v, str) else "")
+def test_bad_calls_get_torchs_error(name, args, kwargs):
+    def tensors(v):
+        if isinstance(v, np.ndarray):
+            return torch.from_numpy(v.copy())
+        return [tensors(i) for i in v] if isinstance(v, list) else v
+
+    with pytest.raises(Exception) as expected:  # noqa: PT011, the class is what is compared
+        torch_op(name)(*map(tensors, args), **{k: tensors(v) for k, v in kwargs.items()})
+    with pytest.raises(Exception) as got:  # noqa: PT011
+        TABLE[name](*args, **kwargs)
+    assert type(got.value) is expected.type
+    words = 6
+    assert str(got.value).split()[:words] == str(expected.value).split()[:words]
+
+
+def test_packet_without_match_lists_torchs_reasons():
+    with pytest.raises(RuntimeError, match="Overloaded torch operator invoked from Python failed to match any schema"):
+        torchnp.aten.add(x, "a")
+
+
+# ---------------------------------------------------------------- importing
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_brings_no_torch_and_no_scipy():
+    code = "import sys, torchnp; {}; print([m for m in ('torch', 'scipy', 'array_api_compat') if m in sys.modules])"
+    assert run_python(code.format("pass")) == "[]"
+    assert run_python(code.format("torchnp.table; torchnp.aten.add")) == "[]"
+
+
+def test_floating_point_flags_are_not_warnings():
+    with np.errstate(all="raise"):
+        torchnp.aten.div(np.ones(2, np.float32), 0)
+        torchnp.aten.add_(np.ones(2, np.float16), np.full(2, 1e30, np.float32))
