@@ -1,0 +1,346 @@
+"""Random integers: `random_`, `randint`, `randperm`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented
+from torchnp.dtypes import (
+    as_dtype,
+    bfloat16,
+    bool_,
+    cast,
+    float16,
+    float32,
+    float64,
+    int64,
+    is_complex,
+    is_floating,
+    is_integral,
+)
+from torchnp.kernels.random import (
+    BARE,
+    C_NAMES,
+    DIGITS,
+    FLOATS,
+    LARGEST,
+    LONG,
+    arrange,
+    factory_dtype,
+    like_order,
+    memory_order,
+    strided_size,
+)
+from torchnp.random import Generator, default_generator
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def integer_values(n: int, dtype: np.dtype, low: int, span: int, generator: Generator | None) -> ndarray:
+    """low + word % span, of one word where the span is below 2**28 and of two from there."""
+    source = generator or default_generator
+    words = source.random64(n) if span >= 1 << 28 else source.random32(n)
+    words = _modulo(words, span).astype(np.uint64)
+    return _from_int64((words + np.uint64(low % 2**64)).view(np.int64), dtype)
+
+
+def _modulo(words: ndarray, span: int) -> ndarray:
+    if span & (span - 1) == 0:
+        return words & words.dtype.type(span - 1)
+    # floor division by a constant is a vector loop in NumPy, the remainder is not
+    quotient = words // words.dtype.type(span)
+    quotient *= words.dtype.type(span)
+    return np.subtract(words, quotient, quotient)
+
+
+def _from_int64(values: ndarray, dtype: np.dtype) -> ndarray:
+    return values if dtype == int64 else cast(values, dtype)
+
+
+@kernel("random", like=np.random.randint, differs=["random-stream"])
+def random(self, *, generator=None):
+    """Integers from 0 to the largest value, or to 2**digits in floating types."""
+    dtype, n, source = self.dtype, self.size, generator or default_generator
+    if not n:
+        values = np.empty(0, dtype)
+    elif dtype in BARE or not (is_integral(dtype) or dtype == bool_ or dtype in FLOATS):
+        raise not_implemented("random_kernel_cpu", dtype)
+    elif dtype == bool_:
+        values = (source.random32(n) & np.uint32(1)).astype(bool_)
+    else:
+        span = (1 << DIGITS[dtype]) + 1 if is_floating(dtype) else np.iinfo(dtype).max + 1
+        words = source.random64(n) if dtype in (int64, float64) else source.random32(n)
+        values = _from_int64(_modulo(words, span).astype(np.int64), dtype)
+    return arrange(values, self.shape, memory_order(self))
+
+
+@kernel("random.from", like=np.random.randint, differs=["random-stream"])
+def random_from(self, from_, to, *, generator=None):
+    """Integers in [from, to); without `to`, up to the largest value."""
+    return arrange(_random_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
+
+
+@kernel("random.to", like=np.random.randint, differs=["random-stream"])
+def random_to(self, to, *, generator=None):
+    """Integers in [0, to)."""
+    return random_from(self, 0, to, generator=generator)
+
+
+def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
+    low, high = int(low), None if high is None else int(high)
+    floating = is_floating(dtype)
+    if high is None and low == -(2**63):
+        return _full_range(n, dtype, generator)
+    if high is not None:
+        check(low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        if floating:
+            if dtype not in FLOATS:
+                raise not_implemented("random_update_from_to", dtype)
+            low, high = _nearest_from(low, dtype), _nearest_to(high, dtype)
+            check(
+                low < high,
+                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
+                f"but got from={low} >= to={high}",
+            )
+        last = high - 1
+    elif floating:
+        if dtype not in FLOATS:
+            raise not_implemented("random_from_to_range_calc", dtype)
+        last, low = 1 << DIGITS[dtype], _nearest_from(low, dtype)
+        check(
+            low < last,
+            "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
+            f"but got from={low} > to_inc={last}",
+        )
+    elif is_complex(dtype):
+        raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
+    else:
+        last = 1 if dtype == bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
+    _check_bounds(low, last, dtype)
+    if not n:
+        return np.empty(0, dtype)
+    return integer_values(n, dtype, low, last - low + 1, generator)
+
+
+def _full_range(n: int, dtype: np.dtype, generator: Generator | None) -> ndarray:
+    if not n:
+        return np.empty(0, dtype)
+    if dtype not in (int64, float64, float32, bfloat16):
+        if is_integral(dtype) and dtype not in BARE:
+            raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
+        raise not_implemented("random_full_64_bits_range_kernel_cpu", dtype)
+    return _from_int64((generator or default_generator).random64(n).view(np.int64), dtype)
+
+
+def _check_bounds(low: int, last: int, dtype: np.dtype) -> None:
+    if is_complex(dtype):
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    if is_floating(dtype):
+        limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
+        smallest, largest = -limit, limit
+    elif dtype == bool_:
+        smallest, largest = 0, 1
+    else:
+        smallest, largest = int(np.iinfo(dtype).min), min(int(np.iinfo(dtype).max), 2**63 - 1)
+    check(smallest <= low <= largest, f"from is out of bounds for {C_NAMES[str(dtype)]}")
+    check(smallest <= last <= largest, f"to - 1 is out of bounds for {C_NAMES[str(dtype)]}")
+
+
+def _rounded(value: int, dtype: np.dtype) -> float:
+    return float(cast(np.array(value, np.int64), dtype))
+
+
+def _nearest_from(low: int, dtype: np.dtype) -> int:
+    """The next value up that the dtype holds, if rounding would fall below `low`."""
+    above = _rounded(low + 1, dtype)
+    if above < low:
+        return int(above) + (1 << (abs(low + 1).bit_length() - DIGITS[dtype]))
+    return low
+
+
+def _nearest_to(high: int, dtype: np.dtype) -> int:
+    """The next value down that the dtype holds, if rounding would reach `high`."""
+    below = _rounded(high - 1, dtype)
+    if math.isfinite(below) and below >= high:
+        return int(below) - (1 << (abs(high - 1).bit_length() - DIGITS[dtype]))
+    return high
+
+
+@kernel("randint.low_generator", like=np.random.randint, differs=["random-stream"])
+def randint_low_generator(low, high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """Integers in [low, high)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return _random_values(math.prod(size), factory_dtype(dtype), low, high, generator).reshape(size)
+
+
+@kernel("randint.generator", like=np.random.randint, differs=["random-stream"])
+def randint_generator(high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """Integers in [0, high)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return _random_values(math.prod(size), factory_dtype(dtype), 0, high, generator).reshape(size)
+
+
+@kernel("randint.low", like=np.random.randint, differs=["random-stream"])
+def randint_low(low, high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """Integers in [low, high)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return _random_values(math.prod(size), factory_dtype(dtype), low, high, None).reshape(size)
+
+
+@kernel("randint", like=np.random.randint, differs=["random-stream"])
+def randint(high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """Integers in [0, high)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return _random_values(math.prod(size), factory_dtype(dtype), 0, high, None).reshape(size)
+
+
+@kernel("randint_like.low_generator_dtype", differs=["random-stream"])
+def randint_like_low_generator_dtype(
+    self, low, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
+):
+    """Integers in [low, high), shaped and laid out like a tensor."""
+    strided_size((), layout, device, pin_memory)
+    dtype = self.dtype if dtype is None else as_dtype(dtype)
+    return arrange(_random_values(self.size, dtype, low, high, generator), self.shape, like_order(self, memory_format))
+
+
+@kernel("randint_like.low_dtype", differs=["random-stream"])
+def randint_like_low_dtype(
+    self, low, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
+):
+    """Integers in [low, high), shaped and laid out like a tensor."""
+    return randint_like_low_generator_dtype(
+        self, low, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+@kernel("randint_like.generator", differs=["random-stream"])
+def randint_like_generator(
+    self, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
+):
+    """Integers in [0, high), shaped and laid out like a tensor."""
+    return randint_like_low_generator_dtype(
+        self, 0, high, generator=generator, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+@kernel("randint_like", differs=["random-stream"])
+def randint_like(self, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Integers in [0, high), shaped and laid out like a tensor."""
+    return randint_like_low_generator_dtype(
+        self, 0, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+@kernel("randint_like.Tensor_generator", differs=["random-stream"])
+def randint_like_tensor_generator(
+    self, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
+):
+    """Integers in [0, high), shaped and laid out like a tensor."""
+    check(high.ndim == 0, "high must be a scalar tensor and on CPU")
+    return randint_like_low_generator_dtype(
+        self, 0, int(high), generator=generator, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+@kernel("randint_like.Tensor", differs=["random-stream"])
+def randint_like_tensor(self, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Integers in [0, high), shaped and laid out like a tensor."""
+    return randint_like_tensor_generator(
+        self, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- permutations
+
+
+@kernel("randperm.generator", like=np.random.permutation, differs=["random-stream"])
+def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."""
+    (n,) = strided_size((n,), layout, device, pin_memory)
+    dtype = int64 if dtype is None else factory_dtype(dtype)
+    if dtype in (float16, float32, float64):
+        most = (1 << DIGITS[dtype]) + 1
+        check(n <= most, f"n cannot be greater than {most} for {_FLOAT_NAMES[dtype]} type.")
+    elif is_integral(dtype):
+        check(n <= np.iinfo(dtype).max, f"value cannot be converted to type {dtype}_t without overflow")
+    if dtype in BARE or not (is_integral(dtype) or dtype in FLOATS):
+        raise not_implemented("randperm", dtype)
+    source = generator or default_generator
+    return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
+
+
+@kernel("randperm", like=np.random.permutation, differs=["random-stream"])
+def randperm(n, *, dtype=LONG, layout=None, device=None, pin_memory=None):
+    """A permutation of 0 to n - 1."""
+    return randperm_generator(n, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+_FLOAT_NAMES = {float16: "Half", float32: "Float", float64: "Double"}
+_MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
+_FEW = 4096
+
+
+def _shuffled(n: int, source: Generator) -> ndarray:
+    if n < 2:
+        return np.arange(n)
+    steps = np.arange(n - 1, dtype=np.uint32)
+    partners = source.random32(n - 1) % (np.uint32(n) - steps) + steps
+    items = np.arange(n)
+    start = 0
+    if n > _FEW:
+        seen = np.empty(n, np.int32)
+        shared = np.zeros(n, bool_)
+        while n - start > _FEW:
+            stop = start + ((n - start) >> 6)
+            _swap_block(items, start, partners[start:stop].astype(np.int64), seen, shared)
+            start = stop
+    tail = items[start:].tolist()
+    for i, j in enumerate((partners[start:] - np.uint32(start)).tolist()):
+        tail[i], tail[j] = tail[j], tail[i]
+    items[start:] = tail
+    return items
+
+
+def _swap_block(items: ndarray, start: int, partners: ndarray, seen: ndarray, shared: ndarray) -> None:
+    """Swap items[start + i] with items[partners[i]], in order of i.
+
+    Swaps that share no place commute and are done at once; the few others, a set closed under sharing, in turn.
+    """
+    own = np.arange(start, start + partners.size)
+    order = np.arange(partners.size, dtype=np.int32)
+    seen[own] = -1  # a partner inside the block is shared with the swap that stands there
+    inside = partners < start + partners.size
+    seen[partners] = order
+    again = seen[partners] != order
+    again |= inside
+    touched = partners[again]
+    shared[touched] = True
+    chained = shared[partners]
+    chained |= shared[own]
+    shared[touched] = False
+    alone = ~chained
+    a, b = own[alone], partners[alone]
+    items[a], items[b] = items[b], items[a]
+    for i, j in zip(own[chained].tolist(), partners[chained].tolist(), strict=True):
+        items[i], items[j] = items[j], items[i]
+
+
+def _inside_out(n: int, source: Generator) -> ndarray:
+    items = np.empty(n, np.int64)
+    chunk = 1 << 20
+    for start in range(0, n, chunk):
+        places = np.arange(start, min(start + chunk, n))
+        draws = (source.random64(places.size) % (places + 1).astype(np.uint64)).tolist()
+        for i, j in enumerate(draws, start):
+            items[i] = items[j] if j < i else i
+            items[j] = i
+    return items

@@ -1,0 +1,383 @@
+"""Random fills: torch's CPU streams, value for value from the same seed.
+
+torch's kernels differ by CPU: with AVX2 (and AVX-512) they contract a * b + c to one rounding, without it they do not.
+The bodies here follow the AVX2 build.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.dtypes import (
+    as_dtype,
+    bfloat16,
+    bool_,
+    can_cast,
+    cast,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int64,
+    is_complex,
+    is_half,
+    opmath,
+    result_type,
+    scalar_name,
+    to_real,
+    uint16,
+    uint32,
+    uint64,
+)
+from torchnp.random import Generator, default_generator
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+LONG = 4  # torch's number of int64, the default of the integer factories
+
+FLOATS = (float16, bfloat16, float32, float64)
+BARE = (uint16, uint32, uint64)
+LARGEST = {float16: 65504.0, bfloat16: 3.3895313892515355e38, float32: float(np.finfo(np.float32).max)}
+DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+C_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int", "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+# ---------------------------------------------------------------- layout
+
+
+def memory_order(x: ndarray) -> tuple[int, ...] | None:
+    """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
+    if x.flags.c_contiguous:
+        return None
+    axes = list(range(x.ndim))[::-1]
+    for i in range(1, x.ndim):
+        right = i
+        for left in range(i - 1, -1, -1):
+            a, b = axes[left], axes[right]
+            inner, outer = x.strides[a], x.strides[b]
+            if not inner or not outer:  # an expanded dimension has no place of its own
+                continue
+            if inner > outer or (inner == outer and x.shape[a] > x.shape[b]):
+                axes[left], axes[right] = b, a
+                right = left
+            elif inner < outer:
+                break
+    return tuple(axes[::-1])
+
+
+def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None) -> ndarray:
+    """A flat array in memory order as a dense array of a shape."""
+    if order is None:
+        return values.reshape(shape)
+    return values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def like_order(x: ndarray, memory_format: str | None) -> tuple[int, ...] | None:
+    """The memory order of ``empty_like(x)``."""
+    if memory_format in (None, "preserve_format"):
+        return memory_order(x)
+    if memory_format == "channels_last":
+        check(x.ndim == 4, "required rank 4 tensor to use channels_last format")
+        return 0, 2, 3, 1
+    if memory_format == "channels_last_3d":
+        check(x.ndim == 5, "required rank 5 tensor to use channels_last_3d format")
+        return 0, 2, 3, 4, 1
+    return None
+
+
+def fill(x: ndarray, values: ndarray, order: tuple[int, ...] | None) -> ndarray:
+    """Write flat values in memory order into `x`."""
+    if any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    x[...] = arrange(values, x.shape, order)
+    return x
+
+
+def strided_size(
+    size: Sequence[int], layout: str | None, device: str | None, pin_memory: bool | None
+) -> tuple[int, ...]:
+    """The shape of a factory function, with torch's complaints about what only torch has."""
+    check(layout in (None, "strided"), f"torchnp has strided tensors only, got layout {layout}")
+    check(device is None or str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
+    check(
+        not pin_memory,
+        "pin_memory=True requires a CUDA or other accelerator backend; "
+        "no pinned memory allocator is available on this system.",
+    )
+    size = tuple(map(int, size))
+    for extent in size:
+        if extent < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {extent}: {shape_text(size)}")
+    return size
+
+
+def factory_dtype(dtype: object) -> np.dtype:
+    if dtype is None:
+        return get_default_dtype()
+    return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def fma(a: ndarray, b: float, c: float) -> ndarray:
+    """a * b + c with one rounding, for float32 or float64 `a`."""
+    if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
+        return a * b + c  # the product is exact, or nothing is added to it
+    if a.dtype == float32:  # a product of two float32 is exact in float64
+        wide = a.astype(np.float64)
+        wide *= b
+        wide += c
+        return wide.astype(np.float32)
+    return _fma64(a, np.float64(b), np.float64(c))
+
+
+def _fma64(a: ndarray, b: np.float64, c: np.float64) -> ndarray:
+    # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
+    high, low = _two_product(a, b)
+    middle, rest = _two_sum(c, low)
+    top, tail = _two_sum(high, middle)
+    odd, error = _two_sum(rest, tail)
+    bits = odd.view(np.int64)
+    bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
+    result = top + odd
+    return np.where(np.isfinite(result), result, a * b + c)
+
+
+def _two_product(a: ndarray, b: np.float64) -> tuple[ndarray, ndarray]:
+    def split(x: ndarray) -> tuple[ndarray, ndarray]:
+        t = 134217729.0 * x
+        high = t - (t - x)
+        return high, x - high
+
+    product = a * b
+    (ah, al), (bh, bl) = split(a), split(b)
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _two_sum(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+    total = a + b
+    b_part = total - a
+    return total, (a - (total - b_part)) + (b - b_part)
+
+
+def narrow(x: ndarray, dtype: np.dtype) -> ndarray:
+    """Sampled values in their final dtype (the half types by way of float32)."""
+    return cast(x, dtype)
+
+
+# ---------------------------------------------------------------- flat draws
+
+
+def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: Generator | None) -> ndarray:
+    if is_complex(dtype):
+        return uniform_values(2 * n, to_real(dtype), low, high, generator).view(dtype)
+    if dtype not in FLOATS:
+        raise not_implemented("check_uniform_bounds", dtype)
+    limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
+    name = C_NAMES[str(dtype)]
+    check(-limit <= low <= limit, f"from is out of bounds for {name}")
+    check(-limit <= high <= limit, f"to is out of bounds for {name}")
+    check(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    check(
+        high - low <= limit,
+        f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found to={high:g} and "
+        f"from={low:g} which result in to-from to exceed the limit",
+    )
+    source = generator or default_generator
+    if dtype == float64:
+        u, low, high = source.uniform64(n), float(low), float(high)
+        span = high - low
+    else:
+        u, low32, high32 = source.uniform32(n), np.float32(low), np.float32(high)
+        low, high, span = float(low32), float(high32), float(high32 - low32)
+    if low == 0.0 and span == 1.0:
+        if not is_half(dtype):
+            return u
+    else:
+        u = fma(u, span, low)
+    values = narrow(u, dtype)
+    top = cast(np.array(high), dtype)
+    values[values == top] = cast(np.array(low), dtype)  # rounded up to the excluded end
+    return values
+
+
+def normal_values(
+    n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None
+) -> ndarray:
+    check(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
+    if not n:
+        return np.empty(0, dtype)
+    if is_complex(dtype):
+        return normal_values(2 * n, to_real(dtype), mean, std / math.sqrt(2), contiguous, generator).view(dtype)
+    if dtype not in FLOATS:
+        raise not_implemented("normal_kernel_cpu", dtype)
+    source = generator or default_generator
+    if n < 16 or not contiguous:
+        z = source.normal64(n, exact=dtype == float64)
+        return narrow(_affine(z, float(std), float(mean)), dtype)
+    blocks = n - n % 16
+    draw = source.normal_blocks64 if dtype == float64 else source.normal_blocks32
+    z = np.empty(n, opmath(dtype))
+    z[:blocks] = draw(blocks)
+    if n % 16:
+        # float32 and float64 fill the tail before they find that it is no whole block
+        source.random32((n % 16) * {float32: 1, float64: 2}.get(dtype, 0))
+        z[n - 16 :] = draw(16)
+    if dtype != float64:
+        std, mean = float(np.float32(std)), float(np.float32(mean))
+    return narrow(_affine(z, std, mean), dtype)
+
+
+def _affine(z: ndarray, std: float, mean: float) -> ndarray:
+    return z + z.dtype.type(0) if std == 1.0 and mean == 0.0 else fma(z, std, mean)
+
+
+# ---------------------------------------------------------------- uniform
+
+
+@kernel("uniform", like=np.random.uniform, differs=["random-stream"])
+def uniform(self, from_=0.0, to=1.0, *, generator=None):
+    """Uniform values in [from, to); complex ones have both parts there."""
+    return arrange(uniform_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
+
+
+@kernel("rand.generator", like=np.random.rand, differs=["random-stream"])
+def rand_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
+    """Uniform values in [0, 1)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return uniform_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, generator).reshape(size)
+
+
+@kernel("rand", like=np.random.rand, differs=["random-stream"])
+def rand(size, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """Uniform values in [0, 1)."""
+    size = strided_size(size, layout, device, pin_memory)
+    return uniform_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, None).reshape(size)
+
+
+@kernel("rand_like.generator", differs=["random-stream"])
+def rand_like_generator(self, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Uniform values in [0, 1), shaped and laid out like a tensor."""
+    strided_size((), layout, device, pin_memory)
+    dtype = self.dtype if dtype is None else as_dtype(dtype)
+    values = uniform_values(self.size, dtype, 0.0, 1.0, generator)
+    return arrange(values, self.shape, like_order(self, memory_format))
+
+
+@kernel("rand_like", differs=["random-stream"])
+def rand_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Uniform values in [0, 1), shaped and laid out like a tensor."""
+    return rand_like_generator(
+        self, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- normal
+
+
+@kernel("normal_", like=np.random.normal, differs=["random-stream"])
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    """Write normal values; memory that is not contiguous is filled one value at a time, from other words."""
+    values = normal_values(self.size, self.dtype, mean, std, self.flags.c_contiguous, generator)
+    return fill(self, values, memory_order(self))
+
+
+@kernel("normal_functional", like=np.random.normal, differs=["random-stream"])
+def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
+    """Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."""
+    order = memory_order(self)
+    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
+    return arrange(normal_values(self.size, self.dtype, mean, std, contiguous, generator), self.shape, order)
+
+
+@kernel("randn.generator", like=np.random.randn, differs=["random-stream"])
+def randn_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
+    """Standard normal values."""
+    size = strided_size(size, layout, device, pin_memory)
+    return normal_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, True, generator).reshape(size)
+
+
+@kernel("randn", like=np.random.randn, differs=["random-stream"])
+def randn(size, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """Standard normal values."""
+    size = strided_size(size, layout, device, pin_memory)
+    return normal_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, True, None).reshape(size)
+
+
+@kernel("randn_like.generator", differs=["random-stream"])
+def randn_like_generator(self, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Standard normal values, shaped and laid out like a tensor."""
+    strided_size((), layout, device, pin_memory)
+    dtype = self.dtype if dtype is None else as_dtype(dtype)
+    order = like_order(self, memory_format)
+    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
+    return arrange(normal_values(self.size, dtype, 0.0, 1.0, contiguous, generator), self.shape, order)
+
+
+@kernel("randn_like", differs=["random-stream"])
+def randn_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Standard normal values, shaped and laid out like a tensor."""
+    return randn_like_generator(
+        self, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
+        memory_format=memory_format,
+    )  # fmt: skip
+
+
+@kernel("normal.float_float", like=np.random.normal, differs=["random-stream"])
+def normal_float_float(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
+    """Normal values of one mean and deviation."""
+    size = strided_size(size, layout, device, pin_memory)
+    return normal_values(math.prod(size), factory_dtype(dtype), mean, std, True, generator).reshape(size)
+
+
+@kernel("normal.Tensor_float", like=np.random.normal, differs=["random-stream"])
+def normal_tensor_float(mean, std=1.0, *, generator=None):
+    """Normal values of a mean each."""
+    z = normal_values(mean.size, mean.dtype, 0.0, std, True, generator).reshape(mean.shape)
+    return _inplace(np.add, z, mean)
+
+
+@kernel("normal.float_Tensor", like=np.random.normal, differs=["random-stream"])
+def normal_float_tensor(mean, std, *, generator=None):
+    """Normal values of a deviation each."""
+    _check_std(std)
+    z = normal_values(std.size, std.dtype, 0.0, 1.0, True, generator).reshape(std.shape)
+    return _inplace(np.add, _inplace(np.multiply, z, std), cast(np.array(mean, np.float64), std.dtype))
+
+
+@kernel("normal.Tensor_Tensor", like=np.random.normal, differs=["random-stream"])
+def normal_tensor_tensor(mean, std, *, generator=None):
+    """Normal values of a mean and a deviation each, in the dtype of the mean."""
+    _check_std(std)
+    shape = broadcast_shapes(mean.shape, std.shape)
+    z = normal_values(math.prod(shape), mean.dtype, 0.0, 1.0, True, generator).reshape(shape)
+    return _inplace(np.add, _inplace(np.multiply, z, std), mean)
+
+
+def _check_std(std: ndarray) -> None:
+    check(not is_complex(std.dtype), "normal expects standard deviation to be non-complex")
+    check(not std.size or np.min(std) >= 0, "normal expects all elements of std >= 0.0")
+
+
+def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
+    """x.op_(y): computed in the common dtype and written in x's."""
+    common = result_type(x, y)
+    check(
+        can_cast(common, x.dtype),
+        f"result type {scalar_name(common)} can't be cast to the desired output type {scalar_name(x.dtype)}",
+    )
+    wide = opmath(common)
+    return cast(cast(ufunc(cast(x, wide), cast(y, wide)), common), x.dtype)

@@ -1,0 +1,457 @@
+"""torch's CPU random engine: the same words, the same order, the same cached normals.
+
+torch's generator is the Mersenne Twister that NumPy also has, seeded in the legacy way. Everything that torch's CPU
+kernels draw is made of its 32-bit words, and of 64-bit words that are two of them, high word first. A `Generator`
+here consumes them exactly as torch does, so that long mixed sequences of operators stay in step with torch's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "libm",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+DEFAULT_SEED = 67280421310721  # c10's default_rng_seed_val
+TILE = 1 << 16  # words per pass: the intermediates stay in cache
+
+# CPUGeneratorImplState, the struct behind torch.get_rng_state()
+_LEGACY_STATE = np.dtype(
+    [
+        ("seed", np.uint64),
+        ("left", np.int32),
+        ("seeded", np.int32),
+        ("next", np.uint64),
+        ("key", np.uint64, 624),
+        ("normal_x", np.float64),
+        ("normal_y", np.float64),
+        ("normal_rho", np.float64),
+        ("normal_is_valid", np.int32),
+    ],
+    align=True,
+)
+STATE = np.dtype([("legacy", _LEGACY_STATE), ("next_float", np.float32), ("next_float_is_valid", np.bool_)], align=True)
+
+
+def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    """A function of Python's math module over a float64 array: NumPy's own vector forms may differ in the last bit."""
+    return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+
+class Generator:
+    """torch's CPU generator.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Any integer from -2**63 to 2**64 - 1; the engine uses its low 32 bits. The default is torch's for a new
+        generator.
+    device : str, optional
+        Only ``"cpu"``.
+    """
+
+    device = "cpu"
+
+    def __init__(self, seed: int | None = None, *, device: str = "cpu") -> None:
+        if str(device) != "cpu":
+            raise RuntimeError(
+                f"Device type {str(device).split(':')[0].upper()} is not supported for torch.Generator() api."
+            )
+        self._lock = threading.RLock()
+        self.manual_seed(DEFAULT_SEED if seed is None else seed)
+
+    # seeding and state -------------------------------------------------------------------------------------------
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart the stream from `seed` and return the generator."""
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError("Overflow when unpacking long long")
+        with self._lock:
+            self._seed = seed % 2**64
+            self._engine = None
+            self._fresh = True
+            self._next_double: float | None = None
+            self._next_float: np.float32 | None = None
+        return self
+
+    def seed(self) -> int:
+        """Restart the stream from a seed of the operating system and return that seed."""
+        value = int.from_bytes(os.urandom(8), "little") & (2**53 - 1)
+        self.manual_seed(value)
+        return value
+
+    def initial_seed(self) -> int:
+        """The seed that the stream started from."""
+        return self._seed
+
+    def get_offset(self) -> int:
+        """Only other devices' generators have an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Only other devices' generators have an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def get_state(self) -> np.ndarray:
+        """The state as torch writes it: a uint8 array of 5056 bytes that ``torch.Generator.set_state`` accepts."""
+        state = np.zeros((), STATE)
+        with self._lock:
+            inner = self._bits().state["state"]
+            position = int(inner["pos"])
+            legacy = state["legacy"]
+            legacy["seed"], legacy["seeded"] = self._seed, 1
+            legacy["left"] = 625 - position
+            legacy["next"] = 0 if self._fresh else position
+            legacy["key"] = inner["key"]
+            if self._next_double is not None:
+                legacy["normal_is_valid"], legacy["normal_y"] = 1, self._next_double
+            if self._next_float is not None:
+                state["next_float_is_valid"], state["next_float"] = True, self._next_float
+        return state.reshape(1).view(np.uint8)
+
+    def set_state(self, new_state: np.ndarray) -> Generator:
+        """Continue from a state that `get_state`, here or in torch, returned."""
+        if not isinstance(new_state, np.ndarray):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if new_state.size != STATE.itemsize:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {STATE.itemsize} but found the input RNG state size to be "
+                f"{new_state.size}"
+            )
+        state = np.ascontiguousarray(new_state).reshape(-1).view(STATE)[0]
+        legacy = state["legacy"]
+        left, following = int(legacy["left"]), int(legacy["next"])
+        fresh = left == 1 and following == 0
+        if not (legacy["seeded"] and 0 < left <= 624 and (fresh or left + following == 625)):
+            raise RuntimeError("Invalid mt19937 state")
+        with self._lock:
+            self.manual_seed(int(legacy["seed"]))
+            self._bits().state = {
+                "bit_generator": "MT19937",
+                "state": {"key": legacy["key"].astype(np.uint32), "pos": 625 - left},
+            }
+            self._fresh = fresh
+            self._next_double = float(legacy["normal_y"]) if legacy["normal_is_valid"] else None
+            self._next_float = state["next_float"] if state["next_float_is_valid"] else None
+        return self
+
+    def clone_state(self) -> Generator:
+        """A new generator that continues from the same point."""
+        return Generator().set_state(self.get_state())
+
+    def __deepcopy__(self, memo: object) -> Generator:
+        return self.clone_state()
+
+    def __reduce__(self) -> tuple:
+        return _restore, (self.get_state(),)
+
+    def __repr__(self) -> str:
+        return f"<torchnp.Generator seed={self._seed}>"
+
+    # words -------------------------------------------------------------------------------------------------------
+
+    def _bits(self) -> np.random.MT19937:
+        if self._engine is None:  # numpy.random is imported on the first draw
+            self._engine = np.random.MT19937(0)
+            self._engine._legacy_seeding(self._seed & 0xFFFFFFFF)
+            self._integers = np.random.Generator(self._engine).integers
+        return self._engine
+
+    def random32(self, n: int) -> np.ndarray:
+        """The next `n` words, uint32."""
+        bits = self._bits()
+        if n:
+            self._fresh = False
+        if n < 512:  # random_raw costs less per call, integers less per word
+            return bits.random_raw(n).astype(np.uint32)
+        return self._integers(0, 1 << 32, n, np.uint32)
+
+    def random64(self, n: int) -> np.ndarray:
+        """The next `n` double words, uint64: the word drawn first is the high one."""
+        pairs = self.random32(2 * n).view(np.uint64)
+        return pairs << np.uint64(32) | pairs >> np.uint64(32)
+
+    def uniform32(self, n: int) -> np.ndarray:
+        """`n` float32 values in [0, 1), of 24 bits each."""
+        out = np.empty(n, np.float32)
+        for start in range(0, n, TILE):
+            words = self.random32(min(TILE, n - start))
+            words &= np.uint32(0xFFFFFF)
+            # int32 has a conversion instruction where uint32 has none
+            np.multiply(words.view(np.int32).astype(np.float32), np.float32(2.0**-24), out=out[start : start + TILE])
+        return out
+
+    def uniform64(self, n: int) -> np.ndarray:
+        """`n` float64 values in [0, 1), of 53 bits each."""
+        out = np.empty(n, np.float64)
+        for start in range(0, n, TILE // 2):
+            pairs = self.random32(2 * min(TILE // 2, n - start)).view(np.uint64)
+            words = (pairs & np.uint64(0x1FFFFF)) << np.uint64(32)
+            words |= pairs >> np.uint64(32)
+            np.multiply(words.view(np.int64).astype(np.float64), 2.0**-53, out=out[start : start + TILE // 2])
+        return out
+
+    def below(self, p: float, n: int) -> np.ndarray:
+        """`n` bools, each true with probability `p`: uniform64() < p, without the floats."""
+        out = np.empty(n, np.bool_)
+        bound = np.uint64(math.ceil(p * 2.0**53))
+        for start in range(0, n, TILE // 2):
+            pairs = self.random32(2 * min(TILE // 2, n - start)).view(np.uint64)
+            words = (pairs & np.uint64(0x1FFFFF)) << np.uint64(32)
+            words |= pairs >> np.uint64(32)
+            np.less(words, bound, out=out[start : start + TILE // 2])
+        return out
+
+    @contextmanager
+    def one_by_one(self, expected: int) -> Iterator[Callable[[], float]]:
+        """A function that draws single uniform64 values, for samplers whose need of words depends on their values."""
+        with self._lock:
+            bits = self._bits()
+            before, fresh, taken = bits.state, self._fresh, 0
+
+            def draws() -> Iterator[float]:
+                nonlocal taken
+                while True:
+                    for value in self.uniform64(expected + 16).tolist():
+                        taken += 1
+                        yield value
+
+            try:
+                yield draws().__next__
+            finally:  # leave the engine where the last value that was used leaves it
+                bits.state, self._fresh = before, fresh
+                if taken:
+                    bits.random_raw(2 * taken, output=False)
+                    self._fresh = False
+
+    # normals -----------------------------------------------------------------------------------------------------
+
+    def normal64(self, n: int, exact: bool = True) -> np.ndarray:
+        """`n` standard normals in float64, one at a time with the second of each pair kept for the next call.
+
+        `exact` asks for the C library's last bit; NumPy's vector functions are faster and equal after rounding to
+        float32.
+        """
+        out = np.empty(n, np.float64)
+        with self._lock:
+            start = 0
+            if n and self._next_double is not None:
+                out[0], self._next_double, start = self._next_double, None, 1
+            pairs = (n - start + 1) // 2
+            if not pairs:
+                return out
+            u = self.uniform64(2 * pairs).reshape(pairs, 2)
+            log1p = libm(math.log1p, -u[:, 1]) if exact or pairs < 16 else np.log1p(-u[:, 1])
+            radius = np.sqrt(-2.0 * log1p)
+            theta = 2.0 * math.pi * u[:, 0]
+            values = np.empty((pairs, 2))
+            if exact or pairs < 16:
+                values[:, 0] = radius * libm(math.cos, theta)
+                values[:, 1] = radius * libm(math.sin, theta)
+            else:
+                values[:, 0] = radius * np.cos(theta)
+                values[:, 1] = radius * np.sin(theta)
+            out[start:] = values.reshape(-1)[: n - start]
+            if (n - start) % 2:
+                last = math.sqrt(-2.0 * math.log1p(-u[-1, 1]))  # the kept value may be read in float64 later
+                self._next_double = last * math.sin(theta[-1])
+        return out
+
+    def normal_blocks32(self, n: int) -> np.ndarray:
+        """`n` standard normals (n a multiple of 16) in float32, in torch's blocks of 16."""
+        out = np.empty(n, np.float32)
+        for start in range(0, n, 2 * _PAIRS):
+            _box_muller32(self.uniform32(min(2 * _PAIRS, n - start)), out[start : start + 2 * _PAIRS])
+        return out
+
+    def normal_blocks64(self, n: int) -> np.ndarray:
+        """`n` standard normals (n a multiple of 16) in float64, in torch's blocks of 16."""
+        return box_muller64(self.uniform64(n))
+
+
+def _restore(state: np.ndarray) -> Generator:
+    return Generator().set_state(state)
+
+
+# Box-Muller in blocks of 16: eight radii, then eight angles -----------------------------------------------------
+
+
+def box_muller64(u: np.ndarray) -> np.ndarray:
+    """Blocks of 16 uniforms into blocks of 16 normals, float64."""
+    blocks = u.reshape(-1, 2, 8)
+    radius = np.sqrt(-2.0 * libm(math.log, 1.0 - blocks[:, 0]))
+    theta = 2.0 * math.pi * blocks[:, 1]
+    return np.stack([radius * np.cos(theta), radius * np.sin(theta)], 1).reshape(-1)
+
+
+def box_muller32(u: np.ndarray) -> np.ndarray:
+    """Blocks of 16 uniforms into blocks of 16 normals, float32, bit for bit as torch's vector code."""
+    out = np.empty_like(u)
+    for start in range(0, u.size, 2 * _PAIRS):
+        _box_muller32(u[start : start + 2 * _PAIRS], out[start : start + 2 * _PAIRS])
+    return out
+
+
+_PAIRS = 1 << 13
+
+
+def _f32(*values: float) -> Iterable[np.float64]:
+    return [np.float64(np.float32(value)) for value in values]
+
+
+# Cephes' single precision logf, sinf and cosf, which torch's vector code evaluates.
+_LOG = _f32(
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+_COS = _f32(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = _f32(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_LN2_LOW, _LN2_HIGH = np.float32(-2.12194440e-4), np.float32(0.693359375)
+_PI4_1, _PI4_2 = np.float32(-0.78515625), np.float32(-2.4187564849853515625e-4)
+_PI4_3 = np.float64(np.float32(-3.77489497744594108e-8))
+_SQRT_HALF = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
+_HALF, _ONE, _MINUS_TWO = np.float32(0.5), np.float32(1), np.float32(-2)
+
+
+def _fma(a: np.ndarray, b: np.ndarray, c: object, wide: np.ndarray, out: np.ndarray) -> None:
+    """out = a * b + c rounded once to float32: the product of two float32 values is exact in float64."""
+    np.multiply(a, b, wide)
+    np.add(wide, c, wide)  # type: ignore[call-overload]
+    np.copyto(out, wide, casting="same_kind")
+
+
+def _horner(coefficients: Iterable[np.float64], x: np.ndarray, wide: np.ndarray, out: np.ndarray) -> None:
+    first, *rest = coefficients
+    np.multiply(x, first, wide)
+    for last, c in enumerate(rest, 1 - len(rest)):
+        np.add(wide, c, wide)
+        np.copyto(out, wide, casting="same_kind")
+        if last:
+            np.copyto(wide, out)
+            np.multiply(wide, x, wide)
+
+
+def _box_muller32(u: np.ndarray, out: np.ndarray) -> None:
+    blocks = u.reshape(-1, 2, 8)
+    size = u.size // 2
+    wide, x64, y32 = np.empty(size), np.empty(size), np.empty(size, np.float32)
+
+    # log(1 - u1) = log(m) + e * log(2), with m in [sqrt(1/2), sqrt(2))
+    m = np.subtract(_ONE, blocks[:, 0]).reshape(-1)
+    bits = m.view(np.int32)
+    bits -= _SQRT_HALF
+    e = (bits >> np.int32(23)).astype(np.float32)
+    bits &= np.int32(0x7FFFFF)
+    bits += _SQRT_HALF
+    m -= _ONE
+    z = m * m
+    np.copyto(x64, m)
+    _horner(_LOG, x64, wide, y32)
+    y32 *= m
+    np.copyto(x64, y32)
+    _fma(x64, z.astype(np.float64), e * _LN2_LOW, wide, y32)
+    z *= _HALF
+    y32 -= z
+    m += y32
+    e *= _LN2_HIGH
+    m += e
+    m *= _MINUS_TWO
+    radius = np.sqrt(m, m)
+
+    # the angle less a multiple of pi/4, and the octant
+    theta = np.multiply(blocks[:, 1], np.float32(2 * math.pi)).reshape(-1)
+    octant = (theta * np.float32(1.27323954473516)).astype(np.int32)
+    octant += np.int32(1)
+    octant &= np.int32(-2)
+    np.copyto(x64, octant)
+    y = octant.astype(np.float32)
+    theta += y * _PI4_1
+    theta += y * _PI4_2
+    _fma(x64, _PI4_3, theta, wide, theta)  # type: ignore[arg-type]
+    z = theta * theta
+    z64 = z.astype(np.float64)
+
+    cos = y32
+    _horner(_COS, z64, wide, cos)
+    cos *= z
+    np.copyto(x64, cos)
+    _fma(x64, z64, z * np.float32(-0.5), wide, cos)
+    cos += _ONE
+    sin = y
+    _horner(_SIN, z64, wide, sin)
+    sin *= z
+    np.copyto(x64, sin)
+    np.copyto(z64, theta)
+    _fma(x64, z64, z64, wide, sin)
+
+    # in every other octant sine and cosine change places; the signs follow the quadrant
+    swap = octant << np.int32(30)
+    swap >>= np.int32(31)
+    s, c = sin.view(np.int32), cos.view(np.int32)
+    difference = s ^ c
+    difference &= swap
+    s ^= difference
+    c ^= difference
+    s ^= (octant & np.int32(4)) << np.int32(29)
+    octant += np.int32(2)
+    c ^= (octant & np.int32(4)) << np.int32(29)
+    target = out.reshape(-1, 2, 8)
+    np.multiply(radius.reshape(-1, 8), cos.reshape(-1, 8), target[:, 0])
+    np.multiply(radius.reshape(-1, 8), sin.reshape(-1, 8), target[:, 1])
+
+
+# the default generator --------------------------------------------------------------------------------------------
+
+default_generator = Generator()
+default_generator.seed()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator and return it."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> np.ndarray:
+    """The default generator's state, as torch.get_rng_state() lays it out."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: np.ndarray) -> None:
+    """Set the default generator's state."""
+    default_generator.set_state(new_state)
