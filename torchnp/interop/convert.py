@@ -55,12 +55,12 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     if type(tensor) not in PLAIN_TENSORS:
         tensor = _plain(tensor)
     try:
-        return _share(tensor)
+        return share(tensor)
     except (TypeError, RuntimeError):
-        return _share(_readable(tensor))
+        return share(_readable(tensor))
 
 
-def _share(tensor: torch.Tensor) -> np.ndarray:
+def share(tensor: torch.Tensor) -> np.ndarray:
     if tensor.requires_grad:
         tensor = tensor.detach()
     bits = _TO_BITS.get(tensor.dtype)

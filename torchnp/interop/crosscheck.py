@@ -1,0 +1,243 @@
+"""Run torch beside a kernel, op by op, and name the first op that disagrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchnp.interop.plan import Foreign, OnMeta, Run
+from torchnp.interop.streams import find_generator, is_random
+
+Tensor = torch.Tensor
+
+
+class CrossCheckError(AssertionError):
+    """A kernel and torch disagree.
+
+    Attributes
+    ----------
+    op : str
+        Full overload name.
+    aspect : str
+        ``values``, ``dtype``, ``shape``, ``aliasing``, ``written argument``, ``error``, ``generator`` or ``result``.
+    """
+
+    def __init__(self, message: str, op: str = "", aspect: str = "") -> None:
+        super().__init__(message)
+        self.op, self.aspect = op, aspect
+
+
+# torch.testing's default tolerances: relative, absolute
+_TOLERANCE = {
+    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7), torch.complex32: (1e-3, 1e-5), torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7), torch.float8_e4m3fn: (0.125, 1e-5), torch.float8_e4m3fnuz: (0.125, 1e-5),
+    torch.float8_e5m2: (0.25, 1e-5), torch.float8_e5m2fnuz: (0.25, 1e-5), torch.float8_e8m0fnu: (0.0, 0.0),
+}  # fmt: skip
+
+# Results whose values torch does not fix: uninitialized memory, and factors that are free up to sign or phase.
+_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+_FREE_RESULTS = {
+    "aten::_linalg_svd": {0, 2},
+    "aten::_linalg_eigh": {1},
+    "aten::linalg_eig": {1},
+}
+
+
+def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any], number: int) -> Any:
+    """Run the kernel on the arguments and torch on copies of them; return the kernel's results.
+
+    Raises
+    ------
+    CrossCheckError
+        If they disagree.
+    """
+    call = _Call(func, args, kwargs, number)
+    copies = _Copies()
+    try:
+        their_args, their_kwargs = copies.of(args), {k: copies.of(v) for k, v in kwargs.items()}
+    except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run says why
+        return run(args, kwargs)
+    generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
+    before = generator.get_state() if generator else None
+    refusal = None
+    try:
+        theirs = func(*their_args, **their_kwargs)
+    except Exception as error:
+        refusal = error
+    if generator:
+        after = generator.get_state()
+        generator.set_state(before)
+    try:
+        ours = run(args, kwargs)
+    except (OnMeta, Foreign):
+        raise
+    except Exception as error:
+        if refusal is None:
+            raise call.error("error", f"torch computes this; the kernel raises {type(error).__name__}: {error}") from error
+        raise
+    if refusal is not None:
+        raise call.error("error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result") from refusal
+
+    free = _FREE_RESULTS.get(call.name, set())
+    if call.name.removeprefix("aten::").partition(".")[0] in _UNINITIALIZED:
+        free = {0}
+    expected, got = list(_leaves(theirs)), list(_leaves(ours))
+    if len(expected) != len(got):
+        raise call.error("result", f"torch returns {len(expected)} results, the kernel {len(got)}")
+    for i, (e, g) in enumerate(zip(expected, got, strict=True)):
+        what = "result" if len(got) == 1 else f"result {i}"
+        _compare(call, "values", what, e, g, values=i not in free)
+    _compare_aliasing(call, expected, got, list(copies.pairs()))
+    if not free:
+        for i, (e, g) in enumerate(copies.pairs()):
+            _compare(call, "written argument", f"tensor argument {i} after the op", e, g)
+    if generator and not torch.equal(after, generator.get_state()):
+        raise call.error("generator", "the random generator is left at another point of its stream")
+    return ours
+
+
+_SAME, _SHARED = "the same tensor", "on one storage"
+
+
+class _Call:
+    """The call as an error message shows it: taken down before anything is written."""
+
+    def __init__(self, func: Any, args: tuple, kwargs: dict[str, Any], number: int) -> None:
+        self.name, self.number = func.name(), number
+        self.writes = func._schema.is_mutable
+        self.shapes = [_describe(x) for x in args] + [f"{k}={_describe(v)}" for k, v in kwargs.items()]
+
+    def error(self, aspect: str, text: str) -> CrossCheckError:
+        message = f"{self.name} (op {self.number} under the mode) disagrees with torch: {aspect}\n"
+        message += f"inputs: {', '.join(self.shapes)}\n{text}"
+        return CrossCheckError(message, self.name, aspect)
+
+
+def _describe(x: Any) -> str:
+    if isinstance(x, Tensor):
+        flags = "".join(flag for flag, on in ((" conj", x.is_conj()), (" neg", x.is_neg())) if on)
+        layout = "" if x.is_contiguous() else f" strides {list(x.stride())}"
+        return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}{layout}{flags}"
+    if isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
+        return f"[{', '.join(map(_describe, x))}]"
+    return repr(x)
+
+
+class _Copies:
+    """Copies of tensors that share memory with each other as the originals do."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, Any] = {}
+        self._tensors: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def of(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            if id(x) not in self._tensors:
+                self._tensors[id(x)] = (self._copy(x), x)
+            return self._tensors[id(x)][0]
+        if isinstance(x, (list, tuple)):
+            return type(x)(map(self.of, x))
+        return x
+
+    def _copy(self, x: Tensor) -> Tensor:
+        storage = x.untyped_storage()
+        key = storage._cdata
+        if key not in self._storages:
+            self._storages[key] = storage.clone()
+        made = torch.empty(0, dtype=x.dtype, device=x.device)
+        made = made.set_(self._storages[key], x.storage_offset(), x.shape, x.stride())
+        if x.is_conj():
+            made = torch._conj(made)
+        return torch._neg_view(made) if x.is_neg() else made
+
+    def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """(copy, original) of each tensor argument."""
+        return iter(self._tensors.values())
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, (list, tuple)):
+        for y in x:
+            yield from _leaves(y)
+    else:
+        yield x
+
+
+def _compare(call: _Call, aspect: str, what: str, expected: Any, got: Any, *, values: bool = True) -> None:
+    if not isinstance(expected, Tensor) or not isinstance(got, Tensor):
+        same = expected is got or (type(expected) is type(got) and _equal_numbers(expected, got))
+        if values and not same:
+            raise call.error(aspect, f"{what}: torch {expected!r}, kernel {got!r}")
+        return
+    for name in ("dtype", "shape"):
+        e, g = getattr(expected, name), getattr(got, name)
+        if e != g:
+            raise call.error(name, f"{what}: torch {e}, kernel {g}")
+    if values and not _close(expected, got):
+        raise call.error(aspect, f"{what}: {_largest_errors(expected, got)}")
+
+
+def _equal_numbers(a: Any, b: Any) -> bool:
+    return a == b or (a != a and b != b)
+
+
+def _plain(x: Tensor) -> Tensor:
+    """Resolved, and wide enough to be subtracted."""
+    x = x.detach().resolve_conj().resolve_neg()
+    if x.is_complex():
+        return x.to(torch.complex128)
+    return x.to(torch.float64) if x.is_floating_point() else x
+
+
+def _close(expected: Tensor, got: Tensor) -> bool:
+    rtol, atol = _TOLERANCE.get(expected.dtype, (0.0, 0.0))
+    e, g = _plain(expected), _plain(got)
+    if expected.dtype not in _TOLERANCE:
+        return torch.equal(e, g)
+    return bool(torch.isclose(g, e, rtol=rtol, atol=atol, equal_nan=True).all())
+
+
+def _largest_errors(expected: Tensor, got: Tensor) -> str:
+    rtol, atol = _TOLERANCE.get(expected.dtype, (0.0, 0.0))
+    e, g = _plain(expected), _plain(got)
+    kind = torch.float64 if not e.is_complex() else e.dtype
+    e, g = e.to(kind), g.to(kind)
+    wrong = ~torch.isclose(g, e, rtol=rtol, atol=atol, equal_nan=True)
+    absolute = torch.where(wrong, (g - e).abs(), 0.0)
+    absolute = torch.where(absolute.isnan(), torch.inf, absolute)
+    relative = torch.where(wrong, absolute / e.abs(), 0.0)
+    at = tuple(int(i) for i in torch.unravel_index(absolute.flatten().argmax(), absolute.shape)) if absolute.ndim else ()
+    return (
+        f"{int(wrong.sum())} of {wrong.numel()} values differ by more than rtol {rtol:g}, atol {atol:g}\n"
+        f"largest absolute error {absolute.max().item():g} at {list(at)} (torch {expected[at].item()!r}, "
+        f"kernel {got[at].item()!r}), largest relative error {relative.nan_to_num(torch.inf).max().item():g}"
+    )
+
+
+def _compare_aliasing(
+    call: _Call, expected: list[Any], got: list[Any], pairs: list[tuple[Tensor, Tensor]]
+) -> None:
+    for i, (e, g) in enumerate(zip(expected, got, strict=True)):
+        if not isinstance(e, Tensor):
+            continue
+        for j, (copy, original) in enumerate(pairs):
+            theirs, ours = _relation(e, copy), _relation(g, original)
+            if theirs != ours and not (theirs == _SAME and ours == _SHARED and not call.writes):
+                raise call.error("aliasing", f"result {i} and tensor argument {j}: in torch {theirs}, here {ours}")
+            if theirs == _SHARED and e.numel():
+                where = [(x.stride(), x.storage_offset()) for x in (e, g)]
+                if where[0] != where[1]:
+                    raise call.error(
+                        "aliasing",
+                        f"result {i} is a view with strides and offset {where[0]} in torch, {where[1]} here",
+                    )
+
+
+def _relation(result: Tensor, argument: Tensor) -> str:
+    if result is argument:
+        return _SAME
+    same = result.untyped_storage()._cdata == argument.untyped_storage()._cdata
+    return _SHARED if same else "on two storages"

@@ -1,0 +1,252 @@
+"""`NumpyMode`: torch programs whose every operator is computed by a NumPy kernel, on the tensors' own memory."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchnp import dtypes
+from torchnp.interop import plan
+from torchnp.interop.convert import NUMPY_DTYPE
+from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
+from torchnp.interop.streams import Streams, is_random
+
+# Fused routes that torch takes by a global flag: reader, setter, and the overload that the route calls.
+_ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
+    (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, "aten::mkldnn_rnn_layer"),
+    (
+        torch.backends.mha.get_fastpath_enabled,
+        torch.backends.mha.set_fastpath_enabled,
+        "aten::_transformer_encoder_layer_fwd",
+    ),
+    (
+        torch._C._get_flash_sdp_enabled,
+        torch._C._set_sdp_use_flash,
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+    ),
+)
+_PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
+
+
+class MissingKernelError(RuntimeError):
+    """The table has no kernel for an op that was called under `NumpyMode`, or the op has an argument that cannot be
+    an array."""
+
+
+class Step:
+    """What the mode knows about one overload, and how often it was called."""
+
+    __slots__ = ("calls", "name", "run", "status")
+
+    def __init__(self, name: str, status: str, run: plan.Run) -> None:
+        self.name, self.status, self.run, self.calls = name, status, run, 0
+
+
+class NumpyMode(TorchDispatchMode):
+    """Compute each aten op, forward, backward and in optimizers, by `torchnp.table` instead of torch.
+
+    Kernels work on the tensors' own memory. Views are views on their base's storage, in-place and ``out=`` ops
+    return the tensors that they were given, so autograd, version counters and aliasing behave as in torch. Random ops
+    continue torch's own generators: ``torch.manual_seed`` has its usual effect, and the generators end where
+    torch would have left them.
+
+    What is not computed by a kernel:
+
+    - torch's bookkeeping of storages and bits, which arrays do not have (``resize_``, ``set_``, the conjugate and
+      negative bits, ``lift_fresh``, ...): torch does it, and `summary` lists it as ``bookkeeping``.
+    - Ops on meta tensors have no values: torch runs them (``meta``).
+    - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
+      torch defines it by, which are then computed.
+    - Tensor subclasses that handle their own operators are asked first.
+
+    Sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
+    without a kernel does. While the mode is on, torch's default dtype is torchnp's too, and torch is kept off the
+    fused routes (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these are settings
+    of the process, not of a thread. ``resize_`` to more elements than the storage of a kernel's result holds moves the
+    tensor to a storage of its own, away from the other tensors on the old one.
+
+    Parameters
+    ----------
+    crosscheck : bool
+        Also run torch on copies of each op's inputs and raise `CrossCheckError` at the first op that disagrees in
+        dtype, shape, values (within the default tolerances of ``torch.testing``), aliasing, or what it writes.
+    fallback : bool
+        Let torch compute what has no kernel, and count it in `fallbacks`.
+    table : mapping, optional
+        Kernels by full overload name, in place of `torchnp.table`: plain functions of arrays will do.
+
+    Attributes
+    ----------
+    fallbacks : collections.Counter
+        Calls by overload that torch computed because there was no kernel.
+
+    Examples
+    --------
+    >>> with NumpyMode() as mode:
+    ...     loss = model(x).sum()
+    ...     loss.backward()
+    >>> mode.summary()
+    """
+
+    def __init__(
+        self,
+        crosscheck: bool = False,
+        fallback: bool = False,
+        table: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        super().__init__()
+        if table is None:
+            from torchnp import table
+        self.crosscheck, self.fallback, self.table = crosscheck, fallback, table
+        self.fallbacks: Counter[str] = Counter()
+        self._meta: Counter[str] = Counter()
+        self._streams = Streams()
+        self._steps: dict[Any, Step] = {}
+        self._checked = 0
+        self._default_dtype: torch.dtype | None = None
+        self._leave: list[Callable[[], None]] = []
+
+    # ------------------------------------------------------------ entering and leaving
+
+    def __enter__(self) -> NumpyMode:
+        self._leave.append(self._prepare())
+        return super().__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self._leave.pop()()
+
+    def _prepare(self) -> Callable[[], None]:
+        restore_generator = self._streams.keep_default()
+        numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
+        closed = [setter for enabled, setter, name in _ROUTES if name not in self.table and enabled()]
+        for setter in closed:
+            setter(False)
+
+        def restore() -> None:
+            for setter in closed:
+                setter(True)
+            dtypes.set_default_dtype(numpy_default)
+            self._default_dtype = None
+            restore_generator()
+
+        return restore
+
+    # ------------------------------------------------------------ dispatch
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        for kind in types:
+            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+                return NotImplemented
+        default = torch.get_default_dtype()
+        if default is not self._default_dtype:
+            self._default_dtype = default
+            dtypes.set_default_dtype(NUMPY_DTYPE[default])
+        step = self._steps.get(func) or self._plan(func)
+        try:
+            result = step.run(args, kwargs or {})
+        except plan.OnMeta:
+            self._meta[step.name] += 1
+            return func(*args, **(kwargs or {}))
+        except plan.Foreign as reason:
+            if not self.fallback:
+                raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
+            self.fallbacks[step.name] += 1
+            return func(*args, **(kwargs or {}))
+        step.calls += 1
+        return result
+
+    def _plan(self, func: Any) -> Step:
+        name = func.name()
+        kernel = self.table.get(name)
+        if name in plan.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
+            step = Step(name, "bookkeeping", plan.bookkeeping(func))
+        elif kernel is not None:
+            run = plan.make_run(func, kernel, self.table)
+            if is_random(func):
+                run = self._streams.wrap(run)
+            if self.crosscheck:
+                run = self._compared(func, run)
+            step = Step(name, getattr(kernel, "status", "kernel"), run)
+        elif func.namespace in ("aten", "prims") and func._can_decompose():
+            step = Step(name, "taken apart", self._take_apart(func))
+        else:
+            step = Step(name, "missing", self._without_kernel(func))
+        self._steps[func] = step
+        return step
+
+    def _compared(self, func: Any, run: plan.Run) -> plan.Run:
+        def compared(args: tuple, kwargs: dict[str, Any]) -> Any:
+            self._checked += 1
+            return compare_with_torch(func, run, args, kwargs, self._checked)
+
+        return compared
+
+    def _take_apart(self, func: Any) -> plan.Run:
+        def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+            with self:
+                return func.decompose(*args, **kwargs)
+
+        return run
+
+    def _without_kernel(self, func: Any) -> plan.Run:
+        name = func.name()
+
+        def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+            if _any_meta(args, kwargs):
+                raise plan.OnMeta
+            if not self.fallback:
+                near = ", ".join(self._close_names(name)) or "none"
+                raise MissingKernelError(
+                    f"{name}: the table has no kernel for this op. Nearest rows: {near}. "
+                    "NumpyMode(fallback=True) lets torch compute it."
+                )
+            self.fallbacks[name] += 1
+            return func(*args, **kwargs)
+
+        return run
+
+    def _close_names(self, name: str) -> list[str]:
+        find = getattr(self.table, "close_names", None)
+        return find(name) if find else difflib.get_close_matches(name, self.table, n=5)
+
+    # ------------------------------------------------------------ what was run
+
+    @property
+    def calls(self) -> Counter[str]:
+        """Calls by overload, all statuses."""
+        return Counter({s.name: s.calls for s in self._steps.values() if s.calls}) + self._meta
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """Distinct overloads and calls by status.
+
+        The statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
+        ``meta`` and ``fallback``; those that did not occur are left out.
+        """
+        found: dict[str, dict[str, int]] = {}
+        rows = [(s.status, s.calls) for s in self._steps.values() if s.status != "missing"]
+        rows += [("meta", n) for n in self._meta.values()] + [("fallback", n) for n in self.fallbacks.values()]
+        for status, calls in rows:
+            if calls:
+                entry = found.setdefault(status, {"overloads": 0, "calls": 0})
+                entry["overloads"] += 1
+                entry["calls"] += calls
+        return found
+
+
+def _any_meta(args: tuple, kwargs: dict[str, Any]) -> bool:
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, (list, tuple)):
+            if _any_meta(tuple(x), {}):
+                return True
+        elif (isinstance(x, torch.Tensor) and x.is_meta) or (isinstance(x, torch.device) and x.type == "meta"):
+            return True
+    return False
+
+
+__all__ = ["CrossCheckError", "MissingKernelError", "NumpyMode"]

@@ -1,0 +1,440 @@
+"""How one torch overload is run by one kernel on shared memory: decided once, from torch's schema.
+
+`make_run` turns an overload and its kernel into a function of the call's arguments. What the kernel returns becomes
+tensors in one of four ways: new memory is shared as it is; a view is rebuilt as a view on its base's own storage
+(sharing memory alone would hide it from autograd); an in-place or ``out=`` op returns the tensors that were passed;
+an op that only changes sizes and strides has them set on the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from torchnp import derive
+from torchnp.interop import convert
+from torchnp.interop.convert import NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
+
+ndarray = np.ndarray
+Tensor = torch.Tensor
+Run = Callable[[tuple, dict[str, Any]], Any]
+
+
+class OnMeta(Exception):
+    """An argument is on the meta device: there is nothing to compute."""
+
+
+class Foreign(Exception):
+    """An argument has no form as an array in CPU memory; the message says why."""
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _tensor(tensor: Tensor) -> ndarray:
+    try:
+        return share(tensor)
+    except (TypeError, RuntimeError):
+        if tensor.is_meta:
+            raise OnMeta from None
+        try:
+            return convert.to_numpy(tensor)
+        except (TypeError, RuntimeError) as error:
+            raise Foreign(str(error).removeprefix("to_numpy: ")) from None
+
+
+def _sequence(values: list | tuple) -> list:
+    return [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in values]
+
+
+def _device(device: torch.device) -> str:
+    if device.type == "meta":
+        raise OnMeta
+    if device.type != "cpu":
+        raise Foreign(f"device {device} is not the CPU")
+    return "cpu"
+
+
+def _dtype(dtype: torch.dtype) -> np.dtype:
+    found = NUMPY_DTYPE.get(dtype)
+    if found is None:
+        raise Foreign(f"no NumPy or ml_dtypes type for {dtype}")
+    return found
+
+
+def _layout(layout: torch.layout) -> str:
+    if layout != torch.strided:
+        raise Foreign(f"layout {layout} has no array form")
+    return "strided"
+
+
+class _Arguments(dict):
+    """Type of an argument -> what turns it into a kernel's argument, None where it passes as it is."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any] | None:
+        found = None
+        if issubclass(kind, Tensor):
+            found = _tensor
+        elif issubclass(kind, (list, tuple)):
+            found = _sequence
+        self[kind] = found
+        return found
+
+
+_ARGUMENT = _Arguments(
+    {
+        **dict.fromkeys(PLAIN_TENSORS, _tensor),
+        **dict.fromkeys((int, float, bool, complex, str, type(None))),
+        list: _sequence,
+        tuple: _sequence,
+        torch.dtype: _dtype,
+        torch.device: _device,
+        torch.layout: _layout,
+        torch.memory_format: lambda form: str(form).removeprefix("torch."),
+    }
+)
+
+
+def _keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {k: x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for k, x in kwargs.items()}
+
+
+# ---------------------------------------------------------------- results
+
+
+def _fresh(result: Any) -> Any:
+    """New memory as a tensor; lists of it; numbers out of 0-d arrays are made by `_number`."""
+    if type(result) is ndarray:
+        if not result.flags.writeable or not all(s >= 0 for s in result.strides):
+            result = result.copy()
+        return wrap(result)
+    if isinstance(result, (list, tuple)):
+        return [_fresh(r) for r in result]
+    return result if result is None else convert.to_torch(np.asarray(result))
+
+
+def _number(result: Any) -> Any:
+    return result.item() if isinstance(result, (ndarray, np.generic)) else result
+
+
+def _physical(tensor: Tensor) -> Tensor:
+    """The same memory without the conjugate and negative bits."""
+    if tensor.is_neg():
+        tensor = torch._neg_view(tensor)
+    return torch._conj(tensor) if tensor.is_conj() else tensor
+
+
+def _strides(view: ndarray) -> list[int]:
+    """Strides in elements, as torch counts them: an axis of size 0 or 1 has one too."""
+    return [s // view.itemsize for s in view.strides]
+
+
+def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True) -> Tensor:
+    """The tensor on the storage of ``base`` that covers the memory of ``view``, a NumPy view of ``array``.
+
+    With ``certain=False`` the result may have turned out not to be a view; it is then shared as new memory.
+    """
+    if view is array and not certain:
+        return base  # contiguous(), to() and others hand their argument back when there is nothing to do
+    itemsize = view.itemsize
+    if view.size and base.numel():
+        start = view.__array_interface__["data"][0] - base.untyped_storage().data_ptr()
+        if not certain and not 0 <= start < base.untyped_storage().nbytes():
+            return _fresh(view)
+    else:  # nothing to address
+        start = base.storage_offset() * array.itemsize
+    if view.dtype == array.dtype:
+        return torch.as_strided(base, view.shape, _strides(view), start // itemsize)
+    retyped = torch.empty(0, dtype=convert.TORCH_DTYPE[view.dtype])
+    return retyped.set_(base.untyped_storage(), start // itemsize, view.shape, _strides(view))
+
+
+def resize(tensor: Tensor, size: Any, memory_format: torch.memory_format | None = None) -> Tensor:
+    """torch's ``resize_``, also for memory that came from NumPy, whose storage torch cannot grow.
+
+    Such a tensor moves to a storage of its own; other tensors on the old one keep it.
+    """
+    if tensor.untyped_storage().resizable():
+        return torch.ops.aten.resize_.default(tensor, size, memory_format=memory_format)
+    shape = torch.empty(size, dtype=tensor.dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
+    offset, old = tensor.storage_offset(), tensor.untyped_storage()
+    storage, need = old, (offset + shape.numel()) * tensor.element_size()
+    if need > old.nbytes():
+        grown = torch.empty(need, dtype=torch.uint8)
+        grown[: old.nbytes()] = torch.empty(0, dtype=torch.uint8).set_(old)
+        storage = grown.untyped_storage()
+    return tensor.set_(storage, offset, shape.shape, shape.stride())
+
+
+def resize_result(tensor: Tensor, size: tuple[int, ...]) -> None:
+    """Give an ``out=`` tensor the result's shape, with torch's warning if it had elements."""
+    if tuple(tensor.shape) == size:
+        return
+    if tensor.numel() and not tensor.untyped_storage().resizable():
+        # torch warns before it resizes: a stand-in of the same shape gives the warning in torch's words
+        torch.ops.aten._resize_output_.default(torch.empty(tensor.shape, dtype=tensor.dtype), size, tensor.device)
+        resize(tensor, size)
+    elif tensor.numel():
+        torch.ops.aten._resize_output_.default(tensor, size, tensor.device)
+    else:
+        resize(tensor, size)
+
+
+# ---------------------------------------------------------------- ops that are torch's own bookkeeping
+
+# They act on storages, bits or versions, which an array does not have; none of them computes a value.
+BOOKKEEPING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
+        "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
+        "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
+        "_efficientzerotensor", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
+    )
+)  # fmt: skip
+
+
+def bookkeeping(func: torch._ops.OpOverload) -> Run:
+    """Run torch's own op; sizes may grow on memory that came from NumPy."""
+    name = func.name()
+    if name == "aten::resize_":
+        return lambda args, kwargs: resize(args[0], args[1], **kwargs)
+    if name == "aten::resize_as_":
+        return lambda args, kwargs: resize(args[0], args[1].shape, **kwargs)
+    return lambda args, kwargs: func(*args, **kwargs)
+
+
+# ---------------------------------------------------------------- one function per way of returning
+
+# Results on the argument's memory that the schema does not mark, because autograd is to see new tensors.
+_UNMARKED_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in ("_unsafe_view", "unsafe_split.Tensor", "unsafe_split_with_sizes", "unsafe_chunk", "_reshape_alias", "lift")
+)
+
+
+def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> Run:
+    """The function ``run(args, kwargs)`` that computes a torch overload by a kernel.
+
+    Parameters
+    ----------
+    func : OpOverload
+        Its schema's alias marks decide how results are returned.
+    kernel : callable
+        Of arrays, with the schema's arguments.
+    table : mapping
+        Where the source of a derived ``out=`` kernel is found.
+    """
+    schema, name = func._schema, func.name()
+    marks = [a.alias_info for a in schema.arguments]
+    written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
+    if torch.Tag.inplace_view in func.tags:
+        return _change_strides(name, kernel)
+    if schema.arguments and schema.arguments[written[0] if written else 0].is_out and getattr(kernel, "rule", "") == "out":
+        return _write_out(schema, kernel, table[kernel.derived_from])
+    if written:
+        if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
+            return _write_self(kernel)
+        return _write_arguments(schema, kernel, written)
+    viewed = [i for i, mark in enumerate(marks) if mark is not None]
+    if name == "aten::as_strided":
+        return _as_strided(kernel)
+    if viewed or name in _UNMARKED_VIEWS:
+        strict = not (name in _UNMARKED_VIEWS or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+        return _view(func, kernel, viewed[0] if viewed else 0, strict)
+    return _new(schema, kernel)
+
+
+def _is_tensor(kind: Any) -> bool:
+    return "Tensor" in str(kind)
+
+
+def _new(schema: Any, kernel: Callable[..., Any]) -> Run:
+    kinds = [_is_tensor(r.type) for r in schema.returns]
+    argument = _ARGUMENT
+
+    if kinds == [True]:
+
+        def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+            out = kernel(
+                *[x if (turn := argument[type(x)]) is None else turn(x) for x in args],
+                **(_keywords(kwargs) if kwargs else kwargs),
+            )
+            if type(out) is ndarray and out.flags.c_contiguous and out.flags.writeable:
+                return wrap(out)
+            return _fresh(out)
+
+        return run
+
+    makers = [_fresh if is_tensor else _number for is_tensor in kinds]
+
+    def run_several(args: tuple, kwargs: dict[str, Any]) -> Any:
+        out = kernel(*_sequence(args), **_keywords(kwargs))
+        if len(makers) == 1:
+            return makers[0](out)
+        return tuple([make(x) for make, x in zip(makers, out, strict=True)]) if makers else None
+
+    return run_several
+
+
+def _view(func: torch._ops.OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
+    def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+        base = args[position]
+        converted = _sequence(args)
+        if base.is_conj() or base.is_neg():
+            converted[position] = _tensor(_physical(base))
+        array = converted[position]
+        out = kernel(*converted, **_keywords(kwargs))
+        if type(out) is ndarray:
+            if out.dtype != array.dtype and (base.is_conj() or base.is_neg()):
+                return func(*args, **kwargs)  # torch refuses, in its own words
+            return rebase(base, array, out, certain=certain)
+        return [rebase(base, array, view, certain=certain) for view in out]
+
+    return run
+
+
+def _flat(tensor: Tensor) -> ndarray:
+    """All of a tensor's storage, as one dimension."""
+    length = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return _tensor(torch.as_strided(_physical(tensor), (length,), (1,), 0))
+
+
+def _on_storage(kernel: Callable[..., Any]) -> Callable[..., tuple[ndarray, ndarray]]:
+    """``as_strided`` counts from the start of the storage, not from where the tensor begins."""
+
+    def run(base: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> tuple[ndarray, ndarray]:
+        flat = _flat(base)
+        return flat, kernel(flat, size, stride, base.storage_offset() if storage_offset is None else storage_offset)
+
+    return run
+
+
+def _as_strided(kernel: Callable[..., Any]) -> Run:
+    on_storage = _on_storage(kernel)
+
+    def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        flat, view = on_storage(*args, **kwargs)
+        if not view.size:
+            return torch.as_strided(*args, **kwargs)
+        return rebase(args[0], flat, view)
+
+    return run
+
+
+def _change_strides(name: str, kernel: Callable[..., Any]) -> Run:
+    on_storage = _on_storage(kernel) if name == "aten::as_strided_" else None
+
+    def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        tensor = args[0]
+        if on_storage is not None:
+            array, view = on_storage(*args, **kwargs)
+        else:
+            array = _tensor(_physical(tensor))
+            view = kernel(array, *_sequence(args[1:]), **_keywords(kwargs))
+        target = rebase(_physical(tensor), array, view)
+        return tensor.as_strided_(target.shape, target.stride(), target.storage_offset())
+
+    return run
+
+
+def _store(tensor: Tensor, array: ndarray) -> None:
+    """Write an array that had to be resolved for a conjugate or negative bit back through the bit."""
+    tensor.copy_(wrap(array))
+
+
+def _write_self(kernel: Callable[..., Any]) -> Run:
+    def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        tensor = args[0]
+        converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]
+        kernel(*converted, **(_keywords(kwargs) if kwargs else kwargs))
+        if tensor.is_neg() or tensor.is_conj():
+            _store(tensor, converted[0])
+        return tensor
+
+    return run
+
+
+def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]) -> Run:
+    """In-place ops on lists, running statistics, and ``out=`` ops that have a body of their own."""
+    names = [a.name for a in schema.arguments]
+    places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
+    # per result: the argument that it is, or what makes a tensor or number of it
+    returns = [
+        (places[next(iter(r.alias_info.before_set))], None)
+        if r.alias_info is not None and r.alias_info.is_write
+        else (None, _fresh if _is_tensor(r.type) else _number)
+        for r in schema.returns
+    ]
+
+    def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+        converted, keywords = _sequence(args), _keywords(kwargs)
+        out = kernel(*converted, **keywords)
+        for i in written:
+            passed = args[i] if i < len(args) else kwargs.get(names[i])
+            arrays = converted[i] if i < len(args) else keywords.get(names[i])
+            if passed is None:
+                continue
+            for tensor, array in zip(passed, arrays, strict=True) if isinstance(passed, (list, tuple)) else [(passed, arrays)]:
+                if tensor is not None and (tensor.is_neg() or tensor.is_conj()):
+                    _store(tensor, array)
+        if not returns:
+            return None
+        if len(returns) == 1:
+            out = (out,)
+        results = []
+        for (place, make), x in zip(returns, out, strict=True):
+            if place is None:
+                results.append(make(x))
+            else:
+                results.append(args[place] if place < len(args) else kwargs[names[place]])
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return run
+
+
+def _write_out(schema: Any, kernel: Callable[..., Any], source: Callable[..., Any]) -> Run:
+    """Derived ``out=`` rows: the source's results, stored here because only torch can resize a tensor."""
+    outs = [a.name for a in schema.arguments if a.is_out]
+    kwonly = [a.name for a in source.schema.args if a.kwonly]
+    positional = [a.name for a in source.schema.args if not a.kwonly]
+    names = [a.name for a in schema.arguments]
+    defaults = {a.name: a.default for a in kernel.schema.args if a.has_default}
+
+    def run(args: tuple, kwargs: dict[str, Any]) -> Any:
+        bound = dict(zip(names, _sequence(args), strict=False)) | _keywords({k: v for k, v in kwargs.items() if k not in outs})
+        targets = [kwargs[k] for k in outs]
+        inputs = [x for value in bound.values() for x in derive.tensors_of(value)]
+        for tensor in _flatten(targets):
+            derive.check_out(_tensor(tensor), inputs)
+        bound = defaults | bound
+        results = source(*[bound[k] for k in positional], **{k: bound[k] for k in kwonly})
+        if len(outs) == 1 and not isinstance(results, tuple):
+            results = (results,)
+        for target, result in zip(targets, results, strict=True):
+            if isinstance(target, (list, tuple)):
+                for tensor, array in zip(target, result, strict=True):
+                    _write_result(tensor, array)
+            else:
+                _write_result(target, result)
+        if not schema.returns:
+            return None
+        return targets[0] if len(schema.returns) == 1 else tuple(targets)
+
+    return run
+
+
+def _flatten(values: list[Any]) -> list[Tensor]:
+    return [t for v in values for t in (v if isinstance(v, (list, tuple)) else [v])]
+
+
+def _write_result(tensor: Tensor, array: ndarray) -> None:
+    derive.check_castable(array, _tensor(tensor))
+    resize_result(tensor, array.shape)
+    target = _tensor(tensor)
+    derive.write_out(target, array)
+    if tensor.is_neg() or tensor.is_conj():
+        _store(tensor, target)
