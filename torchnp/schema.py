@@ -244,7 +244,9 @@ class Schema:
             names = {a.name for a in declared[len(args) :]}
             unknown = next((k for k in kwargs if k not in names), None)
             if unknown is not None:
-                return RuntimeError(f"Unknown keyword argument '{unknown}' for operator '{self.packet}'. Schema: {self.text}")
+                return RuntimeError(
+                    f"Unknown keyword argument '{unknown}' for operator '{self.packet}'. Schema: {self.text}"
+                )
         return None
 
 
@@ -280,8 +282,10 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
     if type_[-1] == "?":
         return value is None or fits(value, type_[:-1], numbers)
     if type_ == "Tensor":
-        return type(value) is ndarray or isinstance(value, (ndarray, np.generic)) or (
-            numbers and isinstance(value, (int, float, complex))
+        return (
+            type(value) is ndarray
+            or isinstance(value, (ndarray, np.generic))
+            or (numbers and isinstance(value, (int, float, complex)))
         )
     test = _FITS.get(type_)
     if test is not None:

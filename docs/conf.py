@@ -1,0 +1,38 @@
+"""Sphinx configuration; the pages of ops and differences are written from the table when a build begins."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torchnp
+
+project = "torchnp"
+author = "the torchnp developers"
+copyright = "2026, the torchnp developers"
+version = release = torchnp.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+autodoc_typehints = "none"  # the docstrings give the types
+autodoc_member_order = "bysource"
+default_role = "code"
+html_theme = "pydata_sphinx_theme"
+html_title = "torchnp"
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_depth": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+}
+html_sidebars = {"ops/*": [], "design": []}  # a thousand op pages with a thousand links each would be the build
+html_copy_source = False
+
+
+def setup(app):
+    import op_pages
+
+    app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))

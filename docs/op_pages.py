@@ -1,0 +1,125 @@
+"""Write the pages that are made from the table: one per op, their index, and the differences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import torchnp
+from torchnp.catalogue import CATALOGUE
+from torchnp.cli import like_name
+from torchnp.differences import Difference
+
+
+def write(docs: Path) -> None:
+    """Write ``ops/*.md`` and ``differences.md`` below the documentation folder; unchanged files are left alone."""
+    table = torchnp.table
+    folder = docs / "ops"
+    folder.mkdir(exist_ok=True)
+    packets: dict[str, list[str]] = {}
+    for name in table:
+        packets.setdefault(name.partition(".")[0], []).append(name)
+    pages = {page_name(packet): op_page(packet, names) for packet, names in packets.items()}
+    pages["index"] = index_page(packets)
+    for stale in {p.stem for p in folder.glob("*.md")} - set(pages):
+        (folder / f"{stale}.md").unlink()
+    for name, text in pages.items():
+        _put(folder / f"{name}.md", text)
+    _put(docs / "differences.md", differences_page(packets))
+
+
+def _put(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def page_name(packet: str) -> str:
+    return packet.replace("::", ".")
+
+
+def op_page(packet: str, names: list[str]) -> str:
+    table = torchnp.table
+    lines = ["---", "orphan: true", "---", "", f"# {packet}", ""]
+    rows = [table[n] for n in names]
+    likes = list(dict.fromkeys(like_name(r.like) for r in rows if r.like is not None))
+    if likes:
+        lines += [f"NumPy or SciPy counterpart: {', '.join(f'`{x}`' for x in likes)}.", ""]
+    lines += ["| overload | status | family | made from |", "|---|---|---|---|"]
+    lines += [f"| `{r.name}` | {r.status} | {r.family} | {_code(r.derived_from)} |" for r in rows]
+    lines.append("")
+    for row in rows:
+        if row.derived_from is None:
+            lines += [f"## {row.name}", "", "```text", str(row.schema), "```", "", _doc(row.__doc__), ""]
+    differences = list(dict.fromkeys(d for r in rows for d in r.differences))
+    if differences:
+        lines += ["## Differences from NumPy", ""]
+        lines += [line for d in differences for line in difference_lines(d, 3)]
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _doc(text: str) -> str:
+    first = text.strip().partition("\n\n")[0]
+    return (
+        " ".join(first.split()).replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+        if "`" not in first
+        else " ".join(first.split())
+    )
+
+
+def index_page(packets: dict[str, list[str]]) -> str:
+    table = torchnp.table
+    counts = table.counts()
+    lines = ["# Operators", "", "| status | overloads |", "|---|---|"]
+    lines += [f"| {status} | {n} |" for status, n in counts.items()]
+    lines += [f"| registered by torch | {sum(counts.values())} |", ""]
+    families: dict[str, list[str]] = {}
+    for packet, names in packets.items():
+        family = Counter(table[n].family for n in names).most_common(1)[0][0]
+        families.setdefault(family, []).append(packet)
+    for family in sorted(families):
+        links = [f"[{p.removeprefix('aten::')}]({page_name(p)}.md)" for p in sorted(families[family])]
+        lines += [f"## {family}", "", ", ".join(links), ""]
+    return "\n".join(lines)
+
+
+def difference_lines(d: Difference, level: int) -> list[str]:
+    lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
+    if d.why:
+        lines += [d.why, ""]
+    return [
+        *lines,
+        "```python",
+        f">>> {d.torch}",
+        f"{d.torch_value}",
+        f">>> {d.numpy}",
+        f"{d.numpy_value}",
+        f">>> {d.kernel}  # torchnp",
+        f"{d.torch_value}",
+        "```",
+        "",
+    ]
+
+
+def differences_page(packets: dict[str, list[str]]) -> str:
+    table = torchnp.table
+    ops: dict[str, list[str]] = {}
+    for packet, names in packets.items():
+        for i in dict.fromkeys(d.id for n in names for d in table[n].differences):
+            ops.setdefault(i, []).append(packet)
+    lines = [
+        "# Differences between NumPy and torch",
+        "",
+        f"{len(CATALOGUE)} differences. Every example is run by the tests: torch's value, NumPy's value, that they "
+        "differ, and that torchnp's kernel gives torch's.",
+        "",
+    ]
+    for d in CATALOGUE.values():
+        lines += difference_lines(d, 2)
+        if d.id in ops:
+            links = ", ".join(f"[{p.removeprefix('aten::')}](ops/{page_name(p)}.md)" for p in sorted(ops[d.id]))
+            lines += [f"Operators: {links}", ""]
+    return "\n".join(lines)

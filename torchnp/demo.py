@@ -1,0 +1,280 @@
+"""The main job end to end: one classifier, trained on torch, on the table in process, and on a remote server.
+
+The data are the 1,797 handwritten digits that scikit-learn ships. All three runs start from one seed, see the same
+batches and draw the same dropout masks, so their losses can be compared step by step.
+"""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import nn
+from torch.nn import functional as F
+
+import torchnp
+from torchnp import rpc
+from torchnp.interop import NumpyMode
+
+ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99
+FIRST_STEPS = 20
+LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, so the first ones are judged
+
+
+@dataclass
+class Data:
+    """Images of shape (N, 1, 8, 8), float32 in [0, 1]; labels int64; one order of training images per epoch."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    test_x: torch.Tensor
+    test_y: torch.Tensor
+    orders: list[torch.Tensor]
+
+
+@dataclass
+class Run:
+    """What one training run gave."""
+
+    name: str
+    accuracy: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    overloads: Counter[str] = field(default_factory=Counter)
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    ops_per_step: float | None = None
+    bytes_per_op: float | None = None
+    trips_per_step: float | None = None
+
+    def statuses(self) -> dict[str, int]:
+        """Distinct overloads run, by status."""
+        return dict(Counter(torchnp.table.status(name) for name in self.overloads))
+
+
+def load(epochs: int, seed: int) -> Data:
+    """The digits, a quarter held back for the test, and the order of every epoch."""
+    digits = load_digits()
+    x = torch.tensor(digits.images, dtype=torch.float32).div_(16).unsqueeze(1)
+    y = torch.tensor(digits.target, dtype=torch.int64)
+    train, test = train_test_split(torch.arange(len(y)).numpy(), test_size=0.25, random_state=seed, stratify=y.numpy())
+    generator = torch.Generator().manual_seed(seed)
+    orders = [torch.randperm(len(train), generator=generator) for _ in range(epochs)]
+    return Data(x[train], y[train], x[test], y[test], orders)
+
+
+def build(seed: int) -> nn.Module:
+    """Two convolutions with batch norm, and two linear layers with dropout: 0.98 of the test digits."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Dropout(0.25), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
+    if name == "adam":
+        return torch.optim.Adam(model.parameters(), lr=2e-3)
+    return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, data: Data, batch_size: int, on_step: Callable[[], None]
+) -> Iterator[list[torch.Tensor]]:
+    """Train, and give the losses of each epoch as tensors; the same code for all three runs."""
+    model.train()
+    for order in data.orders:
+        losses = []
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            loss = F.cross_entropy(model(data.x[chosen]), data.y[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+            on_step()
+        yield losses
+
+
+@torch.no_grad()
+def test(model: nn.Module, data: Data) -> torch.Tensor:
+    """Share of the test images that get their label, a 0-d tensor."""
+    model.eval()
+    return (model(data.test_x).argmax(1) == data.test_y).float().mean()
+
+
+# ---------------------------------------------------------------- the three runs
+
+
+def run_torch(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]) -> Run:
+    run = Run("torch")
+    start = time.perf_counter()
+    for losses in train(model, optimizer_of(optimizer, model), data, batch_size, on_step):
+        run.losses += torch.stack(losses).tolist()
+    run.seconds = time.perf_counter() - start
+    run.accuracy = test(model, data).item()
+    return run
+
+
+def run_in_process(data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None]) -> Run:
+    run = Run("torchnp in process")
+    with NumpyMode() as mode:
+        start = time.perf_counter()
+        for losses in train(model, optimizer_of(optimizer, model), data, batch_size, on_step):
+            run.losses += torch.stack(losses).tolist()
+        run.seconds = time.perf_counter() - start
+        run.ops_per_step = sum(mode.calls.values()) / len(run.losses)
+        run.accuracy = test(model, data).item()
+    run.overloads, run.fallbacks = Counter(mode.calls), Counter(mode.fallbacks)
+    return run
+
+
+def run_remote(
+    data: Data, model: nn.Module, optimizer: str, batch_size: int, on_step: Callable[[], None], seed: int
+) -> Run:
+    run = Run("torchnp remote")
+    with server() as (address, token), rpc.connect(address, token=token) as session:
+        session.manual_seed(seed)
+        there = Data(
+            *(session.send(t) for t in (data.x, data.y, data.test_x, data.test_y)),
+            orders=[session.send(order) for order in data.orders],
+        )
+        remote = session.module(model)
+        before = session.stats
+        start = time.perf_counter()
+        for losses in train(remote, optimizer_of(optimizer, remote), there, batch_size, on_step):
+            run.losses += torch.stack(losses).publish().tolist()
+        run.seconds = time.perf_counter() - start
+        after = session.stats
+        steps, count = len(run.losses), after.ops - before.ops
+        run.ops_per_step = count / steps
+        run.bytes_per_op = (after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received) / count
+        run.trips_per_step = (after.round_trips - before.round_trips) / steps
+        run.accuracy = test(remote, there).publish().item()
+        run.overloads = Counter(session.overloads)
+    return run
+
+
+@contextmanager
+def server() -> Iterator[tuple[str, str]]:
+    """A server in a process of its own, on a free port of the loopback address."""
+    token = secrets.token_urlsafe(16)
+    command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", "--token", token, "--log-level", "WARNING"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline().split()
+        if line[:2] != ["listening", "on"]:
+            raise RuntimeError(f"the server did not start (exit status {process.poll()}): see its messages above")
+        yield f"tcp://{line[2]}", token
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "adam") -> int:
+    """Run all three, print the table; exit status 1 when a bound is missed."""
+    console = Console()
+    data = load(epochs, seed)
+    steps = epochs * -(-len(data.y) // batch_size)
+    console.print(
+        f"{len(data.y) + len(data.test_y)} handwritten digits, {len(data.test_y)} of them for the test; "
+        f"{steps} steps of {batch_size} images, {optimizer}, seed {seed}"
+    )
+    jobs: list[tuple[str, Callable[..., Run], dict[str, Any]]] = [
+        ("torch", run_torch, {}),
+        ("torchnp in process", run_in_process, {}),
+        ("torchnp remote", run_remote, {"seed": seed}),
+    ]
+    runs: list[Run] = []
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        for name, job, also in jobs:
+            task = progress.add_task(name, total=steps)
+            model = build(seed)
+            torch.manual_seed(seed)  # the stream of the dropout masks
+            try:
+                found = job(data, model, optimizer, batch_size, lambda: progress.advance(task), **also)  # noqa: B023
+            except Exception as error:
+                progress.stop()
+                console.print(f"[red]{name} failed[/red]: {type(error).__name__}: {error}", highlight=False)
+                return 1
+            runs.append(found)
+    console.print(table_of(runs, batch_size))
+    problems = misses(runs)
+    for problem in problems:
+        console.print(f"[red]missed[/red]: {problem}", highlight=False)
+    if not problems:
+        console.print("[green]all bounds held[/green]: " + bounds(), highlight=False)
+    return 1 if problems else 0
+
+
+def bounds() -> str:
+    return (
+        f"accuracy at least {ACCURACY:.0%}, losses of the first {FIRST_STEPS} steps within {LOSS_DIFFERENCE:g} of "
+        "torch's, no op fell back to torch"
+    )
+
+
+def difference(run: Run, reference: Run, steps: int | None = None) -> float:
+    """Largest relative difference of the per-step losses."""
+    pairs = zip(run.losses[:steps], reference.losses[:steps], strict=True)
+    return max(abs(a - b) / abs(b) for a, b in pairs)
+
+
+def misses(runs: list[Run]) -> list[str]:
+    """What did not hold, in words."""
+    found = []
+    for run in runs:
+        if run.accuracy < ACCURACY:
+            found.append(f"{run.name}: test accuracy {run.accuracy:.1%} is below {ACCURACY:.0%}")
+        if not difference(run, runs[0], FIRST_STEPS) <= LOSS_DIFFERENCE:
+            found.append(
+                f"{run.name}: a loss of the first {FIRST_STEPS} steps is {difference(run, runs[0], FIRST_STEPS):.1e} "
+                f"from torch's, above {LOSS_DIFFERENCE:g}"
+            )
+        if run.fallbacks:
+            found.append(f"{run.name}: fell back to torch for {', '.join(run.fallbacks)}")
+    return found
+
+
+def table_of(runs: list[Run], batch_size: int) -> Table:
+    grid = Table(box=None, header_style="bold")
+    grid.add_column("")
+    for run in runs:
+        grid.add_column(run.name, justify="right")
+
+    def row(label: str, value: Callable[[Run], str]) -> None:
+        grid.add_row(label, *map(value, runs))
+
+    def optional(x: float | None, form: str) -> str:
+        return "" if x is None else format(x, form)
+
+    row("test accuracy", lambda r: f"{r.accuracy:.1%}")
+    row(f"loss difference, first {FIRST_STEPS} steps", lambda r: f"{difference(r, runs[0], FIRST_STEPS):.1e}")
+    row("loss difference, all steps", lambda r: f"{difference(r, runs[0]):.1e}")
+    row("time per step", lambda r: f"{1e3 * r.seconds / len(r.losses):.1f} ms")
+    row("time over torch's", lambda r: f"{r.seconds / runs[0].seconds:.2f}")
+    for status in ("kernel", "derived", "composite"):
+        row(f"distinct overloads: {status}", lambda r: str(r.statuses().get(status, 0)) if r.overloads else "")  # noqa: B023
+    row("fell back to torch", lambda r: str(len(r.fallbacks)) if r.overloads else "")
+    row("ops per step", lambda r: optional(r.ops_per_step, ".0f"))
+    row("bytes per op", lambda r: optional(r.bytes_per_op, ".0f"))
+    row("round trips per step", lambda r: optional(r.trips_per_step, ".2f"))
+    return grid
