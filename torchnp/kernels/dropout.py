@@ -13,6 +13,7 @@ from torchnp.dtypes import (
     cast,
     float16,
     float64,
+    is_floating,
     is_integral,
     opmath,
     result_type,
@@ -117,23 +118,26 @@ def native_dropout(input, p, train):
 
 def _multiply(x: ndarray, noise: ndarray) -> ndarray:
     dtype = result_type(x, noise)
+    if is_floating(dtype) and dtype not in FLOATS:
+        raise not_implemented("mul_cpu_reduced_float", dtype)
     wide = opmath(dtype)
     return cast(cast(x, wide) * cast(noise, wide), dtype)
 
 
 def _scale(x: ndarray, factor: float) -> ndarray:
-    return _number(np.multiply, x, factor)
+    return _number(np.multiply, x, factor, rounded=True)
 
 
-def _number(ufunc: np.ufunc, x: ndarray, number: float) -> ndarray:
-    """x.op_(number), with the number in the precision that torch computes in."""
+def _number(ufunc: np.ufunc, x: ndarray, number: float, rounded: bool = False) -> ndarray:
+    """x.op_(number); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
     dtype = result_type(x, number)
     if not can_cast(dtype, x.dtype):
         raise RuntimeError(
             f"result type {scalar_name(dtype)} can't be cast to the desired output type {scalar_name(x.dtype)}"
         )
     wide = opmath(dtype)
-    return cast(ufunc(cast(x, wide), wide.type(number)), x.dtype)
+    factor = np.array(number)
+    return cast(ufunc(cast(x, wide), cast(cast(factor, dtype) if rounded else factor, wide)), x.dtype)
 
 
 def _dropout(input: ndarray, p: float, train: bool, feature: bool, alpha: bool) -> ndarray:
@@ -153,8 +157,8 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool, alpha: bool) 
         return _multiply(input, _number(np.divide, noise, 1.0 - p))
     limit = 1.7580993408473766  # minus the value that SELU tends to
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
-    shift = noise.astype(np.int64) - 1 if noise.dtype == bool_ else _number(np.add, noise, -1)
-    shift = _number(np.add, _scale(shift, limit * a), limit * a * p)
+    shift = noise.astype(np.int64) - 1 if noise.dtype == bool_ else _number(np.add, noise, -1, rounded=True)
+    shift = _number(np.add, _scale(shift, limit * a), limit * a * p, rounded=True)
     product = _multiply(input, _scale(noise, a))
     wide = opmath(product.dtype)
     return cast(cast(product, wide) + cast(shift, wide), product.dtype)
@@ -206,12 +210,12 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
         raise not_implemented("rrelu_with_noise_out_cpu", dtype)
     if noise.dtype != dtype:
         raise RuntimeError(f"expected scalar type {scalar_name(dtype)} but found {scalar_name(noise.dtype)}")
-    low, high = float(dtype.type(lower)), float(dtype.type(upper))
+    low, high = float(wide.type(lower)), float(wide.type(upper))
     drawn = self <= 0
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))
-    slopes = np.ones(self.shape, dtype)
-    slopes[drawn] = cast(u * (high - low) + low, dtype)
-    return np.where(drawn, cast(cast(self, wide) * cast(slopes, wide), dtype), self), slopes
+    slopes = np.ones(self.shape, wide)
+    slopes[drawn] = u * (high - low) + low
+    return np.where(drawn, cast(cast(self, wide) * slopes, dtype), self), cast(slopes, dtype)
 
 
 @kernel("rrelu_with_noise", differs=["random-stream"])

@@ -12,6 +12,7 @@ from torchnp.dtypes import (
     bfloat16,
     bool_,
     cast,
+    complex32,
     float16,
     float32,
     float64,
@@ -19,6 +20,7 @@ from torchnp.dtypes import (
     is_complex,
     is_floating,
     is_integral,
+    uint64,
 )
 from torchnp.kernels.random import (
     BARE,
@@ -118,7 +120,8 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
     elif is_complex(dtype):
         raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
     else:
-        last = 1 if dtype == bool_ else min(int(np.iinfo(dtype).max), 2**63 - 1)
+        # torch's bound of uint64 does not fit its int64
+        last = 1 if dtype == bool_ else -1 if dtype == uint64 else int(np.iinfo(dtype).max)
     _check_bounds(low, last, dtype)
     if not n:
         return np.empty(0, dtype)
@@ -156,7 +159,7 @@ def _rounded(value: int, dtype: np.dtype) -> float:
 def _nearest_from(low: int, dtype: np.dtype) -> int:
     """The next value up that the dtype holds, if rounding would fall below `low`."""
     above = _rounded(low + 1, dtype)
-    if above < low:
+    if math.isfinite(above) and above < low:
         return int(above) + (1 << (abs(low + 1).bit_length() - DIGITS[dtype]))
     return low
 
@@ -271,7 +274,9 @@ def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pi
         most = (1 << DIGITS[dtype]) + 1
         check(n <= most, f"n cannot be greater than {most} for {_FLOAT_NAMES[dtype]} type.")
     elif is_integral(dtype):
-        check(n <= np.iinfo(dtype).max, f"value cannot be converted to type {dtype}_t without overflow")
+        check(n - 1 <= np.iinfo(dtype).max, f"value cannot be converted to type {dtype}_t without overflow")
+    elif dtype == complex32:
+        check(n - 1 <= LARGEST[float16], "value cannot be converted to type c10::complex<c10::Half> without overflow")
     if dtype in BARE or not (is_integral(dtype) or dtype in FLOATS):
         raise not_implemented("randperm", dtype)
     source = generator or default_generator

@@ -182,6 +182,8 @@ def narrow(x: ndarray, dtype: np.dtype) -> ndarray:
 
 def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: Generator | None) -> ndarray:
     if is_complex(dtype):
+        if not n:
+            return np.empty(0, dtype)
         return uniform_values(2 * n, to_real(dtype), low, high, generator).view(dtype)
     if dtype not in FLOATS:
         raise not_implemented("check_uniform_bounds", dtype)

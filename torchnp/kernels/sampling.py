@@ -116,8 +116,8 @@ def multinomial(self, num_samples, replacement=False, *, generator=None):
     if not math.prod(shape):
         return np.empty(shape, int64)
     if self.dtype not in FLOATS:
-        raise not_implemented("multinomial" if replacement else "aminmax_cpu", self.dtype)
-    draw = _with_replacement if replacement else _without_replacement
+        raise not_implemented("multinomial" if replacement and num_samples > 1 else "aminmax_cpu", self.dtype)
+    draw = _with_replacement if replacement and num_samples > 1 else _without_replacement
     return draw(self.reshape(-1, categories), num_samples, generator).reshape(shape)
 
 
@@ -162,11 +162,10 @@ def poisson(self, generator=None):
     """Poisson values of the rates that stand in each place."""
     if self.dtype not in FLOATS:
         raise not_implemented("poisson_cpu", self.dtype)
-    order = memory_order(self)
-    rates = (self if order is None else self.transpose(order)).astype(np.float64).ravel().tolist()
+    rates = cast(self, float64).ravel().tolist()
     with (generator or default_generator).one_by_one(2 * len(rates)) as uniform:
         counts = [_poisson(rate, uniform) for rate in rates]
-    return arrange(cast(np.array(counts, np.float64), self.dtype), self.shape, order)
+    return cast(np.array(counts, np.float64), self.dtype).reshape(self.shape)
 
 
 def _poisson(rate: float, uniform: Callable[[], float]) -> float:
