@@ -19,7 +19,7 @@ NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _TO_BITS = {t: (_BITS[dt.itemsize], dt) for t, dt in NUMPY_DTYPE.items() if dt.type.__module__ != "numpy"}
 _FROM_BITS = {dt: (NUMPY_DTYPE[bits], t) for t, (bits, dt) in _TO_BITS.items()}
-_NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
+NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
 
 PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
 _numpy = torch.Tensor.numpy

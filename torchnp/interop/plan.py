@@ -16,7 +16,7 @@ import torch
 
 from torchnp import derive
 from torchnp.interop import convert
-from torchnp.interop.convert import NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
+from torchnp.interop.convert import NATIVE, NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
 
 ndarray = np.ndarray
 Tensor = torch.Tensor
@@ -127,9 +127,13 @@ def _physical(tensor: Tensor) -> Tensor:
     return torch._conj(tensor) if tensor.is_conj() else tensor
 
 
-def _strides(view: ndarray) -> list[int]:
-    """Strides in elements, as torch counts them: an axis of size 0 or 1 has one too."""
-    return [s // view.itemsize for s in view.strides]
+def _place(view: ndarray) -> tuple[int, tuple[int, ...]]:
+    """Address, and strides in elements as torch counts them."""
+    if view.flags.writeable and view.dtype in NATIVE:  # reading both off a tensor costs a third of asking NumPy
+        tensor = torch.from_numpy(view)
+        return tensor.data_ptr(), tensor.stride()
+    itemsize = view.itemsize
+    return view.__array_interface__["data"][0], tuple([s // itemsize for s in view.strides])
 
 
 def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True) -> Tensor:
@@ -139,17 +143,17 @@ def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True)
     """
     if view is array and not certain:
         return base  # contiguous(), to() and others hand their argument back when there is nothing to do
-    itemsize = view.itemsize
-    if view.size and base.numel():
-        start = view.__array_interface__["data"][0] - base.untyped_storage().data_ptr()
+    address, strides = _place(view)
+    if view.size and array.size:
+        start = address - base.untyped_storage().data_ptr()
         if not certain and not 0 <= start < base.untyped_storage().nbytes():
             return _fresh(view)
     else:  # nothing to address
         start = base.storage_offset() * array.itemsize
     if view.dtype == array.dtype:
-        return torch.as_strided(base, view.shape, _strides(view), start // itemsize)
+        return torch.as_strided(base, view.shape, strides, start // view.itemsize)
     retyped = torch.empty(0, dtype=convert.TORCH_DTYPE[view.dtype])
-    return retyped.set_(base.untyped_storage(), start // itemsize, view.shape, _strides(view))
+    return retyped.set_(base.untyped_storage(), start // view.itemsize, view.shape, strides)
 
 
 def resize(tensor: Tensor, size: Any, memory_format: torch.memory_format | None = None) -> Tensor:
