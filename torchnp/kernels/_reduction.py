@@ -1,0 +1,86 @@
+"""What the reductions share: which axes, which accumulator, and sums that stay accurate along every axis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import not_implemented, wrap_dims
+
+ndarray = np.ndarray
+Axes = tuple[int, ...] | None
+
+# Dtypes that torch's reduction kernels have no code for.
+NOT_NUMERIC = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32})
+NOT_ORDERED = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, *dt.COMPLEXES})
+
+
+def refuse(dtype: np.dtype, refused: Collection[np.dtype], kernel: str) -> None:
+    """Raise torch's error of a dtype that a kernel has no code for."""
+    if dtype in refused:
+        raise not_implemented(kernel, dtype)
+
+
+def axes_of(dim: int | Sequence[int] | None, ndim: int) -> Axes:
+    """NumPy's axis argument; no dimension given, or none listed, means all of them."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return None
+    wrapped = wrap_dims(dim, ndim)
+    return wrapped if ndim else None
+
+
+def listed_axes(axes: Axes, ndim: int) -> tuple[int, ...]:
+    return tuple(range(ndim)) if axes is None else axes
+
+
+def length_of(shape: Sequence[int], axes: Axes) -> int:
+    """How many elements each result is made of."""
+    return prod(shape) if axes is None else prod(shape[a] for a in axes)
+
+
+def ordered(x: ndarray) -> ndarray:
+    """Half types as float32, where comparing is fast; every value is kept."""
+    return x.astype(np.float32) if dt.is_half(x.dtype) else x
+
+
+# ---------------------------------------------------------------- sums
+
+BLOCK = 256  # terms added one after the other; longer runs are added in blocks, which keeps the error of torch's cascade
+
+
+def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
+    """Sum in the dtype of ``x``, from +0 as torch does.
+
+    NumPy adds in pairs only along the innermost axis; along the others, and across axes, it adds one after the other.
+    """
+    if x.size <= BLOCK or x.dtype.kind not in "fc":
+        return np.add.reduce(x, axes, None, None, keepdims, 0)
+    if axes is None:
+        if x.flags.forc:
+            return np.add.reduce(x, None, None, None, keepdims, 0)
+        axes = tuple(range(x.ndim))
+    inner = min((abs(s), i) for i, s in enumerate(x.strides) if x.shape[i] > 1)[1]
+    outer = prod(x.shape[a] for a in axes if a != inner)
+    if outer <= BLOCK or (x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))):
+        return np.add.reduce(x, axes, None, None, keepdims, 0)
+    for axis in sorted(axes, key=lambda a: abs(x.strides[a])):
+        x = _add_along(x, axis)
+    return x if keepdims else x.reshape([n for i, n in enumerate(x.shape) if i not in axes])
+
+
+def _add_along(x: ndarray, axis: int) -> ndarray:
+    """Sum along one axis, which is kept with size 1."""
+    n = x.shape[axis]
+    while n > BLOCK and x.strides[axis] != x.itemsize:
+        whole = n // BLOCK * BLOCK
+        head, tail = np.split(x, [whole], axis)
+        parts = head.reshape(*x.shape[:axis], n // BLOCK, BLOCK, *x.shape[axis + 1 :])
+        x = np.add.reduce(parts, axis + 1)
+        if whole < n:
+            x = np.concatenate([x, np.add.reduce(tail, axis, keepdims=True)], axis)
+        n = x.shape[axis]
+    return np.add.reduce(x, axis, None, None, True, 0)

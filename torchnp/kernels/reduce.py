@@ -1,0 +1,212 @@
+"""Sums, means, products, and whether or how many elements are true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, wrap_dims
+from torchnp.kernels._reduction import NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, refuse
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- sum
+
+
+def _accumulated(x: ndarray, dtype: Any) -> np.dtype:
+    """The result dtype of sum and prod: ``dtype``, else int64 for integers and bool."""
+    if dtype is not None:
+        return dt.as_dtype(dtype)
+    return x.dtype if dt.is_inexact(x.dtype) else dt.int64
+
+
+def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
+    if out == x.dtype and out in _DIRECT:
+        return np.asarray(add_reduce(x, axes, keepdim))
+    if dt.is_integral(out) and x.dtype.kind in "biu":
+        return np.add.reduce(x, axes, out, None, keepdim)
+    if out == dt.bool_:
+        return np.logical_or.reduce(dt.cast(x, out), axes, None, None, keepdim)
+    total = add_reduce(dt.cast(dt.cast(x, out), dt.opmath(out)), axes, keepdim)
+    return dt.cast(np.asarray(total), out)
+
+
+_DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int64})
+
+
+@kernel(
+    "sum.dim_IntList",
+    like=np.sum,
+    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum", "sum-negative-zero"],
+)
+def sum_dim(self, dim, keepdim=False, *, dtype=None):
+    """Sum over dimensions."""
+    out = _accumulated(self, dtype)
+    refuse(out, NOT_NUMERIC, "sum_cpu")
+    return _sum(self, axes_of(dim, self.ndim), keepdim, out)
+
+
+@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum", "sum-negative-zero"])
+def sum_all(self, *, dtype=None):
+    """Sum of all elements."""
+    return sum_dim(self, None, dtype=dtype)
+
+
+@kernel("nansum", like=np.nansum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"])
+def nansum(self, dim=None, keepdim=False, *, dtype=None):
+    """Sum over dimensions, NaN counted as 0."""
+    check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
+    if not dt.is_inexact(self.dtype):
+        return sum_dim(self, dim, keepdim, dtype=dtype)
+    out = _accumulated(self, dtype)
+    refuse(out, NOT_NUMERIC | {dt.complex64, dt.complex128}, "nansum_cpu")
+    x = dt.cast(self, dt.opmath(out) if dt.is_floating(out) else out)
+    if dt.is_floating(out):
+        x = np.where(np.isnan(x), x.dtype.type(0), x)
+    return dt.cast(np.asarray(add_reduce(x, axes_of(dim, self.ndim), keepdim)), out)
+
+
+# ---------------------------------------------------------------- mean
+
+
+@kernel("mean.dim", like=np.mean, differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"])
+def mean_dim(self, dim, keepdim=False, *, dtype=None):
+    """Arithmetic mean over dimensions."""
+    out = self.dtype if dtype is None else dt.as_dtype(dtype)
+    if not dt.is_inexact(out):
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either "
+            f"a floating point or complex dtype. Got: {dt.scalar_name(out)}"
+        )
+    refuse(out, NOT_NUMERIC, "sum_cpu")
+    axes = axes_of(dim, self.ndim)
+    total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
+    return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
+
+
+@kernel("mean", like=np.mean, differs=["no-integers", "half-opmath"])
+def mean(self, *, dtype=None):
+    """Arithmetic mean of all elements."""
+    return mean_dim(self, None, dtype=dtype)
+
+
+@kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"])
+def nanmean(self, dim=None, keepdim=False, *, dtype=None):
+    """Arithmetic mean over dimensions of the elements that are not NaN."""
+    if not dt.is_inexact(self.dtype):
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {dt.scalar_name(self.dtype)}"
+        )
+    total = nansum(self, dim, keepdim, dtype=dtype)
+    count = add_reduce(self == self, axes_of(dim, self.ndim), keepdim)
+    return dt.cast(np.asarray(dt.cast(total, dt.opmath(total.dtype)) / count), total.dtype)
+
+
+# ---------------------------------------------------------------- prod
+
+
+@kernel("prod.dim_int", like=np.prod, differs=["sum-dtype", "zero-dim-axis", "half-prod"])
+def prod_dim(self, dim, keepdim=False, *, dtype=None):
+    """Product along a dimension."""
+    return _prod(self, axes_of(dim, self.ndim), keepdim, dtype)
+
+
+@kernel("prod", like=np.prod, differs=["sum-dtype", "half-prod"])
+def prod_all(self, *, dtype=None):
+    """Product of all elements."""
+    return _prod(self, None, False, dtype)
+
+
+def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
+    out = _accumulated(x, dtype)
+    refuse(out, NOT_NUMERIC, "prod_out_cpu")
+    if out == dt.bool_:
+        return np.logical_and.reduce(dt.cast(x, out), axes, None, None, keepdim)
+    if dt.is_half(out) and x.size:
+        return _half_prod(dt.cast(x, out), axes, keepdim)
+    return np.multiply.reduce(dt.cast(x, out), axes, None, None, keepdim)
+
+
+def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
+    """torch rounds the half types after each factor here, unlike in sums."""
+    flat = x.reshape(-1) if axes is None else np.moveaxis(x, axes[0], -1)
+    last = np.multiply.accumulate(flat, -1)[..., -1:]
+    if axes is None:
+        return last.reshape((1,) * x.ndim if keepdim else ())
+    return np.moveaxis(last, -1, axes[0]) if keepdim else last[..., 0]
+
+
+# ---------------------------------------------------------------- any, all
+
+
+def _truth(x: ndarray) -> ndarray:
+    return x if x.dtype == dt.bool_ else dt.cast(x, dt.bool_)
+
+
+def _logical(ufunc: np.ufunc, x: ndarray, axes: Any, keepdim: bool) -> ndarray:
+    out = ufunc.reduce(_truth(x), axes, None, None, keepdim)
+    return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
+
+
+@kernel("any", like=np.any, differs=["uint8-truth"])
+def any_all(self):
+    """Whether any element is true; NaN is."""
+    return _logical(np.logical_or, self, None, False)
+
+
+@kernel("any.dim", like=np.any, differs=["uint8-truth", "zero-dim-axis"])
+def any_dim(self, dim, keepdim=False):
+    """Whether any element along a dimension is true."""
+    return _logical(np.logical_or, self, axes_of(dim, self.ndim), keepdim)
+
+
+@kernel("any.dims", like=np.any, differs=["uint8-truth"])
+def any_dims(self, dim=None, keepdim=False):
+    """Whether any element over dimensions is true; an empty list reduces nothing."""
+    return _logical(np.logical_or, self, _truth_axes(dim, self.ndim), keepdim)
+
+
+@kernel("all", like=np.all, differs=["uint8-truth"])
+def all_all(self):
+    """Whether all elements are true; NaN is."""
+    return _logical(np.logical_and, self, None, False)
+
+
+@kernel("all.dim", like=np.all, differs=["uint8-truth", "zero-dim-axis"])
+def all_dim(self, dim, keepdim=False):
+    """Whether all elements along a dimension are true."""
+    return _logical(np.logical_and, self, axes_of(dim, self.ndim), keepdim)
+
+
+@kernel("all.dims", like=np.all, differs=["uint8-truth"])
+def all_dims(self, dim=None, keepdim=False):
+    """Whether all elements over dimensions are true; an empty list reduces nothing."""
+    return _logical(np.logical_and, self, _truth_axes(dim, self.ndim), keepdim)
+
+
+def _truth_axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
+    if dim is None:
+        return None
+    return wrap_dims(dim, ndim) if ndim else (wrap_dims(dim, 0) and None)
+
+
+# ---------------------------------------------------------------- count
+
+
+@kernel("count_nonzero", like=np.count_nonzero, differs=["zero-dim-axis"])
+def count_nonzero(self, dim=None):
+    """How many elements differ from 0."""
+    if dim is not None:
+        return count_nonzero_dims(self, (dim,))
+    refuse(self.dtype, {*dt.BARE_UNSIGNED, *dt.FLOAT8S}, "nonzero_count_cpu")
+    return np.asarray(np.count_nonzero(_truth(self)))
+
+
+@kernel("count_nonzero.dim_IntList", like=np.count_nonzero, differs=["empty-dim", "zero-dim-axis"])
+def count_nonzero_dims(self, dim):
+    """How many elements over dimensions differ from 0."""
+    axes = listed_axes(axes_of(dim, self.ndim), self.ndim)
+    return np.add.reduce(_truth(self), axes, np.int64)
