@@ -1,0 +1,167 @@
+"""Cross-correlation and its two adjoints, as matrix products over windows.
+
+Shapes: ``x`` (N, C, *S), ``w`` (O, C / groups, *K), ``y`` (N, O, *P). All three products run in the dtype of their
+operands. Where rows of an image are short, columns are laid out with channels innermost, because copies then run
+over longer stretches of memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap_slices, taps
+
+ndarray = np.ndarray
+
+
+def correlate(
+    x: ndarray, w: ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, groups: int, channels_last: bool
+) -> ndarray:
+    """``y[n, o, p] = sum over c, k of x[n, c, p * stride + k * dilation - before] * w[o, c, k]``."""
+    n, c, *sizes = x.shape
+    o, per_group, *kernel = w.shape
+    if c * math.prod(kernel) == 0 or n == 0:
+        out = _sizes(sizes, before, after, kernel, stride, dilation)
+        return in_format(np.zeros((n, o, *out), x.dtype), channels_last)
+    if math.prod(kernel) == 1 and groups == 1 and not any(before) and not any(after) and not channels_last:
+        x = np.ascontiguousarray(x if max(stride) == 1 else x[(..., *(slice(None, None, s) for s in stride))])
+        return np.matmul(w.reshape(o, c), x.reshape(n, c, -1)).reshape(n, o, *x.shape[2:])
+    if groups == 1 and min(dilation) == max(dilation) == 1:
+        out = _sizes(sizes, before, after, kernel, stride, dilation)
+        if channels_last or kernel[-1] * c > 2 * out[-1]:
+            columns = _columns_last(x, kernel, out, stride, before, after)
+            y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
+            return in_format(np.moveaxis(y, -1, 1), channels_last)
+    x = pad(x, before, after)
+    out = _sizes(x.shape[2:], [0] * len(kernel), [0] * len(kernel), kernel, stride, dilation)
+    if per_group == 1 and groups == c and o % c == 0:
+        return in_format(_depthwise(x, w, out, stride, dilation), channels_last)
+    columns = _columns(x, kernel, out, stride, dilation).reshape(n, groups, -1, math.prod(out))
+    y = np.matmul(w.reshape(groups, o // groups, -1), columns).reshape(n, o, *out)
+    return in_format(y, channels_last)
+
+
+def correlate_input(
+    y: ndarray,
+    w: ndarray,
+    sizes: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    channels_last: bool,
+) -> ndarray:
+    """The adjoint in ``x``: every ``y`` spreads ``w`` over the window it came from. ``sizes`` are those of ``x``."""
+    n, o, *out = y.shape
+    per_group, *kernel = w.shape[1:]
+    spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    if max(stride) == 1:
+        before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]
+        after = [s + k - 1 - b - m for s, k, b, m in zip(sizes, spread, before, out, strict=True)]
+        flipped = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, o // groups, per_group, *kernel)
+        flipped = flipped.swapaxes(1, 2).reshape(groups * per_group, o // groups, *kernel)
+        return correlate(y, flipped, stride, before, after, dilation, groups, channels_last)
+    padded = [max(s + 2 * p, t * (m - 1) + k) for s, p, t, m, k in zip(sizes, padding, stride, out, spread, strict=True)]
+    c = groups * per_group
+    x = np.zeros((n, c, *padded), y.dtype)
+    if x.size and o:
+        grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, -1)
+        columns = np.matmul(w.reshape(groups, o // groups, -1).swapaxes(1, 2), grouped)
+        columns = columns.reshape(n, c, *kernel, *out)
+        for tap in taps(kernel):
+            x[(..., *tap_slices(tap, out, stride, dilation))] += columns[(slice(None), slice(None), *tap)]
+    inner = tuple(slice(p, p + s) for p, s in zip(padding, sizes, strict=True))
+    return in_format(x[(..., *inner)], channels_last)
+
+
+def correlate_weight(
+    x: ndarray,
+    y: ndarray,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    channels_last: bool,
+) -> ndarray:
+    """The adjoint in ``w``: each weight collects the products of its inputs and outputs."""
+    n, c, *sizes = x.shape
+    o, out = y.shape[1], y.shape[2:]
+    per_group = c // groups
+    points = math.prod(out)
+    if n * points * c == 0:
+        return in_format(np.zeros((o, per_group, *kernel), x.dtype), channels_last)
+    if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
+        after = [
+            max(p, t * (m - 1) + k - s - p)
+            for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)
+        ]
+        columns = _columns_last(x, kernel, out, stride, padding, after)
+        w = np.matmul(np.moveaxis(y, 1, -1).reshape(-1, o).T, columns).reshape(o, *kernel, c)
+        return in_format(np.moveaxis(w, -1, 1), channels_last)
+    columns = _columns(pad(x, padding, padding), kernel, out, stride, dilation)
+    columns = columns.reshape(n, groups, -1, points)
+    w = np.matmul(y.reshape(n, groups, o // groups, points), columns.swapaxes(2, 3))
+    w = w[0] if n == 1 else w.sum(0, dtype=w.dtype)
+    return in_format(w.reshape(o, per_group, *kernel), channels_last)
+
+
+def _sizes(sizes: Ints, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> tuple[int, ...]:
+    padded = [s + b + a for s, b, a in zip(sizes, before, after, strict=True)]
+    return out_sizes(padded, kernel, stride, [0] * len(kernel), dilation)
+
+
+def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
+    """All windows of a padded array, copied: (N, C, *K, *P)."""
+    steps = x.strides[2:]
+    by_tap = [d * s for d, s in zip(dilation, steps, strict=True)]
+    by_window = [t * s for t, s in zip(stride, steps, strict=True)]
+    shape = (*x.shape[:2], *kernel, *out)
+    # np.ndarray over a buffer is 10 times cheaper to make than as_strided.
+    return np.ndarray(shape, x.dtype, x, 0, (*x.strides[:2], *by_tap, *by_window)).copy()
+
+
+def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Ints, after: Ints) -> ndarray:
+    """All windows of an array, padded and copied with channels innermost: (N * P, K * C)."""
+    n, c, *sizes = x.shape
+    shape = (n, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)), c)
+    padded = np.moveaxis(pad_last(x, before, after, shape), 1, -1)
+    steps = padded.strides[1:-1]
+    by_window = [t * s for t, s in zip(stride, steps, strict=True)]
+    # The last kernel dimension and the channels lie side by side: one run of memory.
+    window = (*kernel[:-1], kernel[-1] * c)
+    view = np.ndarray((n, *out, *window), x.dtype, padded, 0, (padded.strides[0], *by_window, *steps[:-1], x.itemsize))
+    return view.reshape(n * math.prod(out), -1)
+
+
+def pad_last(x: ndarray, before: Ints, after: Ints, shape: Ints) -> ndarray:
+    """`pad` into an array with channels innermost."""
+    if not any(before) and not any(after):
+        return in_format(x, True)
+    return np.moveaxis(pad_middle(np.moveaxis(x, 1, -1), before, after, shape), -1, 1)
+
+
+def pad_middle(x: ndarray, before: Ints, after: Ints, shape: Ints) -> ndarray:
+    out = np.zeros(shape, x.dtype)
+    into, of = [], []
+    for s, b, a in zip(x.shape[1:-1], before, after, strict=True):
+        into.append(slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)))
+        of.append(slice(max(-b, 0), s - max(-a, 0)))
+    out[(slice(None), *into)] = x[(slice(None), *of)]
+    return out
+
+
+def _depthwise(x: ndarray, w: ndarray, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
+    """One filter or several for each channel: products by tap, without columns."""
+    n, c = x.shape[:2]
+    o, _, *kernel = w.shape
+    y = np.zeros((n, c, o // c, *out), x.dtype)
+    weights = w.reshape(c, o // c, -1)
+    part = empty(y.shape, y.dtype)
+    for i, tap in enumerate(taps(kernel)):
+        shifted = x[(..., *tap_slices(tap, out, stride, dilation))][:, :, None]
+        np.multiply(shifted, weights[:, :, i].reshape(c, o // c, *[1] * len(out)), out=part)
+        y += part
+    return y.reshape(n, o, *out)

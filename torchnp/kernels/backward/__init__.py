@@ -1,0 +1,1 @@
+"""The backward formulas that torch registers as ops of their own."""

@@ -1,0 +1,99 @@
+"""Gradients of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._correlate import correlate, correlate_input, correlate_weight
+from torchnp.kernels._spatial import Ints, in_format
+from torchnp.kernels.conv import Geometry, check_dtypes, geometry, transposed_sizes, wants_channels_last
+from torchnp.kernels._spatial import out_sizes
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("convolution_backward")
+def convolution_backward(
+    grad_output: ndarray,
+    input: ndarray,
+    weight: ndarray,
+    bias_sizes: Ints | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[ndarray | None, ndarray | None, ndarray | None]:
+    """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
+    # torch's own callers pass [0] for "no bias".
+    bias_shape = None if bias_sizes is None or list(bias_sizes) == [0] else bias_sizes
+    g = geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
+    check(
+        grad_output.ndim == input.ndim,
+        "Expected input and grad_output to have the same number of dimensions, "
+        f"but got: {input.ndim} and {grad_output.ndim}",
+    )
+    if 0 in input.shape:
+        return _backward_of_nothing(input, weight, bias_sizes, output_mask)
+    _check_gradient(grad_output, input, weight, g, transposed, groups)
+    channels_last = wants_channels_last(input, weight)
+    dtype, inner = input.dtype, dt.opmath(input.dtype)
+    y, x, w = (dt.cast(a, inner) for a in (grad_output, input, weight))
+    grad_input = grad_weight = grad_bias = None
+    window = (g.stride, g.padding, g.dilation, groups, channels_last)
+    if output_mask[0]:
+        if transposed:
+            grad = correlate(y, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
+            grad = grad[(..., *(slice(s) for s in x.shape[2:]))]  # output_padding may leave room for one window more
+            grad_input = in_format(dt.cast(grad, dtype), channels_last)
+        else:
+            grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
+    if output_mask[1]:
+        of, to = (y, x) if transposed else (x, y)
+        grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
+    if output_mask[2]:
+        grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
+    return grad_input, grad_weight, grad_bias
+
+
+def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed: bool, groups: int) -> None:
+    dims = 3 if x.ndim == 5 else 2
+    if x.dtype not in dt.FLOATS:
+        name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
+        raise not_implemented(name, x.dtype)
+    check_dtypes(x, w, None, transposed)
+    if y.dtype != x.dtype:
+        raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(y.dtype)}")
+    if transposed:
+        sizes: Ints = transposed_sizes(x.shape[2:], w.shape[2:], g)
+    else:
+        sizes = out_sizes(x.shape[2:], w.shape[2:], g.stride, g.padding, g.dilation)
+    shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes)
+    if y.shape != shape:
+        d = next(i for i, (a, b) in enumerate(zip(y.shape, shape, strict=True)) if a != b)
+        raise RuntimeError(
+            f"Expected a tensor of dimension {y.ndim} and tensor.size[{d}] == {shape[d]} "
+            f"but got: dimension {y.ndim} and tensor.size[{d}] = {y.shape[d]}"
+        )
+
+
+def _backward_of_nothing(
+    input: ndarray, weight: ndarray, bias_sizes: Ints | None, output_mask: Sequence[bool]
+) -> tuple[ndarray | None, ndarray | None, ndarray | None]:
+    n, c = input.shape[:2]
+    check(
+        n == 0 or c == 0,
+        f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}",
+    )
+    return (
+        np.zeros(input.shape, input.dtype) if output_mask[0] else None,
+        np.zeros(weight.shape, weight.dtype) if output_mask[1] else None,
+        np.zeros(bias_sizes, weight.dtype) if output_mask[2] and bias_sizes is not None else None,
+    )
