@@ -89,7 +89,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        return f"{self.op}/{self.dtype}/{self.source}/{self.digest}"
+        return f"{self.op}/{self.dtype}/{self.digest}"
 
     @property
     def dtype(self) -> str:

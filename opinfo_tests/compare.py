@@ -26,6 +26,7 @@ class Verdict:
     max_abs: float = 0.0
     max_ulp: float = 0.0
     same_strides: bool = True
+    refused: str = ""
 
 
 def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
@@ -46,6 +47,8 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
     if rule.kind == "factors":
         ok = factors_hold(case, torch_says.results, mine.results)
         return verdict if ok else Verdict("wrong-value", "the factors' defining equations do not hold")
+    if rule.kind == "ties":
+        return judge_ties(case, torch_says, mine)
     scale = input_scale(case)
     for i, (want, got) in enumerate(zip(torch_says.results, mine.results, strict=True)):
         found = check_values(want, got, rule, scale, case)
@@ -230,6 +233,23 @@ def input_scale(case: Case) -> float:
             wide = wide[np.isfinite(wide)]
             scale = max(scale, float(wide.max()) if wide.size else 0.0)
     return scale
+
+
+def judge_ties(case: Case, want: Seen, mine: Seen) -> Verdict:
+    """Compare values exactly, and indices by the values that they pick."""
+    values, indices = mine.results[0], mine.results[1]
+    if not same_bits(want.results[0], values):
+        return mismatch(want.results[0] != values, want.results[0], values, 0.0, 0.0)
+    source = np.atleast_1d(case.arrays()[0].on(case.buffers))
+    k = case.args[2] if len(case.args) > 2 and case.op.startswith("aten::topk") else -1
+    dim = next((d for d in (case.kwargs.get("dim"), k, *case.args[2:3]) if isinstance(d, int)), -1)
+    index = np.atleast_1d(indices)
+    if index.ndim < source.ndim:
+        index = np.expand_dims(index, dim)
+    picked = np.take_along_axis(source, index, dim).reshape(values.shape)
+    if same_bits(picked, values) and (np.diff(np.sort(index, dim), axis=dim) != 0).all():
+        return Verdict("pass")
+    return Verdict("wrong-value", "the indices do not pick the values")
 
 
 # ---------------------------------------------------------------- memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -63,10 +64,9 @@ def own_dtypes() -> set[str]:
     return {d for dtypes, _ in ROWS.values() for d in dtypes}
 
 
-def run_own(dtype: str, recorder: Recorder) -> int:
+def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
     """Offer all rows of one dtype."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
-    count = 0
     for op, (dtypes, calls) in ROWS.items():
         if dtype not in dtypes or not recorder.wanted(op):
             continue
@@ -76,8 +76,7 @@ def run_own(dtype: str, recorder: Recorder) -> int:
             args, kwargs = eval(f"call{call}", {"call": _call, "x": make, "ints": make.ints, "torch": torch})
             recorder.calls[op] += 1
             recorder.offer(op, args, kwargs)
-            count += 1
-    return count
+            yield
 
 
 def _call(*args: Any, **kwargs: Any) -> tuple[tuple, dict[str, Any]]:

@@ -15,8 +15,9 @@ from .backend import Backend
 from .case import Array, Case, leaves
 from .compare import Verdict, judge
 from .record import Recorder
-from .samples import Task, run_task
+from .samples import Task, samples_of
 from .torch_backend import TorchDevice
+from .unspecified import second_opinion
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Options:
     backward: bool = True
     order: int = 1
     timeout: float = 60.0
-    share: int = 1
+    rates: dict[tuple[str, str], float] | None = None
     skip: set[str] = field(default_factory=set)
 
 
@@ -59,10 +60,12 @@ def written_arrays(case: Case) -> frozenset[int]:
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
     row = {
         "op": case.op, "dtype": case.dtype, "id": case.id, "outcome": verdict.outcome,
-        "sample_dtype": case.sample_dtype, "ms": round(seconds * 1e3, 3),
+        "sample": case.source, "sample_dtype": case.sample_dtype, "ms": round(seconds * 1e3, 3),
     }  # fmt: skip
     if verdict.max_abs:
         row |= {"max_abs": verdict.max_abs, "max_ulp": verdict.max_ulp}
+    if verdict.refused:
+        row["torch_raises"] = verdict.refused
     if not verdict.same_strides:
         row["same_strides"] = False
     if verdict.outcome != "pass":
@@ -73,12 +76,42 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
 def run_case(case: Case, oracle: Backend, backend: Backend) -> tuple[Verdict, float]:
     """Judge one case."""
     mine = backend.execute(case)
-    verdict = judge(case, oracle.execute(case), mine, written_arrays(case))
+    want = oracle.execute(case)
+    writes = written_arrays(case)
+    verdict = judge(case, want, mine, writes)
+    verdict = second_opinion(case, oracle, want, mine, verdict, writes)
+    verdict.refused = want.error[0] if want.error else ""
     return verdict, mine.seconds
 
 
+@dataclass
+class Done:
+    """What a task gave besides rows."""
+
+    task: Task
+    samples: int
+    calls: Counter[str]
+    left_out: Counter[str]
+    error: str = ""
+
+
+class LocalSet(set):
+    """Digests seen, for a run in one process."""
+
+    def add(self, digest: str) -> bool:
+        """Add a digest; return whether it is new."""
+        if digest in self:
+            return False
+        super().add(digest)
+        return True
+
+
 class Judge:
-    """Takes cases from the recorder, once each, and makes rows of them."""
+    """Takes cases from the recorder, once each, and makes rows of them.
+
+    Cases are judged between samples and not inside them, because judging moves the random generator that samples draw
+    from: what is recorded must not depend on what is judged.
+    """
 
     def __init__(
         self,
@@ -87,11 +120,13 @@ class Judge:
         emit: Callable[[dict[str, Any]], None],
         before: Callable[[str], None] = lambda case_id: None,
         oracle: Backend | None = None,
+        seen: Any = None,
     ) -> None:
         self.backend, self.options, self.emit, self.before = backend, options, emit, before
         self.oracle = oracle or TorchDevice("cpu")
-        self.seen: set[str] = set()
+        self.seen = LocalSet() if seen is None else seen
         self.taken: Counter[tuple[str, str]] = Counter()
+        self.waiting: list[Case] = []
 
     def wanted(self, op: str) -> bool:
         if self.options.ops is not None and op not in self.options.ops:
@@ -99,33 +134,54 @@ class Judge:
         return op in self.backend.ops
 
     def take(self, case: Case) -> None:
-        """Judge a case unless it was seen, is over the limit or belongs to another share."""
-        if case.digest in self.seen:
-            return
-        self.seen.add(case.digest)
+        """Keep a case for judging unless it was seen, is over the limit or is not chosen."""
         o = self.options
-        if o.share > 1 and shard(case.digest, o.seed) % o.share:
+        if case.id in o.skip or not self.seen.add(case.digest):
             return
-        if o.limit and self.taken[case.op, case.dtype] >= o.limit:
+        key = case.op, case.dtype
+        if o.rates is not None and shard(case.digest, o.seed) >= o.rates.get(key, 1.0):
             return
-        self.taken[case.op, case.dtype] += 1
-        if case.id in o.skip:
+        if o.limit and self.taken[key] >= o.limit:
             return
-        self.before(case.id)
-        verdict, seconds = run_case(case, self.oracle, self.backend)
-        self.emit(row_of(case, verdict, seconds))
+        self.taken[key] += 1
+        self.waiting.append(case)
+
+    def drain(self) -> None:
+        """Judge what has been taken."""
+        cases, self.waiting = self.waiting, []
+        for case in cases:
+            self.before(case.id)
+            verdict, seconds = run_case(case, self.oracle, self.backend)
+            self.emit(row_of(case, verdict, seconds))
 
 
-def shard(digest: str, seed: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest(), "little")
+def shard(digest: str, seed: int) -> float:
+    """Return a number in [0, 1) that a case has under a seed."""
+    found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
+    return int.from_bytes(found, "little") / 2**32
 
 
-def run_here(tasks: Iterable[Task], backend: Backend, options: Options) -> Iterator[tuple[Task, list[dict], Counter]]:
-    """Run tasks in this process; yield each with its rows and the calls that were counted."""
+def run_one(task: Task, judge_: Judge) -> Done:
+    """Run one task."""
+    o = judge_.options
+    recorder = Recorder(judge_.wanted, judge_.take)
+    count, error = 0, ""
+    try:
+        for _ in samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order):
+            count += 1
+            judge_.drain()
+    except Exception as e:  # noqa: BLE001  a sample generator that fails is reported, and the other tasks run
+        error = f"{type(e).__name__}: {e}"
+    judge_.drain()
+    return Done(task, count, recorder.calls, recorder.left_out, error)
+
+
+def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Iterator[tuple[str, Any]]:
+    """Run tasks in this process; yield ``("rows", list)`` and ``("done", Done)``."""
     rows: list[dict[str, Any]] = []
-    judge_ = Judge(backend, options, rows.append)
+    judge_ = Judge(backend, options, rows.append, **more)
     for task in tasks:
-        recorder = Recorder(judge_.wanted, judge_.take)
-        run_task(task, recorder, seed=options.seed, backward=options.backward, order=options.order)
-        yield task, rows.copy(), recorder.calls
+        done = run_one(task, judge_)
+        yield "rows", rows.copy()
         rows.clear()
+        yield "done", done

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .record import Recorder
 from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
 
+ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 QUICK_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 
 
@@ -56,7 +57,9 @@ def supported(source: str) -> set[str]:
         from .own import own_dtypes
 
         return own_dtypes()
-    return {DTYPE_NAMES[d] for d in opinfos()[source].supported_dtypes("cpu") if d in DTYPE_NAMES}
+    op = opinfos()[source]
+    found = {DTYPE_NAMES[d] for d in op.supported_dtypes("cpu") if d in DTYPE_NAMES}
+    return found | {ERRORS} if op.error_inputs_func is not None else found
 
 
 def reseed(text: str) -> None:
@@ -71,29 +74,51 @@ def detached(x: Any) -> Any:
     return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, x)
 
 
-def run_task(task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = 1) -> int:
-    """Run all samples of a task under ``recorder``; return how many there were."""
+def samples_of(
+    task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = 1
+) -> Iterator[None]:
+    """Run the samples of a task under ``recorder``, one for each step of this generator."""
     if task.source == "own":
         from .own import run_own
 
-        return run_own(task.dtype, recorder)
+        yield from run_own(task.dtype, recorder)
+        return
     op = opinfos()[task.source]
+    if task.dtype == ERRORS:
+        yield from errors_of(task, op, recorder)
+        return
     dt = TORCH_DTYPES[task.dtype]
     recorder.source, recorder.sample_dtype = task.source, task.dtype
     grads = backward and op.supports_autograd and dt in op.supported_backward_dtypes("cpu")
-    count = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reseed(f"{task.source}{task.dtype}{seed}")
-        drawn = op.sample_inputs("cpu", dt, requires_grad=grads)
-        for sample in drawn:
-            count += 1
+        for sample in op.sample_inputs("cpu", dt, requires_grad=grads):
             state = torch.get_rng_state()
             run_direct(op, sample, recorder)
             run_inplace(op, sample, recorder)
             run_sample(op, sample, recorder, order if grads else 0)
+            yield
             torch.set_rng_state(state)
-    return count
+
+
+def errors_of(task: Task, op: Any, recorder: Recorder) -> Iterator[None]:
+    """Run an entry's error inputs: the call that torch refuses is recorded like any other."""
+    recorder.source, recorder.sample_dtype = task.source, ERRORS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reseed(f"{task.source}{ERRORS}")
+        for error in op.error_inputs("cpu"):
+            state = torch.get_rng_state()
+            run_direct(op, error.sample_input, recorder)
+            run_sample(op, error.sample_input, recorder, 0)
+            yield
+            torch.set_rng_state(state)
+
+
+def run_task(task: Task, recorder: Recorder) -> int:
+    """Run all samples of a task; return how many there were."""
+    return sum(1 for _ in samples_of(task, recorder))
 
 
 def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
@@ -138,7 +163,9 @@ def resolve(op: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
             overload = torch._C._jit_resolve_packet(f"aten::{packet}", *args, **kwargs)
         except RuntimeError:
             continue
-        return f"aten::{packet}" + (f".{overload}" if overload not in ("", "default") else "")
+        name = f"aten::{packet}" + (f".{overload}" if overload not in ("", "default") else "")
+        if name in registered():
+            return name
     return None
 
 

@@ -27,7 +27,7 @@ class Rule:
     """A class of comparison.
 
     ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
-    tolerance), factors (defining equations), random (values of the same seed, within ``rtol``), uninitialised (dtype,
+    tolerance), factors (defining equations), ties (indices by the values that they pick), random (values of the same seed, within ``rtol``), uninitialised (dtype,
     shape and strides only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
     """
 
@@ -52,7 +52,7 @@ _MOVES = (
     "unfold unfold_copy constant_pad_nd pad_sequence pixel_shuffle pixel_unshuffle channel_shuffle block_diag "
     "column_stack row_stack combinations cartesian_prod real imag view_as_real* view_as_complex* conj _conj* "
     "conj_physical resolve_conj resolve_neg positive block_diag scatter.src scatter.value reflection_pad* "
-    "replication_pad?d _pad_circular unique* _unique* sort* topk* msort kthvalue* mode* median nanmedian* "
+    "replication_pad?d _pad_circular unique* _unique* sort* msort mode* median nanmedian* "
     "max min amax amin aminmax* max.* min.* cummax* cummin* argsort* argmax argmin nonzero* bucketize* searchsorted* "
     "embedding max_pool*d_with_indices adaptive_max_pool* to.* type_as isfinite* trapezoid_"
 ).split()
@@ -90,6 +90,7 @@ RULES: dict[str, Rule] = {
          "sigmoid"),
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
+    **rows(("topk", "kthvalue"), Rule("ties", "which of equal values is taken is not promised")),
     **rows(
         ("_linalg_svd*", "linalg_svd", "linalg_svd.*", "svd", "_linalg_eigh*", "linalg_eigh*", "linalg_eig", "linalg_eig.*",
          "linalg_qr", "linalg_qr.*", "qr"),

@@ -1,0 +1,173 @@
+"""Worker processes: a crash or a hang is an outcome of one case, and the rest of its task goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import multiprocessing as mp
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+
+from .backend import Backend
+from .runner import Judge, LocalSet, Options, run_one
+from .samples import Task
+
+_FORK = mp.get_context("fork")
+_NOTE = 1024  # bytes for the id of the case that a worker is running
+
+
+class SharedSet:
+    """Digests seen by any worker: an open hash table of 64-bit keys in shared memory.
+
+    Two workers that add the same digest at the same moment may both be told that it is new; the parent drops the
+    second row.
+    """
+
+    def __init__(self, slots: int = 1 << 22) -> None:
+        self._memory = mmap.mmap(-1, slots * 8)
+        self._table = np.frombuffer(self._memory, np.uint64)
+        self._mask = slots - 1
+
+    def add(self, digest: str) -> bool:
+        """Add a digest; return whether it is new."""
+        key = int(digest, 16) or 1
+        at = key & self._mask
+        while (found := int(self._table[at])) != key:
+            if not found:
+                self._table[at] = key
+                return True
+            at = (at + 1) & self._mask
+        return False
+
+
+@dataclass
+class Worker:
+    """One process, the task it has, and the note of the case it is running."""
+
+    process: Any
+    pipe: Any
+    note: Any
+    since: Any
+    task: Task | None = None
+    lost: set[str] = field(default_factory=set)
+
+
+def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, seen: SharedSet) -> None:
+    """Take tasks from the parent until it says None; send rows as they come."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def before(case_id: str) -> None:
+        note.value = case_id.encode()[: _NOTE - 1]
+        since.value = time.monotonic()
+
+    rows: list[dict[str, Any]] = []
+
+    def emit(row: dict[str, Any]) -> None:
+        since.value = 0.0
+        rows.append(row)
+        if len(rows) >= 100:
+            pipe.send(("rows", rows))
+            rows.clear()
+
+    judge = Judge(backend, options, emit, before, seen=seen)
+    while (message := pipe.recv()) is not None:
+        task, lost = message
+        judge.options = replace(options, skip=options.skip | lost)
+        # A task that lost a worker runs again whole: what its first run took but did not judge counts as seen.
+        judge.seen = LocalSet() if lost else seen
+        done = run_one(task, judge)
+        pipe.send(("rows", rows))
+        rows.clear()
+        pipe.send(("done", done))
+
+
+def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -> Iterator[tuple[str, Any]]:
+    """Run tasks in ``jobs`` processes; yield ``("rows", list)`` and ``("done", Done)`` as they come."""
+    seen = SharedSet()
+    queue = deque(tasks)
+    workers = [start(backend, options, seen) for _ in range(min(jobs, len(tasks)))]
+    given: set[str] = set()
+    try:
+        for w in workers:
+            give(w, queue)
+        while any(w.task for w in workers):
+            wait([w.pipe for w in workers if w.task], timeout=1.0)
+            for i, w in enumerate(workers):
+                if w.task is None:
+                    continue
+                lost = None
+                try:
+                    while w.task is not None and w.pipe.poll():
+                        kind, value = w.pipe.recv()
+                        if kind == "rows":
+                            fresh = [r for r in value if r["id"] not in given]
+                            given.update(r["id"] for r in fresh)
+                            yield "rows", fresh
+                        else:
+                            yield kind, value
+                            w.lost = set()
+                            give(w, queue)
+                except (EOFError, ConnectionResetError):
+                    w.process.join()
+                    lost = ("crash", death(w.process.exitcode))
+                if w.task is not None and w.since.value and time.monotonic() - w.since.value > options.timeout:
+                    kill(w)
+                    lost = ("timeout", f"no result after {options.timeout:.0f} s")
+                if lost:
+                    row = lost_row(w, *lost)
+                    given.add(row["id"])
+                    yield "rows", [row]
+                    workers[i] = start(backend, options, seen)
+                    workers[i].lost = w.lost | {row["id"]}
+                    if w.since.value:
+                        workers[i].task = w.task
+                        workers[i].pipe.send((w.task, workers[i].lost))
+                    else:
+                        give(workers[i], queue)
+    finally:
+        for w in workers:
+            kill(w)
+
+
+def start(backend: Backend, options: Options, seen: SharedSet) -> Worker:
+    here, there = _FORK.Pipe()
+    note, since = _FORK.RawArray(ctypes.c_char, _NOTE), _FORK.RawValue(ctypes.c_double, 0.0)
+    process = _FORK.Process(target=serve, args=(there, note, since, backend, options, seen), daemon=True)
+    process.start()
+    there.close()
+    return Worker(process, here, note, since)
+
+
+def give(w: Worker, queue: deque[Task]) -> None:
+    w.task = queue.popleft() if queue else None
+    if w.task is not None:
+        w.pipe.send((w.task, set()))
+
+
+def kill(w: Worker) -> None:
+    if w.process.pid and w.process.is_alive():
+        os.kill(w.process.pid, signal.SIGKILL)
+    w.process.join()
+    w.pipe.close()
+
+
+def death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the process died of {signal.Signals(-code).name}"
+    return f"the process ended with status {code}"
+
+
+def lost_row(w: Worker, outcome: str, message: str) -> dict[str, Any]:
+    """Return the row of the case that a worker was running; between cases it is the task's own."""
+    case_id = w.note.value.decode() if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
+    op, dtype, _ = (*case_id.split("/"), "", "")[:3]
+    return {"op": op, "dtype": dtype, "id": case_id, "outcome": outcome, "message": message, "call": "",
+            "sample": w.task.source, "sample_dtype": w.task.dtype, "ms": 0.0}  # fmt: skip

@@ -1,0 +1,156 @@
+"""Reports: a row per case in report.jsonl after a header row, and from rows alone the summary, totals and diff."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+GOOD = ("pass", "unspecified")
+
+
+def header(backend: str, **more: Any) -> dict[str, Any]:
+    """Return the first row: versions, the seed, and what was asked for."""
+    import ml_dtypes
+    import numpy
+    import torch
+
+    import torchnp
+
+    return {
+        "header": 1, "backend": backend, "torchnp": torchnp.__version__, "torch": torch.__version__,
+        "numpy": numpy.__version__, "ml_dtypes": ml_dtypes.__version__, "python": platform.python_version(),
+        "machine": platform.machine(), "cpu": torch.backends.cpu.get_cpu_capability(), **more,
+    }  # fmt: skip
+
+
+@dataclass
+class Tally:
+    """Counts of rows, the failing rows themselves, and the calls of overloads that the backend does not claim."""
+
+    path: Path | None = None
+    head: dict[str, Any] = field(default_factory=dict)
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    other_strides: Counter[str] = field(default_factory=Counter)
+    max_ulp: dict[tuple[str, str], float] = field(default_factory=dict)
+    ran: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._file = self.path.open("w", encoding="utf-8") if self.path else None
+        if self._file and self.head:
+            self._file.write(json.dumps(self.head) + "\n")
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Count one row and write it."""
+        if self._file:
+            self._file.write(json.dumps(row) + "\n")
+        key = row["op"], row["dtype"]
+        self.counts[*key, row["outcome"]] += 1
+        self.ran.add(row["id"])
+        if row.get("max_ulp"):
+            self.max_ulp[key] = max(self.max_ulp.get(key, 0.0), row["max_ulp"])
+        if row.get("same_strides") is False:
+            self.other_strides[row["op"]] += 1
+        if row["outcome"] not in GOOD:
+            self.failures.append(row)
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def good(self) -> int:
+        return sum(n for (_, _, outcome), n in self.counts.items() if outcome in GOOD)
+
+    def by(self, place: int) -> dict[str, Counter[str]]:
+        """Return outcomes counted by overload (0) or dtype (1)."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for key, n in self.counts.items():
+            found[key[place]][key[2]] += n
+        return dict(sorted(found.items()))
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a report after its header."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            if "header" not in row:
+                yield row
+
+
+def tally_of(rows: Iterable[dict[str, Any]]) -> Tally:
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    return tally
+
+
+def good_of(outcomes: Counter[str]) -> int:
+    return sum(outcomes[o] for o in GOOD)
+
+
+def absent_calls(tally: Tally, ops: Any, wanted: frozenset[str] | None = None) -> list[tuple[str, int]]:
+    """Return the overloads that were called and that the backend does not claim, most called first."""
+    found = [(n, c) for n, c in tally.calls.items() if n not in ops and (wanted is None or n in wanted)]
+    return sorted(found, key=lambda nc: (-nc[1], nc[0]))
+
+
+def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
+    """Return the Markdown summary."""
+    lines = [f"# {tally.good:,} of {tally.total:,} calls pass", ""]
+    lines += ["| dtype | passed | attempted | overloads | failing |", "|---|---:|---:|---:|---:|"]
+    pairs: dict[str, set[str]] = defaultdict(set)
+    bad_pairs: dict[str, set[str]] = defaultdict(set)
+    for op, dtype, outcome in tally.counts:
+        pairs[dtype].add(op)
+        if outcome not in GOOD:
+            bad_pairs[dtype].add(op)
+    for dtype, outcomes in tally.by(1).items():
+        good, total = good_of(outcomes), sum(outcomes.values())
+        lines.append(f"| {dtype} | {good:,} | {total:,} | {len(pairs[dtype])} | {len(bad_pairs[dtype])} |")
+    outcomes = Counter()
+    for (_, _, outcome), n in tally.counts.items():
+        outcomes[outcome] += n
+    lines += ["", "| outcome | calls |", "|---|---:|"] + [f"| {o} | {n:,} |" for o, n in outcomes.most_common()]
+    failing = [(op, c) for op, c in tally.by(0).items() if good_of(c) < sum(c.values())]
+    if failing:
+        lines += ["", "## Failing overloads", "", "| overload | passed | attempted | outcomes |", "|---|---:|---:|---|"]
+        for op, c in failing:
+            bad = ", ".join(f"{o} {n}" for o, n in c.most_common() if o not in GOOD)
+            lines.append(f"| {op} | {good_of(c):,} | {sum(c.values()):,} | {bad} |")
+    absent = absent_calls(tally, ops)
+    if absent:
+        lines += ["", f"## Absent overloads ({len(absent)}), most called first", "", "| overload | calls |", "|---|---:|"]
+        lines += [f"| {op} | {n:,} |" for op, n in absent[:absent_rows]]
+    return "\n".join(lines) + "\n"
+
+
+def diff(before: Path, after: Path) -> tuple[list[str], int]:
+    """Return what changed between two reports, as lines, and how many cases got worse."""
+    old = {r["id"]: r["outcome"] for r in read(before)}
+    worse, better, lines = 0, 0, []
+    for row in read(after):
+        was = old.get(row["id"])
+        if was is None or was == row["outcome"]:
+            continue
+        if row["outcome"] in GOOD:
+            better += was not in GOOD
+        else:
+            worse += was in GOOD
+            lines.append(f"{was} -> {row['outcome']}: {row['id']}: {row.get('message', '')}")
+    lines.append(f"{worse} cases got worse, {better} got better")
+    return lines, worse
