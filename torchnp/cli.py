@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -97,7 +98,7 @@ def ops(args: argparse.Namespace) -> int:
     for column in ("overload", "status", "family", "from"):
         grid.add_column(column, overflow="fold")
     for n in names:
-        row = table[n] if n in table else None
+        row = table.get(n, None)
         grid.add_row(n, table.status(n), row.family if row else "", (row.derived_from or "") if row else "")
     console = rich.Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(grid)
@@ -136,7 +137,7 @@ def describe(name: str) -> str:
     lines.append(f"  family       {row.family}")
     if row.like is not None:
         lines.append(f"  NumPy        {like_name(row.like)}")
-    lines.append(f"  {row.__doc__.partition(chr(10))[0]}")
+    lines.append(f"  {(row.__doc__ or '').partition(chr(10))[0]}")
     if row.differences:
         lines.append("  differences")
         lines += [f"    {line}" for d in row.differences for line in str(d).splitlines()]
@@ -163,14 +164,16 @@ def _near(name: str) -> str:
 def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("msgspec", "rpc")
+    logging.basicConfig(level=args.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     from torchnp.rpc.server import serve as run
 
     if args.token is None and args.host not in ("127.0.0.1", "localhost", "::1"):
         raise UsageError(f"listening on {args.host} needs --token: whoever reaches the port could run ops here")
     try:
-        return run(host=args.host, port=args.port, token=args.token, log_level=args.log_level) or 0
+        run(args.host, args.port, args.token)
     except OSError as error:
         raise UsageError(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}") from error
+    return 0
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -179,9 +182,9 @@ def demo(args: argparse.Namespace) -> int:
         _need(module, extra)
     if args.epochs < 1 or args.batch_size < 1:
         raise UsageError("--epochs and --batch-size must be at least 1")
-    from torchnp import demo as module
+    from torchnp.demo import run
 
-    return module.run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)
+    return run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)
 
 
 def _need(module: str, extra: str) -> None:

@@ -149,23 +149,31 @@ def run_remote(
     with server() as (address, token), rpc.connect(address, token=token) as session:
         session.manual_seed(seed)
         there = Data(
-            *(session.send(t) for t in (data.x, data.y, data.test_x, data.test_y)),
-            orders=[session.send(order) for order in data.orders],
+            session.send(data.x),
+            session.send(data.y),
+            session.send(data.test_x),
+            session.send(data.test_y),
+            [session.send(order) for order in data.orders],
         )
         remote = session.module(model)
         before = session.stats
         start = time.perf_counter()
         for losses in train(remote, optimizer_of(optimizer, remote), there, batch_size, on_step):
-            run.losses += torch.stack(losses).publish().tolist()
+            run.losses += publish(torch.stack(losses)).tolist()
         run.seconds = time.perf_counter() - start
         after = session.stats
         steps, count = len(run.losses), after.ops - before.ops
         run.ops_per_step = count / steps
         run.bytes_per_op = (after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received) / count
         run.trips_per_step = (after.round_trips - before.round_trips) / steps
-        run.accuracy = test(remote, there).publish().item()
+        run.accuracy = publish(test(remote, there)).item()
         run.overloads = Counter(session.overloads)
     return run
+
+
+def publish(handle: Any) -> torch.Tensor:
+    """The value of a handle: the one call that waits for the server."""
+    return handle.publish()
 
 
 @contextmanager
@@ -210,7 +218,7 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
             model = build(seed)
             torch.manual_seed(seed)  # the stream of the dropout masks
             try:
-                found = job(data, model, optimizer, batch_size, lambda: progress.advance(task), **also)  # noqa: B023
+                found = job(data, model, optimizer, batch_size, lambda: progress.advance(task), **also)
             except Exception as error:
                 progress.stop()
                 console.print(f"[red]{name} failed[/red]: {type(error).__name__}: {error}", highlight=False)
@@ -272,7 +280,7 @@ def table_of(runs: list[Run], batch_size: int) -> Table:
     row("time per step", lambda r: f"{1e3 * r.seconds / len(r.losses):.1f} ms")
     row("time over torch's", lambda r: f"{r.seconds / runs[0].seconds:.2f}")
     for status in ("kernel", "derived", "composite"):
-        row(f"distinct overloads: {status}", lambda r: str(r.statuses().get(status, 0)) if r.overloads else "")  # noqa: B023
+        row(f"distinct overloads: {status}", lambda r: str(r.statuses().get(status, 0)) if r.overloads else "")
     row("fell back to torch", lambda r: str(len(r.fallbacks)) if r.overloads else "")
     row("ops per step", lambda r: optional(r.ops_per_step, ".0f"))
     row("bytes per op", lambda r: optional(r.bytes_per_op, ".0f"))

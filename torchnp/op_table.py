@@ -7,7 +7,8 @@ import importlib
 import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from torchnp import derive, kernels
 from torchnp.registry import REGISTERED, Kernel
@@ -32,8 +33,8 @@ class Table(Mapping[str, Kernel]):
     or ``absent`` (not provided yet).
     """
 
-    def __init__(self) -> None:
-        for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+    def __init__(self, families: ModuleType = kernels) -> None:
+        for module in pkgutil.walk_packages(families.__path__, f"{families.__name__}."):
             importlib.import_module(module.name)
         self.schemas: dict[str, Schema] = load()
         unknown = [name for name in REGISTERED if name not in self.schemas]
@@ -87,12 +88,14 @@ class Table(Mapping[str, Kernel]):
         return {status: found[status] for status in STATUSES}
 
     def close_names(self, name: str, n: int = 5) -> list[str]:
-        """The provided names that are nearest to a name, best first."""
-        full = name if "::" in name else f"aten::{name}"
-        packet = full.partition(".")[0]
-        same = [other for other in self._names if other.partition(".")[0] == packet]
-        near = difflib.get_close_matches(full, self._names, n=n, cutoff=0.6)
-        return list(dict.fromkeys([*same, *near]))[:n]
+        """The provided overloads of the op with that name and of the nearest ones, best first."""
+        packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
+        packets: dict[str, list[str]] = {}
+        for other in self._names:
+            packets.setdefault(other.partition(".")[0], []).append(other)
+        near = [packet] if packet in packets else []
+        near += difflib.get_close_matches(packet, packets, n=n, cutoff=0.7)
+        return [other for p in dict.fromkeys(near) for other in packets[p]][:n]
 
     # ------------------------------------------------------------ building rows
 
@@ -123,14 +126,21 @@ class Table(Mapping[str, Kernel]):
             made = _forward(made)
         made.__name__ = made.__qualname__ = schema.base
         made.__module__ = row.body.__module__
-        made.__doc__ = body.__doc__ if body else f"``{source}``, {_RULE_DOC[rule]}"
+        made.__doc__ = f"``{source}``, {_RULE_DOC[rule]}" if rule else body.__doc__
+        vars(made).update(
+            name=name,
+            schema=schema,
+            status=self.status(name),
+            derived_from=source,
+            rule=rule,
+            like=row.like,
+            differences=_differences(row.differs),
+            family=row.family,
+            row=row,
+        )
         if body is not None:
-            made.__wrapped__ = body
-        made.name, made.schema, made.status, made.row = name, schema, self.status(name), row
-        made.derived_from, made.rule = source, rule
-        made.like, made.family = row.like, row.family
-        made.differences = _differences(row.differs)
-        return made
+            vars(made)["__wrapped__"] = body
+        return cast("Kernel", made)
 
 
 _RULE_DOC = {
@@ -172,7 +182,7 @@ class Namespace:
         self._packets = packets
 
     def __getattr__(self, base: str) -> Packet:
-        if base.startswith("_table") or base.startswith("_packets"):
+        if base.startswith(("_table", "_packets")):
             raise AttributeError(base)
         names = self._packets.get(base)
         if names is None:

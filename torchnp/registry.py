@@ -17,7 +17,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 # Floating point flags are not errors in torch. np.errstate costs 1 us a call; NumPy keeps its error state
 # in a context variable, which two calls set and restore in 0.2 us.
 with np.errstate(all="ignore"):
-    _STATE = np._core.umath._extobj_contextvar
+    _STATE = np._core.umath._extobj_contextvar  # type: ignore[attr-defined]
     QUIET = _IGNORE = _STATE.get()
 enter_quiet, leave_quiet = _STATE.set, _STATE.reset
 
@@ -36,6 +36,8 @@ class Kernel(Protocol):
     like: Any  # the NumPy or SciPy function of the same purpose, or None
     differences: tuple  # where that function and torch differ
     family: str  # the module of the body
+    rule: str | None  # of a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
+    row: Row  # the declaration that it comes from
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 

@@ -1,0 +1,160 @@
+"""Time over torch eager's time of kernel calls, side by side in one process.
+
+Each pair is timed in blocks, torch and torchnp in alternating order, one untimed call before each block; the ratio of
+medians and of minima is printed, below 1 is ahead of torch. Absolute times on a shared machine mean little.
+
+    python scripts/bench_ops.py              # the small-op set: 8x8 float32, views, numbers, promotion
+    python scripts/bench_ops.py --size 1M    # the same elementwise and reducing ops on one million elements
+    python scripts/bench_ops.py --import     # time of `import torchnp` over `import numpy`
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import torchnp
+
+SIZES = {"8x8": (8, 8), "32K": (32, 1024), "256K": (256, 1024), "1M": (1024, 1024), "16M": (4096, 4096)}
+
+
+def pairs(shape: tuple[int, int]) -> dict[str, dict[str, tuple[Callable, Callable]]]:
+    """Groups of (torch call, kernel call) by label."""
+    table = torchnp.table
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, np.float32) + 0.5 for _ in range(2))
+    ta, tb = torch.from_numpy(a), torch.from_numpy(b)
+    i, ti = np.arange(shape[0]), torch.arange(shape[0])
+    zero, tzero = np.array(2.0), torch.tensor(2.0, dtype=torch.float64)
+    whole, twhole = (a * 9).astype(np.int64), (ta * 9).long()
+    mask, tmask = a > 1, ta > 1
+    arrays = {id(t): x for t, x in ((ta, a), (tb, b), (ti, i), (tzero, zero), (twhole, whole), (tmask, mask))}
+
+    def two(name: str, f: Callable, *args: object) -> tuple[Callable, Callable]:
+        kernel = table[name]
+        mine = [arrays.get(id(x), x) for x in args]
+        return (lambda: f(*args)), (lambda: kernel(*mine))
+
+    elementwise = {
+        "add": two("aten::add.Tensor", torch.add, ta, tb),
+        "mul": two("aten::mul.Tensor", torch.mul, ta, tb),
+        "div": two("aten::div.Tensor", torch.div, ta, tb),
+        "maximum": two("aten::maximum", torch.maximum, ta, tb),
+        "lt": two("aten::lt.Tensor", torch.lt, ta, tb),
+        "where": two("aten::where.self", torch.where, tmask, ta, tb),
+        "neg": two("aten::neg", torch.neg, ta),
+        "relu": two("aten::relu", torch.relu, ta),
+        "exp": two("aten::exp", torch.exp, ta),
+        "tanh": two("aten::tanh", torch.tanh, ta),
+        "sigmoid": two("aten::sigmoid", torch.sigmoid, ta),
+        "sqrt": two("aten::sqrt", torch.sqrt, ta),
+    }
+    promotion = {
+        "add number": two("aten::add.Tensor", torch.add, ta, 2.0),
+        "mul number": two("aten::mul.Tensor", torch.mul, ta, 2),
+        "add 0-d": two("aten::add.Tensor", torch.add, ta, tzero),
+        "add int64": two("aten::add.Tensor", torch.add, ta, twhole),
+        "lt number": two("aten::lt.Scalar", torch.lt, ta, 1.0),
+    }
+    reductions = {
+        "sum": two("aten::sum", torch.sum, ta),
+        "sum dim": two("aten::sum.dim_IntList", torch.sum, ta, [1]),
+        "mean": two("aten::mean", torch.mean, ta),
+        "amax dim": two("aten::amax", torch.amax, ta, [1]),
+        "argmax": two("aten::argmax", torch.argmax, ta, 1),
+        "cumsum": two("aten::cumsum", torch.cumsum, ta, 1),
+        "softmax": two("aten::_softmax", torch.ops.aten._softmax.default, ta, 1, False),
+    }
+    moves = {
+        "clone": two("aten::clone", torch.clone, ta),
+        "cat": ((lambda: torch.cat([ta, tb])), (lambda k=table["aten::cat"]: k([a, b]))),
+        "index_select": two("aten::index_select", torch.index_select, ta, 0, ti),
+        "mm": two("aten::mm", torch.mm, ta, tb),
+        "sort": two("aten::sort", torch.sort, ta),
+    }
+    views = {
+        "view": two("aten::view", lambda x, s: x.view(s), ta, [-1]),
+        "transpose": two("aten::transpose.int", torch.transpose, ta, 0, 1),
+        "permute": two("aten::permute", torch.permute, ta, [1, 0]),
+        "select": two("aten::select.int", torch.select, ta, 0, 1),
+        "slice": two("aten::slice.Tensor", torch.ops.aten.slice.Tensor, ta, 0, 1, 3),
+        "unsqueeze": two("aten::unsqueeze", torch.unsqueeze, ta, 0),
+        "expand": two("aten::expand", lambda x, s: x.expand(s), ta, [2, *shape]),
+    }
+    groups = {"elementwise": elementwise, "promotion": promotion, "reductions": reductions, "moves": moves}
+    return groups | ({"views": views} if shape == SIZES["8x8"] else {})
+
+
+def measure(first: Callable, second: Callable, rounds: int = 15) -> tuple[list[float], list[float]]:
+    """Seconds per call of each, block by block."""
+    first(), second()
+    start = time.perf_counter()
+    for _ in range(5):
+        first(), second()
+    calls = max(1, min(2000, int(0.01 / max((time.perf_counter() - start) / 10, 1e-7))))
+    times: tuple[list[float], list[float]] = ([], [])
+    for r in range(rounds):
+        for which in (0, 1) if r % 2 else (1, 0):
+            f = (first, second)[which]
+            f()
+            start = time.perf_counter()
+            for _ in range(calls):
+                f()
+            times[which].append((time.perf_counter() - start) / calls)
+    return times
+
+
+def geometric(values: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def bench_import(rounds: int = 9) -> float:
+    """Median time of ``import torchnp`` over that of ``import numpy``, each in a new process."""
+    code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+
+    def once(module: str) -> float:
+        out = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, check=True)
+        return float(out.stdout)
+
+    once("torchnp"), once("numpy")
+    found = [(once("torchnp"), once("numpy")) for _ in range(rounds)]
+    ratio = statistics.median(a for a, _ in found) / statistics.median(b for _, b in found)
+    print(f"import torchnp over import numpy: {ratio:.2f}")
+    return ratio
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="8x8")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--import", action="store_true", dest="imports")
+    args = parser.parse_args()
+    if args.imports:
+        bench_import()
+        return
+    torch.set_num_threads(2)
+    everything = []
+    for group, rows in pairs(SIZES[args.size]).items():
+        ratios = []
+        for label, (theirs, mine) in rows.items():
+            t, m = measure(theirs, mine, args.rounds)
+            ratios.append(statistics.median(m) / statistics.median(t))
+            print(
+                f"{args.size}  {label:14} median {ratios[-1]:6.2f}   minimum {min(m) / min(t):6.2f}"
+                f"   ({1e9 * min(m):9.0f} ns, torch {1e9 * min(t):9.0f} ns)"
+            )
+        print(f"{args.size}  {group}: geometric mean {geometric(ratios):.2f}\n")
+        everything += ratios
+    print(f"{args.size}  all {len(everything)}: geometric mean {geometric(everything):.2f}")
+
+
+if __name__ == "__main__":
+    main()

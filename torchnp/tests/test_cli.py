@@ -1,0 +1,71 @@
+"""The ``torchnp`` command, as a user types it."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from torchnp.cli import main
+
+
+def test_ops_filters(capsys):
+    assert main(["ops", "mul", "--names"]) == 0
+    names = capsys.readouterr().out.split()
+    assert "aten::mul.Tensor" in names and all(n.startswith("aten::mul.") or n == "prims::mul" for n in names)
+    assert main(["ops", "--tag", "core", "--status", "absent", "--names"]) == 2
+    assert "nothing matches" in capsys.readouterr().err
+    assert main(["ops", "*", "--family", "reduce"]) == 0
+    assert re.search(r"\d+ overloads: \d+ kernel", capsys.readouterr().out)
+
+
+def test_ops_says_what_is_near(capsys):
+    assert main(["ops", "softmx"]) == 2
+    assert "nearest: aten::softmax" in capsys.readouterr().err
+    assert main(["ops", "*", "--family", "reductions"]) == 2
+    assert "families: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("op", ["var.correction", "aten::var.correction"])
+def test_explain(op, capsys):
+    assert main(["explain", op]) == 0
+    out = capsys.readouterr().out
+    assert "aten::var.correction(Tensor self" in out
+    assert "numpy.var" in out
+    assert "float32[] 1.666667" in out  # the difference "correction", with its output
+
+
+def test_explain_packet_and_derived(capsys):
+    assert main(["explain", "add"]) == 0
+    out = capsys.readouterr().out
+    assert "aten::add.Tensor" in out and "aten::add.Scalar" in out
+    assert main(["explain", "add_.Tensor"]) == 0
+    assert "derived from aten::add.Tensor (in-place)" in capsys.readouterr().out
+
+
+def test_explain_unknown_op(capsys):
+    assert main(["explain", "softmx"]) == 2
+    assert "nearest: aten::softmax" in capsys.readouterr().err
+
+
+def test_serve_refuses_the_world_without_a_token(capsys):
+    assert main(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
+    assert "needs --token" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["ops"], ["explain"], ["serve"], ["demo"]])
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--help"])
+    assert stop.value.code == 0
+    assert "usage: torchnp" in capsys.readouterr().out
+
+
+def test_python_m():
+    found = subprocess.run([sys.executable, "-m", "torchnp", "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("torchnp ")
+
+
+def test_demo_rejects_nonsense(capsys):
+    assert main(["demo", "--epochs", "0"]) == 2
+    assert "at least 1" in capsys.readouterr().err

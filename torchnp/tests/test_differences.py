@@ -1,0 +1,31 @@
+"""Every row of the catalogue, run: torch's value, NumPy's value, that they differ, and the kernel's."""
+
+import numpy as np
+import pytest
+import torch
+
+from torchnp.catalogue import CATALOGUE
+from torchnp.differences import evaluate, run, show
+
+
+@pytest.mark.parametrize("difference", CATALOGUE.values(), ids=CATALOGUE)
+def test_difference(difference):
+    values = run(difference)
+    assert values["torch"] == difference.torch_value
+    assert values["numpy"] == difference.numpy_value
+    assert values["torch"] != values["numpy"]
+    if "Error:" in difference.torch_value:
+        # errors open with torch's words; what follows may say more
+        assert values["kernel"].split()[:6] == difference.torch_value.split()[:6]
+    else:
+        assert values["kernel"] == difference.torch_value
+
+
+def test_show_is_alike_for_tensors_and_arrays():
+    assert show(torch.tensor([1.0, 2.5])) == show(np.array([1, 2.5], np.float32)) == "float32[2] [1, 2.5]"
+    assert show(torch.tensor(True)) == show(np.array(True)) == "bool[] True"
+    assert show((torch.tensor(1), 2)) == "(int64[] 1, 2)"
+
+
+def test_evaluate_shows_errors():
+    assert evaluate("np.zeros(2) + np.zeros(3)", np=np).startswith("ValueError: operands could not be broadcast")
