@@ -7,6 +7,7 @@ here consumes them exactly as torch does, so that long mixed sequences of operat
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import threading
@@ -27,7 +28,10 @@ __all__ = [
 ]
 
 DEFAULT_SEED = 67280421310721  # c10's default_rng_seed_val
-TILE = 1 << 16  # words per pass: the intermediates stay in cache
+TILE = 1 << 15  # values per pass: the intermediates stay in cache
+
+_LOW_24, _TO_UNIT_24 = np.uint32(0xFFFFFF), np.float32(2.0**-24)
+_HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)  # of the word drawn first
 
 # CPUGeneratorImplState, the struct behind torch.get_rng_state()
 _LEGACY_STATE = np.dtype(
@@ -72,6 +76,7 @@ class Generator:
                 f"Device type {str(device).split(':')[0].upper()} is not supported for torch.Generator() api."
             )
         self._lock = threading.RLock()
+        self._engine: np.random.MT19937 | None = None
         self.manual_seed(DEFAULT_SEED if seed is None else seed)
 
     # seeding and state -------------------------------------------------------------------------------------------
@@ -85,7 +90,7 @@ class Generator:
             raise ValueError("Overflow when unpacking long long")
         with self._lock:
             self._seed = seed % 2**64
-            self._engine = None
+            self._seeded = False
             self._fresh = True
             self._next_double: float | None = None
             self._next_float: np.float32 | None = None
@@ -113,13 +118,13 @@ class Generator:
         """The state as torch writes it: a uint8 array of 5056 bytes that ``torch.Generator.set_state`` accepts."""
         state = np.zeros((), STATE)
         with self._lock:
-            inner = self._bits().state["state"]
-            position = int(inner["pos"])
+            self._bits()
+            position = int(self._memory[624])
             legacy = state["legacy"]
             legacy["seed"], legacy["seeded"] = self._seed, 1
             legacy["left"] = 625 - position
             legacy["next"] = 0 if self._fresh else position
-            legacy["key"] = inner["key"]
+            legacy["key"] = self._memory[:624]
             if self._next_double is not None:
                 legacy["normal_is_valid"], legacy["normal_y"] = 1, self._next_double
             if self._next_float is not None:
@@ -145,10 +150,10 @@ class Generator:
             raise RuntimeError("Invalid mt19937 state")
         with self._lock:
             self.manual_seed(int(legacy["seed"]))
-            self._bits().state = {
-                "bit_generator": "MT19937",
-                "state": {"key": legacy["key"].astype(np.uint32), "pos": 625 - left},
-            }
+            self._start()
+            self._seeded = True
+            self._memory[:624] = legacy["key"]
+            self._memory[624] = 625 - left
             self._fresh = fresh
             self._next_double = float(legacy["normal_y"]) if legacy["normal_is_valid"] else None
             self._next_float = state["next_float"] if state["next_float_is_valid"] else None
@@ -170,10 +175,18 @@ class Generator:
     # words -------------------------------------------------------------------------------------------------------
 
     def _bits(self) -> np.random.MT19937:
+        if not self._seeded:
+            self._start()._legacy_seeding(self._seed & 0xFFFFFFFF)
+            self._seeded = True
+        return self._engine
+
+    def _start(self) -> np.random.MT19937:
         if self._engine is None:  # numpy.random is imported on the first draw
             self._engine = np.random.MT19937(0)
-            self._engine._legacy_seeding(self._seed & 0xFFFFFFFF)
             self._integers = np.random.Generator(self._engine).integers
+            # the engine's own words and its position: its `state` property takes 30 us each way
+            words = (ctypes.c_uint32 * 625).from_address(self._engine.ctypes.state_address)
+            self._memory = np.frombuffer(words, np.uint32)
         return self._engine
 
     def random32(self, n: int) -> np.ndarray:
@@ -192,41 +205,51 @@ class Generator:
 
     def uniform32(self, n: int) -> np.ndarray:
         """`n` float32 values in [0, 1), of 24 bits each."""
-        out = np.empty(n, np.float32)
-        for start in range(0, n, TILE):
-            words = self.random32(min(TILE, n - start))
-            words &= np.uint32(0xFFFFFF)
-            # int32 has a conversion instruction where uint32 has none
-            np.multiply(words.view(np.int32).astype(np.float32), np.float32(2.0**-24), out=out[start : start + TILE])
-        return out
+        return self._tiled(self._few_uniform32, n, np.float32)
 
     def uniform64(self, n: int) -> np.ndarray:
         """`n` float64 values in [0, 1), of 53 bits each."""
-        out = np.empty(n, np.float64)
-        for start in range(0, n, TILE // 2):
-            pairs = self.random32(2 * min(TILE // 2, n - start)).view(np.uint64)
-            words = (pairs & np.uint64(0x1FFFFF)) << np.uint64(32)
-            words |= pairs >> np.uint64(32)
-            np.multiply(words.view(np.int64).astype(np.float64), 2.0**-53, out=out[start : start + TILE // 2])
-        return out
+        return self._tiled(self._few_uniform64, n, np.float64)
 
     def below(self, p: float, n: int) -> np.ndarray:
         """`n` bools, each true with probability `p`: uniform64() < p, without the floats."""
-        out = np.empty(n, np.bool_)
         bound = np.uint64(math.ceil(p * 2.0**53))
-        for start in range(0, n, TILE // 2):
-            pairs = self.random32(2 * min(TILE // 2, n - start)).view(np.uint64)
-            words = (pairs & np.uint64(0x1FFFFF)) << np.uint64(32)
-            words |= pairs >> np.uint64(32)
-            np.less(words, bound, out=out[start : start + TILE // 2])
+        return self._tiled(lambda few: self._few_random53(few) < bound, n, np.bool_)
+
+    def _tiled(self, draw: Callable[[int], np.ndarray], n: int, dtype: type) -> np.ndarray:
+        if n <= TILE:
+            return draw(n)
+        out = np.empty(n, dtype)
+        for start in range(0, n, TILE):
+            out[start : start + TILE] = draw(min(TILE, n - start))
         return out
+
+    def _few_uniform32(self, n: int) -> np.ndarray:
+        words = self.random32(n)
+        words &= _LOW_24
+        out = words.view(np.int32).astype(np.float32)  # int32 has a conversion instruction where uint32 has none
+        out *= _TO_UNIT_24
+        return out
+
+    def _few_uniform64(self, n: int) -> np.ndarray:
+        out = self._few_random53(n).view(np.int64).astype(np.float64)
+        out *= _TO_UNIT_53
+        return out
+
+    def _few_random53(self, n: int) -> np.ndarray:
+        pairs = self.random32(2 * n).view(np.uint64)
+        words = pairs & _HIGH_21
+        words <<= _WORD
+        pairs >>= _WORD
+        words |= pairs
+        return words
 
     @contextmanager
     def one_by_one(self, expected: int) -> Iterator[Callable[[], float]]:
         """A function that draws single uniform64 values, for samplers whose need of words depends on their values."""
         with self._lock:
             bits = self._bits()
-            before, fresh, taken = bits.state, self._fresh, 0
+            before, fresh, taken = self._memory.copy(), self._fresh, 0
 
             def draws() -> Iterator[float]:
                 nonlocal taken
@@ -238,7 +261,7 @@ class Generator:
             try:
                 yield draws().__next__
             finally:  # leave the engine where the last value that was used leaves it
-                bits.state, self._fresh = before, fresh
+                self._memory[:], self._fresh = before, fresh
                 if taken:
                     bits.random_raw(2 * taken, output=False)
                     self._fresh = False
@@ -311,7 +334,7 @@ def box_muller32(u: np.ndarray) -> np.ndarray:
     return out
 
 
-_PAIRS = 1 << 13
+_PAIRS = 1 << 14
 
 
 def _f32(*values: float) -> Iterable[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -97,7 +98,8 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
     if high is None and low == -(2**63):
         return _full_range(n, dtype, generator)
     if high is not None:
-        check(low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        if low >= high:
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         if floating:
             if dtype not in FLOATS:
                 raise not_implemented("random_update_from_to", dtype)
@@ -141,15 +143,21 @@ def _full_range(n: int, dtype: np.dtype, generator: Generator | None) -> ndarray
 def _check_bounds(low: int, last: int, dtype: np.dtype) -> None:
     if is_complex(dtype):
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    smallest, largest = _bounds(dtype)
+    if not smallest <= low <= largest:
+        raise RuntimeError(f"from is out of bounds for {C_NAMES[str(dtype)]}")
+    if not smallest <= last <= largest:
+        raise RuntimeError(f"to - 1 is out of bounds for {C_NAMES[str(dtype)]}")
+
+
+@functools.cache
+def _bounds(dtype: np.dtype) -> tuple[float, float]:
     if is_floating(dtype):
         limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
-        smallest, largest = -limit, limit
-    elif dtype == bool_:
-        smallest, largest = 0, 1
-    else:
-        smallest, largest = int(np.iinfo(dtype).min), min(int(np.iinfo(dtype).max), 2**63 - 1)
-    check(smallest <= low <= largest, f"from is out of bounds for {C_NAMES[str(dtype)]}")
-    check(smallest <= last <= largest, f"to - 1 is out of bounds for {C_NAMES[str(dtype)]}")
+        return -limit, limit
+    if dtype == bool_:
+        return 0, 1
+    return int(np.iinfo(dtype).min), min(int(np.iinfo(dtype).max), 2**63 - 1)
 
 
 def _rounded(value: int, dtype: np.dtype) -> float:

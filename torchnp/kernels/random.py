@@ -108,6 +108,16 @@ def strided_size(
     size: Sequence[int], layout: str | None, device: str | None, pin_memory: bool | None
 ) -> tuple[int, ...]:
     """The shape of a factory function, with torch's complaints about what only torch has."""
+    if layout is not None or device is not None or pin_memory:
+        _check_options(layout, device, pin_memory)
+    size = tuple(map(int, size))
+    for extent in size:
+        if extent < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {extent}: {shape_text(size)}")
+    return size
+
+
+def _check_options(layout: str | None, device: str | None, pin_memory: bool | None) -> None:
     check(layout in (None, "strided"), f"torchnp has strided tensors only, got layout {layout}")
     check(device is None or str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
     check(
@@ -115,11 +125,6 @@ def strided_size(
         "pin_memory=True requires a CUDA or other accelerator backend; "
         "no pinned memory allocator is available on this system.",
     )
-    size = tuple(map(int, size))
-    for extent in size:
-        if extent < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {extent}: {shape_text(size)}")
-    return size
 
 
 def factory_dtype(dtype: object) -> np.dtype:
@@ -181,44 +186,54 @@ def narrow(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: Generator | None) -> ndarray:
+    """`n` flat values in [low, high)."""
+    source = generator or default_generator
+    unit = low == 0.0 and high == 1.0
+    if unit and dtype == float32:
+        return source.uniform32(n)
     if is_complex(dtype):
         if not n:
             return np.empty(0, dtype)
         return uniform_values(2 * n, to_real(dtype), low, high, generator).view(dtype)
     if dtype not in FLOATS:
         raise not_implemented("check_uniform_bounds", dtype)
-    limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
-    name = C_NAMES[str(dtype)]
-    check(-limit <= low <= limit, f"from is out of bounds for {name}")
-    check(-limit <= high <= limit, f"to is out of bounds for {name}")
-    check(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    check(
-        high - low <= limit,
-        f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found to={high:g} and "
-        f"from={low:g} which result in to-from to exceed the limit",
-    )
-    source = generator or default_generator
+    _check_range(dtype, low, high)
     if dtype == float64:
         u, low, high = source.uniform64(n), float(low), float(high)
         span = high - low
     else:
         u, low32, high32 = source.uniform32(n), np.float32(low), np.float32(high)
         low, high, span = float(low32), float(high32), float(high32 - low32)
-    if low == 0.0 and span == 1.0:
-        if not is_half(dtype):
-            return u
-    else:
+    if not unit:
         u = fma(u, span, low)
+    elif not is_half(dtype):
+        return u
     values = narrow(u, dtype)
     top = cast(np.array(high), dtype)
     values[values == top] = cast(np.array(low), dtype)  # rounded up to the excluded end
     return values
 
 
+def _check_range(dtype: np.dtype, low: float, high: float) -> None:
+    limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
+    for bound, name in ((low, "from"), (high, "to")):
+        if not -limit <= bound <= limit:
+            raise RuntimeError(f"{name} is out of bounds for {C_NAMES[str(dtype)]}")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    if high - low > limit:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found to={high:g} and "
+            f"from={low:g} which result in to-from to exceed the limit"
+        )
+
+
 def normal_values(
     n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None
 ) -> ndarray:
-    check(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
+    """`n` flat normal values; torch fills 16 and more in blocks, if the memory that they go to is contiguous."""
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
         return np.empty(0, dtype)
     if is_complex(dtype):
@@ -383,3 +398,24 @@ def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
     )
     wide = opmath(common)
     return cast(cast(ufunc(cast(x, wide), cast(y, wide)), common), x.dtype)
+
+
+# ---------------------------------------------------------------- prims
+
+
+@kernel("prims::uniform", like=np.random.uniform, differs=["random-stream"])
+def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
+    """Uniform values in [low, high), in memory of the strides that are asked for."""
+    shape, dtype = strided_size(shape, None, device, None), as_dtype(dtype)
+    extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    strides = [step * dtype.itemsize for step in stride]
+    out = np.ndarray(shape, dtype, np.empty(max(extent, 1), dtype), strides=strides)
+    order = memory_order(out)
+    return fill(out, uniform_values(out.size, dtype, low, high, generator), order)
+
+
+@kernel("prims::normal", like=np.random.normal, differs=["random-stream"])
+def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
+    """Normal values; nothing here records gradients."""
+    shape = strided_size(shape, None, device, None)
+    return normal_values(math.prod(shape), as_dtype(dtype), mean, std, True, generator).reshape(shape)

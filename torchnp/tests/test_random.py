@@ -364,6 +364,22 @@ def test_expanded_memory_is_refused():
             torchnp.table[f"aten::{name}"](x, 0.5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+def test_prims(dtype):
+    seed(10)
+    dtype, device = getattr(torch, dtype), torch.device("cpu")
+    named = str(dtype).removeprefix("torch.")
+    for shape, stride in [((4, 5), (5, 1)), ((4, 5), (1, 4)), ((20,), (2,)), ((0, 3), (3, 1)), ((), ())]:
+        theirs = torch.ops.prims.uniform(shape, low=-1.0, high=2.3, dtype=dtype, device=device, stride=stride)
+        ours = torchnp.table["prims::uniform"](shape, low=-1.0, high=2.3, dtype=named, device="cpu", stride=stride)
+        same(ours, theirs)
+        assert ours.size == 0 or tuple(s // ours.itemsize for s in ours.strides) == theirs.stride()
+        options = {"mean": 0.5, "std": 1.5, "requires_grad": False}
+        theirs = torch.ops.prims.normal(shape, dtype=dtype, device=device, **options)
+        same(torchnp.table["prims::normal"](shape, dtype=named, device="cpu", **options), theirs)
+        in_step()
+
+
 # ---------------------------------------------------------------- permutations
 
 
