@@ -114,9 +114,16 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
     overloads = _FOREACH_OVERLOADS.get(schema.overload, (schema.overload,))
     packets = _FOREACH_BASES.get((base, schema.overload)) or _FOREACH_BASES.get((base, None)) or (base,)
     names = [f"aten::{p}.{o}" if o else f"aten::{p}" for p in packets for o in overloads]
-    names += [f"aten::{p}" for p in packets if "." in p]
-    plain = len([a for a in schema.args])
-    return [n for n in names if n in schemas and len(schemas[n].args) >= plain and not schemas[n].is_out]
+    return [n for n in names if n in schemas and not schemas[n].is_out and _foreach_fits(schema, schemas[n])]
+
+
+def _foreach_fits(schema: Schema, source: Schema) -> bool:
+    """Every argument has a partner of its own kind: tensors of a list a tensor, numbers a number."""
+    pairs = _pair_arguments(schema, source)
+    kinds = {a.name: a.is_tensor for a in source.args}
+    return len(pairs) == len(schema.args) and all(
+        kinds[pairs[a.name]] == (a.is_tensor and a.name != "scalars") for a in schema.args
+    )
 
 
 # A foreach overload names the kind of its second operand; the single-tensor op spells it otherwise.
