@@ -334,7 +334,7 @@ def box_muller32(u: np.ndarray) -> np.ndarray:
     return out
 
 
-_PAIRS = 1 << 14
+_PAIRS = 1 << 15
 
 
 def _f32(*values: float) -> Iterable[np.float64]:
