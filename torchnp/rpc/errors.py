@@ -1,0 +1,103 @@
+"""What can go wrong between a client and a server, apart from the operators themselves."""
+
+from __future__ import annotations
+
+
+class RPCError(Exception):
+    """Base of every error of the remote tensor that is not an operator's own."""
+
+
+class ConnectionLost(RPCError, ConnectionError):
+    """The server could not be reached, or the connection broke: all handles of the session are gone."""
+
+
+class SessionClosed(RPCError, RuntimeError):
+    """A handle was used after its session was closed."""
+
+
+class VersionMismatch(RPCError):
+    """Client and server do not speak the same protocol or do not share the same table of operators."""
+
+
+class AuthenticationError(RPCError):
+    """The server refused the token."""
+
+
+class ProtocolError(RPCError):
+    """The other side sent something that the protocol does not allow."""
+
+
+class QuotaError(RPCError):
+    """The session holds as many bytes or objects as the server allows."""
+
+
+class PrivacyError(RPCError):
+    """Exact values of an owner's data, or of anything computed from it, were asked for."""
+
+
+class ValueAccessError(RPCError, RuntimeError):
+    """Something asked a handle for values, which only ``publish()`` gives."""
+
+
+class HandleError(RPCError, RuntimeError):
+    """A handle was combined with something that it cannot be combined with."""
+
+
+class RemoteOpError(Exception):
+    """An operator failed on the server; raised as a subclass that is also the kernel's own exception class.
+
+    Attributes
+    ----------
+    op : str
+        Full overload name.
+    seq : int
+        Sequence number of the operator in its session.
+    location : str
+        ``file:line`` of the local code that issued it.
+    remote_text : str
+        The kernel's message.
+    """
+
+    op: str
+    seq: int
+    location: str
+    remote_text: str
+
+
+class RemoteRuntimeError(RemoteOpError, RuntimeError):
+    pass
+
+
+class RemoteIndexError(RemoteOpError, IndexError):
+    pass
+
+
+class RemoteValueError(RemoteOpError, ValueError):
+    pass
+
+
+class RemoteTypeError(RemoteOpError, TypeError):
+    pass
+
+
+class RemoteNotImplementedError(RemoteOpError, NotImplementedError):
+    pass
+
+
+# What a kernel may raise, most specific first: anything else crosses the wire as a RuntimeError that names it.
+KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
+    "NotImplementedError": RemoteNotImplementedError,
+    "IndexError": RemoteIndexError,
+    "ValueError": RemoteValueError,
+    "TypeError": RemoteTypeError,
+    "RuntimeError": RemoteRuntimeError,
+}
+
+# The kinds of ERR frames that are not an operator's failure.
+INFRASTRUCTURE: dict[str, type[RPCError]] = {
+    "auth": AuthenticationError,
+    "protocol": ProtocolError,
+    "private": PrivacyError,
+    "quota": QuotaError,
+    "version": VersionMismatch,
+}

@@ -1,0 +1,141 @@
+"""What the client has to know about an overload before it can send it, read off its schema once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+# What to write in place of an op whose result's shape depends on values.
+FIXED_SHAPE = {
+    "nonzero": "torch.where(mask, a, b), or a mask multiplied in",
+    "nonzero_numpy": "torch.where(mask, a, b)",
+    "argwhere": "torch.where(mask, a, b)",
+    "masked_select": "torch.where(mask, x, 0), or x * mask, which keep the shape",
+    "index": "torch.where(mask, x, 0), or x * mask, which keep the shape",
+    "unique": "torch.sort, then compare neighbours: x[1:] != x[:-1]",
+    "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
+    "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",
+}
+
+
+def alternative(base: str) -> str:
+    """The fixed-shape way to do what an op of data-dependent shape does."""
+    if "unique" in base:
+        base = "unique"
+    return FIXED_SHAPE.get(base, "torch.where, which keeps the shape")
+
+
+class Plan:
+    """One overload, classified.
+
+    Attributes
+    ----------
+    special : str
+        How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
+        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``snapshot`` (lazy
+        conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``.
+    returns : tuple
+        Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
+    written : tuple
+        Places of written arguments: a position, or a name if keyword-only.
+    loose : frozenset of int
+        Positions of numbers whose value cannot change a shape: the shape cache looks at their type alone.
+    """
+
+    __slots__ = (
+        "func",
+        "name",
+        "base",
+        "special",
+        "returns",
+        "written",
+        "loose",
+        "single",
+        "is_out",
+        "generator",
+        "only_writes",
+    )
+
+    def __init__(self, func: OpOverload) -> None:
+        schema = func._schema
+        self.func = func
+        self.name = func.name()
+        self.base = schema.name.partition("::")[2]
+        places: dict[str, int | str] = {}
+        written: list[int | str] = []
+        loose = []
+        for i, a in enumerate(schema.arguments):
+            place = a.name if a.kwarg_only else i
+            alias = a.alias_info
+            if alias is not None and alias.is_write:
+                written.append(place)
+            if alias is not None:
+                for mark in (*alias.before_set, *alias.after_set):
+                    places.setdefault(mark, place)
+            if str(a.type).removeprefix("Optional[").rstrip("]") in ("number", "Scalar", "float"):
+                loose.append(i)
+        self.written = tuple(written)
+        self.generator = any(a.name == "generator" for a in schema.arguments)
+        # Ranges take their length from their numbers.
+        self.loose = (
+            frozenset() if self.base.rstrip("_") in ("arange", "linspace", "logspace", "range") else frozenset(loose)
+        )
+        self.returns = tuple(self._result(r, places) for r in schema.returns)
+        self.single = len(self.returns) == 1
+        self.is_out = any(a.is_out for a in schema.arguments)
+        self.only_writes = bool(written) and not any(r in ("view", "new") for r in self.returns)
+        self.special = self._special(func)
+
+    @staticmethod
+    def _result(result: Any, places: dict[str, int | str]) -> int | str:
+        alias = result.alias_info
+        if alias is None:
+            return "new"
+        if alias.is_write:
+            return places[next(iter(alias.before_set or alias.after_set))]
+        return "view"
+
+    def _special(self, func: OpOverload) -> str:
+        schema, tags = func._schema, func.tags
+        if self.base in ("_local_scalar_dense", "item", "equal", "is_nonzero", "allclose") or (
+            torch.Tag.data_dependent_output in tags
+        ):
+            return "values"
+        if torch.Tag.dynamic_output_shape in tags and self.base != "index":
+            return "dynamic"
+        if self.base in ("set_", "resize_", "resize_as_", "set_data", "record_stream"):
+            return "storage"
+        if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_"):
+            return "share"
+        if self.base in ("_conj", "_neg_view"):
+            return "snapshot"
+        if torch.Tag.inplace_view in tags:
+            return "metadata"
+        if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:
+            return "batch_norm"
+        if self.base == "index" and not self.is_out:
+            return "index"
+        if func._can_decompose() and schema.name != "aten::_unsafe_view":
+            return "decompose"
+        return ""
+
+
+_PLANS: dict[OpOverload, Plan] = {}
+
+
+def plan_of(func: OpOverload) -> Plan:
+    """The plan of an overload; made on first use."""
+    plan = _PLANS.get(func)
+    if plan is None:
+        plan = _PLANS[func] = Plan(func)
+    return plan
+
+
+def decomposition_of(func: OpOverload) -> Callable[..., Any] | None:
+    """torch's own way to do an op through others, for what the table does not have."""
+    from torch._decomp import decomposition_table
+
+    return decomposition_table.get(func)

@@ -1,0 +1,260 @@
+"""A client's session with a server: sends tensors and modules, and fetches what is published."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from torchnp.rpc.channel import Channel
+from torchnp.rpc.errors import HandleError, ProtocolError
+from torchnp.rpc.service import Connection, Service
+from torchnp.rpc.shapes import spec_of
+from torchnp.rpc.store import Limits
+from torchnp.rpc.tensor import BaseHandleTensor, RemoteObject, RPCTensor, caller
+from torchnp.rpc.transport import InProcess, Tcp, Transport
+from torchnp.rpc.wire import Agreement, agreement
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counters of a session; the server's part is as of its last answer.
+
+    Attributes
+    ----------
+    ops : int
+        Operators sent.
+    round_trips : int
+        Times the client waited for the server: one per `sync` and `publish`.
+    bytes_sent, bytes_received : int
+        On the wire, lengths included.
+    objects, object_bytes : int
+        What the server held for the session when `sync` asked last.
+    """
+
+    ops: int
+    round_trips: int
+    bytes_sent: int
+    bytes_received: int
+    objects: int
+    object_bytes: int
+
+
+class Session:
+    """Handles, and the connection under them; a context manager that closes itself.
+
+    Attributes
+    ----------
+    name : str
+        The server, as messages name it.
+    datasets : dict
+        The owner's datasets on the server: name to (shape, dtype). `dataset` opens one.
+    auto_send_bytes : int
+        Plain tensors that meet a handle in an operator are sent as they are, up to this size.
+    """
+
+    auto_send_bytes = 16 << 20
+
+    def __init__(self, transport: Transport, token: str | None = None, agreed: Agreement | None = None) -> None:
+        agreed = agreed or agreement()
+        self.name = transport.name
+        self.index, self._names = agreed.index, agreed.names
+        self.calls = [0] * len(agreed.names)
+        self.channel = Channel(transport, agreed, token)
+        self._held = (0, 0)
+        self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
+        _decompose_lstm()
+
+    # ------------------------------------------------------------ to the server
+
+    def send(self, tensor: torch.Tensor, requires_grad: bool | None = None) -> RPCTensor:
+        """A handle on a copy of a tensor.
+
+        Parameters
+        ----------
+        tensor : Tensor or anything that `torch.as_tensor` takes
+            Dense, on the CPU.
+        requires_grad : bool, optional
+            Of the handle, which is a leaf; by default as the tensor's.
+        """
+        if isinstance(tensor, BaseHandleTensor):
+            raise HandleError("this is a handle already; publish() it first to send its values to another server")
+        if not isinstance(tensor, torch.Tensor):
+            tensor = torch.as_tensor(tensor)
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise HandleError(f"only dense CPU tensors can be sent, this one is {tensor.layout} on {tensor.device}")
+        if requires_grad is None:
+            requires_grad = tensor.requires_grad
+        with torch.no_grad():
+            handle = self._upload(tensor.detach())
+        return handle.requires_grad_(requires_grad)
+
+    def _upload(self, tensor: torch.Tensor) -> RPCTensor:
+        tensor = tensor.resolve_conj().resolve_neg()
+        order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
+        dense = tensor.permute(order)
+        if not dense.is_contiguous():
+            tensor = tensor.contiguous()
+            order = list(range(tensor.dim()))
+            dense = tensor
+        raw = memoryview(dense.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
+        # A part of a larger storage becomes a storage of its own.
+        own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        return RPCTensor._wrap(spec_of(own), RemoteObject(id_, self))
+
+    def _constant(self, tensor: torch.Tensor) -> RemoteObject:
+        """A plain tensor that met a handle, as an argument of one operator."""
+        if tensor.nbytes > self.auto_send_bytes:
+            raise HandleError(
+                f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
+                "Send it once with session.send(tensor), or raise session.auto_send_bytes"
+            )
+        return self._upload(tensor.detach())._object
+
+    def module(self, model: torch.nn.Module) -> Any:
+        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server."""
+        moved = copy.deepcopy(model)
+        handles: dict[int, Any] = {}
+
+        def move(tensor: torch.Tensor) -> Any:
+            if isinstance(tensor, BaseHandleTensor):
+                return tensor
+            if id(tensor) not in handles:
+                handle = self.send(tensor, requires_grad=False)
+                if isinstance(tensor, torch.nn.Parameter):
+                    handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
+                # The tensor is kept as well: its id must not come back while tied parameters are looked for.
+                handles[id(tensor)] = handle, tensor
+            return handles[id(tensor)][0]
+
+        for part in moved.modules():
+            for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
+                setattr(part, name, move(parameter))
+            for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
+                part._buffers[name] = move(buffer)
+        return moved
+
+    def dataset(self, name: str) -> RPCTensor:
+        """A handle on a dataset of the owner's: read-only, and neither it nor what is computed from it is published."""
+        if name not in self.datasets:
+            raise ValueError(f"{self.name} has no dataset {name!r}; it has {', '.join(self.datasets) or 'none'}")
+        shape, dtype = self.datasets[name]
+        spec = spec_of(torch.empty(shape, dtype=dtype, device="meta"))
+        return RPCTensor._wrap(spec, RemoteObject(self.channel.open(name, caller()), self))
+
+    def manual_seed(self, seed: int) -> None:
+        """Restart the server's random stream for this session; the same seed gives torch's CPU stream."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise RuntimeError("Overflow when unpacking long long")
+        self.channel.seed(seed, caller())
+
+    # ------------------------------------------------------------ from the server
+
+    def sync(self) -> Stats:
+        """Wait until the server has done everything; raises the earliest failure since the last time."""
+        status = self.channel.sync()
+        self._held = status.objects, status.bytes
+        return self.stats
+
+    def _publish(self, handle: BaseHandleTensor) -> torch.Tensor:
+        dtype, shape, raw = self.channel.publish(handle._object.id)
+        if tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype:
+            raise ProtocolError(
+                f"{self.name} holds a {dtype} of shape {tuple(shape)} where the client expects {handle.dtype} of shape "
+                f"{tuple(handle.shape)}: a kernel and torch's shape rules differ"
+            )
+        if not raw.size:
+            return torch.empty(shape, dtype=handle.dtype)
+        return torch.from_numpy(raw).view(handle.dtype).reshape(shape)
+
+    @property
+    def stats(self) -> Stats:
+        """The counters so far."""
+        c = self.channel
+        return Stats(c.ops_sent, c.round_trips, c.transport.bytes_sent, c.transport.bytes_received, *self._held)
+
+    @property
+    def overloads(self) -> Counter[str]:
+        """Operators sent, by full overload name."""
+        return Counter({self._names[i]: n for i, n in enumerate(self.calls) if n})
+
+    # ------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """Leave the server, which forgets the session's objects; handles cannot be used any more."""
+        self.channel.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<torchnp.rpc session with {self.name}{' (closed)' if self.channel.closed else ''}>"
+
+
+def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None) -> Session:
+    """A session with a server in this process; frames are encoded and decoded as on a wire."""
+    service = Service(table, datasets, None, limits)
+    return Session(InProcess(Connection(service, "local")), agreed=service.agreement)
+
+
+def connect(address: str, token: str | None = None, *, table: Any = None, timeout: float = 10.0) -> Session:
+    """A session with a server at ``tcp://host:port``.
+
+    Raises
+    ------
+    ConnectionLost
+        Nothing answers there.
+    AuthenticationError, VersionMismatch
+        The server refused.
+    """
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.rpartition(":")
+    if scheme != "tcp" or not host or not port.isdecimal():
+        raise ValueError(f"{address!r} is no address: write tcp://HOST:PORT")
+    return Session(Tcp(host.strip("[]"), int(port), timeout), token, None if table is None else Agreement(table))
+
+
+# ---------------------------------------------------------------- LSTM
+
+_library: list[torch.library.Library] = []
+
+
+def _decompose_lstm() -> None:
+    """Have torch take LSTMs on handles apart into linear layers and activations.
+
+    On the CPU it would choose one opaque oneDNN operator, before a handle is asked.
+    """
+    if _library:
+        return
+    key = torch._C.DispatchKey.PythonTLSSnapshot
+
+    def lstm(keys: Any, *args: Any) -> Any:
+        handles = any(
+            isinstance(x, BaseHandleTensor) for a in args[:3] for x in (a if isinstance(a, (list, tuple)) else (a,))
+        )
+        enabled = torch._C._get_mkldnn_enabled()
+        if handles:
+            torch._C._set_mkldnn_enabled(False)
+        try:
+            return torch.ops.aten.lstm.input.redispatch(keys.remove(key), *args)
+        finally:
+            torch._C._set_mkldnn_enabled(enabled)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("lstm.input", lstm, "PythonTLSSnapshot", with_keyset=True)
+    _library.append(library)
+
+
+__all__ = ["Session", "Stats", "connect", "local"]

@@ -1,0 +1,106 @@
+"""Shapes without data: what an operator's results look like, from a cache or from torch's meta device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchnp.rpc.plan import Plan
+
+MAX_CACHED = 1 << 14
+
+
+class Spec:
+    """Sizes, strides, storage offset and dtype of a tensor; one object per combination, so identity is equality."""
+
+    __slots__ = ("size", "stride", "offset", "dtype", "_meta", "contiguous")
+
+    def __init__(self, size: tuple, stride: tuple, offset: int, dtype: torch.dtype) -> None:
+        self.size, self.stride, self.offset, self.dtype = size, stride, offset, dtype
+        self._meta: torch.Tensor | None = None
+        self.contiguous = self.fresh().is_contiguous()
+
+    @property
+    def meta(self) -> torch.Tensor:
+        """A meta tensor of this spec, which must not be changed."""
+        if self._meta is None:
+            self._meta = self.fresh()
+        return self._meta
+
+    def fresh(self) -> torch.Tensor:
+        """A new meta tensor of this spec."""
+        if not self.offset:
+            return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device="meta")
+        extent = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True) if n)
+        return torch.empty(extent, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
+
+
+_SPECS: dict[tuple, Spec] = {}
+
+
+def spec_of(tensor: torch.Tensor) -> Spec:
+    """The spec of a tensor's metadata."""
+    key = (tensor.size(), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+    spec = _SPECS.get(key)
+    if spec is None:
+        if len(_SPECS) > MAX_CACHED:
+            _SPECS.clear()
+        spec = _SPECS[key] = Spec(*key)
+    return spec
+
+
+class Outcome:
+    """The results of an operator, flat: a spec for each tensor, None where there is none, and how they are grouped.
+
+    ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor; ``expected`` is what the
+    wire says of strides and holes, empty where all results are in C order.
+    """
+
+    __slots__ = ("specs", "groups", "count", "expected")
+
+    def __init__(self, plan: Plan, out: Any) -> None:
+        self.specs: list[Spec | None] = []
+        self.groups: list[int] = []
+        results = (out,) if plan.single else () if out is None else tuple(out)
+        views = []
+        for result, kind in zip(results, plan.returns, strict=True):
+            if kind not in ("view", "new"):
+                continue
+            listed = isinstance(result, (list, tuple))
+            self.groups.append(len(result) if listed else -1)
+            for tensor in result if listed else (result,):
+                self.specs.append(None if tensor is None else spec_of(tensor))
+                views.append(kind == "view")
+        self.count = sum(s is not None for s in self.specs)
+        self.expected: list[Any] = [
+            False if s is None else None if view or s.contiguous else list(s.stride)
+            for s, view in zip(self.specs, views, strict=True)
+        ]
+        if all(e is None for e in self.expected):
+            self.expected = []
+
+
+_OUTCOMES: dict[tuple, Outcome] = {}
+
+
+def cached(key: tuple) -> Outcome | None:
+    return _OUTCOMES.get(key)
+
+
+def infer(key: tuple, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Outcome:
+    """Run an operator on the meta device; torch's own error where the arguments do not fit."""
+    try:
+        out = plan.func(*args, **kwargs)
+    except NotImplementedError:
+        if not plan.only_writes:
+            raise
+        # Nothing but written arguments comes out, and those keep their shape.
+        outcome = Outcome.__new__(Outcome)
+        outcome.specs, outcome.groups, outcome.count, outcome.expected = [], [], 0, []
+    else:
+        outcome = Outcome(plan, out)
+    if len(_OUTCOMES) > MAX_CACHED:
+        _OUTCOMES.clear()
+    _OUTCOMES[key] = outcome
+    return outcome

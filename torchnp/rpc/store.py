@@ -1,0 +1,174 @@
+"""What a session holds on the server: arrays by id, and the buffers that they share.
+
+Bytes, privacy and poison belong to the buffer, not to the array: views of one buffer cost nothing, and what is
+written through one of them is in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchnp.rpc.errors import ProtocolError, QuotaError
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an object has no value: the earliest operator that failed on the way to it."""
+
+    seq: int
+    kind: str
+    cls: str
+    text: str
+    op: str
+
+
+OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota only at the next reply
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one session may hold."""
+
+    max_bytes: int = 4 << 30
+    max_objects: int = 1 << 20
+
+
+class Buffer:
+    """Memory that one or more objects view.
+
+    Attributes
+    ----------
+    public : bool
+        Whether everything that was ever written here came from the client itself.
+    readonly : str
+        Name of the owner's dataset that lives here, or "".
+    poison : Failure or None
+        An operator that should have written here failed.
+    """
+
+    __slots__ = ("root", "nbytes", "users", "public", "readonly", "poison")
+
+    def __init__(self, root: object, nbytes: int, public: bool, readonly: str = "") -> None:
+        self.root, self.nbytes, self.public, self.readonly = root, nbytes, public, readonly
+        self.users = 0
+        self.poison: Failure | None = None
+
+
+class Entry:
+    """One object: an array, or the failure that stands in its place."""
+
+    __slots__ = ("array", "buffer", "failure")
+
+    def __init__(self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None) -> None:
+        self.array, self.buffer, self.failure = array, buffer, failure
+
+    @property
+    def poison(self) -> Failure | None:
+        return self.failure or (self.buffer.poison if self.buffer is not None else None)
+
+
+def root_of(array: np.ndarray) -> tuple[object, int]:
+    """The object that owns an array's memory, and its bytes; follows every kind of base."""
+    owner: object = array
+    nbytes = array.nbytes
+    while True:
+        base = getattr(owner, "base", None)
+        if base is None:
+            return owner, nbytes
+        owner = base
+        if isinstance(owner, np.ndarray):
+            nbytes = owner.nbytes
+
+
+class Store:
+    """The objects of one session, within its limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.entries: dict[int, Entry] = {}
+        self.buffers: dict[int, Buffer] = {}
+        self.nbytes = 0
+        self.last_id = -1
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def get(self, id_: int) -> Entry:
+        """The object of an id; ProtocolError if there is none."""
+        try:
+            return self.entries[id_]
+        except KeyError:
+            raise ProtocolError(f"there is no object {id_} in this session") from None
+
+    def claim(self, first: int, count: int) -> None:
+        """Take new ids; ProtocolError unless all are above every id taken before."""
+        if first <= self.last_id:
+            raise ProtocolError(f"object id {first} was used before; ids are never used again")
+        if count:
+            self.last_id = first + count - 1
+
+    def check_bytes(self, nbytes: int) -> None:
+        """QuotaError if so many more bytes are over the limit."""
+        if self.nbytes + nbytes > self.limits.max_bytes:
+            raise QuotaError(
+                f"the session holds {self.nbytes:,} bytes and the server allows {self.limits.max_bytes:,}: "
+                f"{nbytes:,} more are too many"
+            )
+
+    def _check_objects(self) -> None:
+        if len(self.entries) >= self.limits.max_objects:
+            raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
+
+    def put(self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True) -> Entry:
+        """Store an array under a claimed id.
+
+        Parameters
+        ----------
+        view : bool
+            Whether the array may share memory with others of the session; if not and it does, a copy is stored.
+        """
+        self._check_objects()
+        owner, nbytes = root_of(array)
+        buffer = self.buffers.get(id(owner))
+        if buffer is not None and not view:
+            array = array.copy()
+            owner, nbytes, buffer = array, array.nbytes, None
+        if buffer is None:
+            if readonly:
+                nbytes = 0  # an owner's dataset is there anyway
+            self.check_bytes(nbytes)
+            buffer = self.buffers[id(owner)] = Buffer(owner, nbytes, public, readonly)
+            self.nbytes += nbytes
+        elif not public:
+            buffer.public = False
+        buffer.users += 1
+        # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
+        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer)
+        return entry
+
+    def put_failure(self, id_: int, failure: Failure) -> None:
+        """Store a failure in the place of an array; ProtocolError from a client that goes on far over its quota."""
+        if len(self.entries) >= self.limits.max_objects + OVERRUN:
+            raise ProtocolError(f"the session went on for {OVERRUN:,} objects after its quota was used up")
+        self.entries[id_] = Entry(None, None, failure)
+
+    def delete(self, low: int, high: int) -> None:
+        """Forget the objects of an inclusive range of ids, those that exist."""
+        ids = range(low, min(high, self.last_id) + 1)
+        if len(ids) > len(self.entries):
+            ids = [i for i in self.entries if low <= i <= high]  # type: ignore[assignment]
+        for id_ in ids:
+            entry = self.entries.pop(id_, None)
+            if entry is not None and entry.buffer is not None:
+                buffer = entry.buffer
+                buffer.users -= 1
+                if not buffer.users:
+                    del self.buffers[id(buffer.root)]
+                    self.nbytes -= buffer.nbytes
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.buffers.clear()
+        self.nbytes = 0

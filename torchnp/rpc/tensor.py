@@ -1,0 +1,562 @@
+"""Handles: torch tensors with a shape and no data, whose operators are sent to a server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+import torchnp
+from torchnp.rpc import shapes, wire
+from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc.plan import Plan, alternative, decomposition_of, plan_of
+from torchnp.rpc.shapes import Outcome, Spec, spec_of
+
+if TYPE_CHECKING:
+    from torchnp.rpc.session import Session
+
+_make = torch.Tensor._make_wrapper_subclass
+_no_data = torch._C._set_throw_on_mutable_data_ptr
+
+
+class RemoteObject:
+    """An object of a server's: it is forgotten there when the last handle to it dies here."""
+
+    __slots__ = ("id", "wire", "session")
+
+    def __init__(self, id_: int, session: Session) -> None:
+        self.id, self.session = id_, session
+        self.wire = wire.Handle(id_)
+
+    def __del__(self) -> None:
+        self.session.channel.forget(self.id)
+
+
+class BaseHandleTensor(torch.Tensor):
+    """A tensor whose values are elsewhere: what torch is told about it, and how an operator on it is taken apart.
+
+    It claims the CPU as its device, the only one under which local parameters can have published gradients.
+    Autograd runs above the dispatch, on handles as on tensors. A subclass says what becomes of an operator in `_emit`.
+    """
+
+    _object: RemoteObject
+    _spec: Spec
+    _session: Session
+    # The version of the tensor that a lazy conjugate was taken of; such a handle is a copy that must not grow stale.
+    _taken_at: int | None = None
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def _wrap(cls, spec: Spec, remote: RemoteObject) -> BaseHandleTensor:
+        handle = _make(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
+        # Without this a reader of the raw pointer gets null and crashes; with it, an error.
+        _no_data(handle)
+        handle._spec = spec
+        handle._object = remote
+        handle._session = remote.session
+        return handle
+
+    @classmethod
+    def _emit(
+        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+    ) -> list[RemoteObject]:
+        """Have an operator run where the values are; the objects that its results will be."""
+        raise TypeError(f"{cls.__name__} does not say where its operators run")
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        plan = plan_of(func)
+        if plan.special:
+            return _special(cls, plan, args, kwargs or {})
+        return _send(cls, plan, args, kwargs)
+
+    # ------------------------------------------------------------ what never leaves the client
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        grad = (
+            f", grad_fn=<{type(self.grad_fn).__name__}>"
+            if self.grad_fn
+            else ", requires_grad=True"
+            if self.requires_grad
+            else ""
+        )
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={dtype}, on={self._session.name!r}{grad})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
+
+    def _no_values(self, what: str) -> NoReturn:
+        raise ValueAccessError(
+            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
+            "call .publish() to get them as a plain tensor"
+        )
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        raise HandleError("the .data of a handle cannot be replaced: use handle.copy_(tensor) under torch.no_grad()")
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """dtype and memory format as for any tensor; a device is refused, as a handle's values stay where they are."""
+        first = args[0] if args else None
+        if (
+            kwargs.get("device") is not None
+            or isinstance(first, (str, int, torch.device))
+            or (isinstance(first, torch.Tensor) and first.device.type != "cpu")
+        ):
+            self._no_values(".to(device)")
+        return super().to(*args, **kwargs)
+
+
+def _refusing(name: str) -> Any:
+    def method(self: BaseHandleTensor, *args: Any, **kwargs: Any) -> NoReturn:
+        self._no_values(name)
+
+    method.__doc__ = "Raises: a handle has no values here."
+    return method
+
+
+for _method, _spoken in {
+    "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()", "cuda": ".cuda()",
+    "__bool__": "bool() or if", "__int__": "int()", "__float__": "float()", "__complex__": "complex()",
+    "__index__": "use as an index", "__array__": "conversion to a NumPy array", "__dlpack__": "DLPack",
+    "__dlpack_device__": "DLPack", "data_ptr": ".data_ptr()", "untyped_storage": ".untyped_storage()",
+    "storage": ".storage()", "share_memory_": ".share_memory_()", "pin_memory": ".pin_memory()",
+}.items():  # fmt: skip
+    setattr(BaseHandleTensor, _method, _refusing(_spoken))
+
+
+def _no_pickle(self: BaseHandleTensor, *args: Any) -> NoReturn:
+    raise HandleError(
+        f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
+        f"{self._session.name}. Save what .publish() gives"
+    )
+
+
+def _no_deepcopy(self: BaseHandleTensor, memo: object) -> NoReturn:
+    raise HandleError(
+        f"a handle cannot be deep-copied: this tensor of shape {tuple(self.shape)} is on the server {self._session.name}. "
+        "handle.clone() copies it there; copy a module before session.module(model)"
+    )
+
+
+BaseHandleTensor.__reduce_ex__ = _no_pickle  # type: ignore[method-assign, assignment]
+BaseHandleTensor.__deepcopy__ = _no_deepcopy  # type: ignore[method-assign, attr-defined]
+
+
+class RPCTensor(BaseHandleTensor):
+    """A handle on one server; `publish` gives its values."""
+
+    @classmethod
+    def _emit(
+        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+    ) -> list[RemoteObject]:
+        index = session.index[name]
+        session.calls[index] += 1
+        first = session.channel.call(index, count, args, kwargs, expected, caller(), weight)
+        return [RemoteObject(i, session) for i in range(first, first + count)]
+
+    def publish(self) -> torch.Tensor:
+        """The values, as a plain tensor over NumPy's memory; waits for the server.
+
+        Raises
+        ------
+        RemoteOpError
+            An operator on the way failed; also an instance of the kernel's exception class.
+        PrivacyError
+            The values are an owner's data or were computed from it.
+        """
+        return self._session._publish(self)
+
+
+# ---------------------------------------------------------------- from a torch call to a wire call
+
+
+def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    """Lower the arguments, find the shapes, emit, wrap."""
+    session = None
+    key: list[Any] = [plan]
+    sent: list[Any] = []
+    plain: list[tuple[list, int, torch.Tensor]] = []
+    weight = 0
+    loose = plan.loose
+    for i, a in enumerate(args):
+        kind = type(a)
+        if kind is cls:
+            if a._session is not session:
+                session = _one_session(session, a)
+            key.append(a._spec)
+            sent.append(a._object.wire)
+        elif kind is int or kind is bool:
+            key.append(kind if i in loose else a)
+            sent.append(a)
+        elif kind is float:
+            key.append(float if i in loose else a)
+            sent.append(a)
+        elif a is None:
+            key.append(None)
+            sent.append(None)
+        else:
+            session, part, value, more = _lower(cls, plan, session, a, plain, i in loose)
+            key.append(part)
+            sent.append(value)
+            weight += more
+            if plain and plain[-1][0] is None:  # type: ignore[comparison-overlap]
+                plain[-1] = (sent, i, plain[-1][2])
+    sent_kwargs: dict[str, Any] = {}
+    if kwargs:
+        for name, a in kwargs.items():
+            if name == "generator":
+                if a is not None:
+                    raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
+                continue
+            if name == "device" and a is not None and torch.device(a).type != "cpu":
+                raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
+            session, part, value, more = _lower(cls, plan, session, a, plain, False)
+            key += (name, part)
+            sent_kwargs[name] = value
+            weight += more
+            if plain and plain[-1][0] is None:  # type: ignore[comparison-overlap]
+                plain[-1] = (sent_kwargs, name, plain[-1][2])  # type: ignore[assignment, arg-type]
+    assert session is not None
+    if plan.written:
+        _check_written(plan, args, kwargs or {}, session)
+    if plan.name not in session.index:
+        return _without_kernel(cls, plan, args, kwargs or {})
+    full_key = tuple(key)
+    outcome = None if plan.is_out else shapes.cached(full_key)
+    if outcome is None:
+        outcome = _infer(plan, full_key, args, kwargs or {})
+    held = []  # constants live until the operator that uses them has been emitted
+    for place, i, tensor in plain:
+        held.append(session._constant(tensor))
+        place[i] = held[-1].wire
+    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight)
+    return _results(cls, plan, outcome, objects, args, kwargs)
+
+
+def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
+    if session is not None:
+        raise HandleError(
+            f"handles of two sessions cannot meet: one is on {session.name}, the other on {handle._session.name}; "
+            "publish one and send it to the other"
+        )
+    return handle._session
+
+
+_WORDS = {
+    torch.strided: "strided",
+    torch.contiguous_format: "contiguous_format",
+    torch.preserve_format: "preserve_format",
+    torch.channels_last: "channels_last",
+    torch.channels_last_3d: "channels_last_3d",
+}
+
+
+def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool) -> tuple[Any, Any, Any, int]:
+    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind."""
+    if a is None or isinstance(a, (bool, str)):
+        return session, a, a, 0
+    if isinstance(a, BaseHandleTensor):
+        if a._session is not session:
+            session = _one_session(session, a)
+        if a._taken_at is not None:
+            _check_snapshot(a)
+        return session, a._spec, a._object.wire, 0
+    if isinstance(a, torch.Tensor):
+        number = _wrapped_number(a)
+        if number is not None:
+            return session, type(number), _number(number), 0
+        _check_plain(plan, a)
+        plain.append((None, 0, a))
+        return session, spec_of(a), None, 0
+    if isinstance(a, (list, tuple)):
+        parts, values, own = [], [], []
+        for i, x in enumerate(a):
+            session, part, value, _ = _lower(cls, plan, session, x, own, loose)
+            parts.append(part)
+            values.append(value)
+            if own and own[-1][0] is None:
+                own[-1] = (values, i, own[-1][2])
+        plain += own
+        return session, tuple(parts), wire.Items(values), 9 * len(values)
+    if isinstance(a, (int, float, complex)):
+        return session, (type(a), None if loose else a), _number(a), 0
+    if isinstance(a, torch.dtype):
+        return session, a, wire.Dtype(str(a).removeprefix("torch.")), 0
+    if isinstance(a, torch.device):
+        return session, a, "cpu", 0
+    if a in _WORDS:
+        return session, a, _WORDS[a], 0
+    raise HandleError(f"{plan.name}: an argument of type {type(a).__name__} cannot be sent to a server")
+
+
+def _number(a: Any) -> Any:
+    return wire.Complex(a.real, a.imag) if isinstance(a, complex) else a
+
+
+_PROBES = {
+    torch.float64: torch.zeros((), dtype=torch.float32),
+    torch.int64: torch.zeros((), dtype=torch.int8),
+    torch.complex128: torch.zeros((), dtype=torch.complex64),
+}
+
+
+def _wrapped_number(a: torch.Tensor) -> Any:
+    """The Python number that torch wrapped in a tensor on its way here, or None.
+
+    torch does not tell, but only a wrapped number is weaker than another tensor without dimensions.
+    """
+    probe = _PROBES.get(a.dtype)
+    if probe is None or a.dim() or type(a) is not torch.Tensor or torch.result_type(a, probe) == a.dtype:
+        return None
+    return a.item()
+
+
+def _check_plain(plan: Plan, a: torch.Tensor) -> None:
+    if type(a) not in (torch.Tensor, torch.nn.Parameter):
+        raise HandleError(f"{plan.name}: a {type(a).__name__} and a handle cannot meet in one operator")
+    if a.layout is not torch.strided or a.device.type != "cpu" or a.is_quantized:
+        raise HandleError(
+            f"{plan.name}: only dense CPU tensors can be sent to a server, this one is {a.layout} on {a.device}"
+        )
+
+
+def _check_snapshot(a: BaseHandleTensor) -> None:
+    if a._version != a._taken_at:
+        raise HandleError(
+            "a tensor was changed in place after its lazy conjugate was taken, and this handle does not follow: "
+            "use conj_physical() to keep the old values, or take the conjugate again"
+        )
+
+
+def _argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if isinstance(place, int):
+        return args[place] if place < len(args) else None
+    return kwargs.get(place)
+
+
+def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Session) -> None:
+    """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
+    for place in plan.written:
+        target = _argument(place, args, kwargs)
+        for t in target if isinstance(target, (list, tuple)) else (target,):
+            if isinstance(t, BaseHandleTensor):
+                if t._taken_at is not None:
+                    raise HandleError(
+                        f"{plan.name} would write into a lazy conjugate or negative, which is a copy here"
+                    )
+            elif isinstance(t, torch.Tensor):
+                refuse_plain(plan.name, t, session)
+
+
+def refuse_plain(name: str, tensor: torch.Tensor, session: Session) -> NoReturn:
+    """A plain tensor would have to hold values that are on a server."""
+    raise HandleError(
+        f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
+        "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
+        "handles too and optimizers run there"
+    )
+
+
+def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome:
+    outs = []
+
+    def stand_in(a: Any, fresh: bool) -> Any:
+        if isinstance(a, BaseHandleTensor):
+            meta = a._spec.fresh() if fresh else a._spec.meta
+            if fresh:
+                outs.append((a, meta))
+            return meta
+        if isinstance(a, torch.Tensor):
+            number = _wrapped_number(a)
+            return spec_of(a).meta if number is None else number
+        if isinstance(a, (list, tuple)):
+            return type(a)(stand_in(x, fresh) for x in a)
+        return torch.device("meta") if isinstance(a, torch.device) else a
+
+    outcome = shapes.infer(
+        key,
+        plan,
+        tuple(stand_in(a, False) for a in args),
+        {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()},
+    )
+    for handle, meta in outs:
+        if meta.shape != handle.shape:
+            raise HandleError(
+                f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized"
+            )
+    return outcome
+
+
+def _results(
+    cls: type[BaseHandleTensor], plan: Plan, outcome: Outcome, objects: list[RemoteObject], args: tuple, kwargs: Any
+) -> Any:
+    """The handles of the results: new ones, views that autograd ties to their base, or the arguments written."""
+    if plan.single and outcome.groups == [-1]:
+        spec = outcome.specs[0]
+        return None if spec is None else cls._wrap(spec, objects[0])
+    made = iter(objects)
+    flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
+    groups = iter(outcome.groups)
+    results: list[Any] = []
+    for kind in plan.returns:
+        if kind == "view" or kind == "new":
+            n = next(groups)
+            results.append(next(flat) if n < 0 else [next(flat) for _ in range(n)])
+        else:
+            results.append(_argument(kind, args, kwargs or {}))
+    if plan.single:
+        return results[0]
+    return tuple(results) if results else None
+
+
+def _without_kernel(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Through torch's own decomposition where the table has no row."""
+    decomposition = None if plan.written else decomposition_of(plan.func)
+    if decomposition is None:
+        near = ", ".join(torchnp.table.close_names(plan.name)) or "none"
+        raise NotImplementedError(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
+    return decomposition(*args, **kwargs)
+
+
+# ---------------------------------------------------------------- the special ways
+
+
+def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
+    for a in (*args, *kwargs.values()):
+        for x in a if isinstance(a, (list, tuple)) else (a,):
+            if isinstance(x, BaseHandleTensor):
+                return x
+    raise AssertionError("no handle among the arguments")
+
+
+def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
+    aten = torch.ops.aten
+    x = _first_handle(args, kwargs)
+    match plan.special:
+        case "decompose":
+            return plan.func.decompose(*args, **kwargs)
+        case "values":
+            x._no_values({"_local_scalar_dense": ".item()"}.get(plan.base, f"torch.{plan.base}"))
+        case "dynamic":
+            raise _dynamic(plan, x)
+        case "storage":
+            raise HandleError(f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized")
+        case "share":
+            if plan.base.endswith("_"):
+                return x
+            if x._taken_at is not None:
+                _check_snapshot(x)
+            return cls._wrap(x._spec, x._object)
+        case "snapshot":
+            physical = aten.conj_physical.default if plan.base == "_conj" else aten.neg.default
+            copy = _send(RPCTensor if cls is _Snapshot else cls, plan_of(physical), (x,), None)
+            lazy = _Snapshot._wrap(copy._spec, copy._object)
+            lazy._taken_at = x._version
+            return lazy
+        case "metadata":
+            return _change_metadata(plan, args, kwargs)
+        case "batch_norm":
+            return _batch_norm(cls, plan, args, kwargs)
+        case "index":
+            return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
+    raise AssertionError(plan.special)
+
+
+class _Snapshot(RPCTensor):
+    """The lazy conjugate or negative of a handle: a copy, which refuses to be used once its origin has changed."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
+
+
+def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
+    return ValueAccessError(
+        f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is on the server "
+        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first"
+    )
+
+
+def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
+    """Masks: a handle's would give a shape that depends on values; a plain one is known here."""
+    if index is None or index.dtype not in (torch.bool, torch.uint8):
+        return index
+    if isinstance(index, BaseHandleTensor) or index.dim() != 1:
+        raise _dynamic(plan, x)
+    return index.nonzero().squeeze(1)
+
+
+def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """``x.t_()``: the handle goes over to a new view of the same memory."""
+    x = args[0]
+    packet = getattr(torch.ops.aten, plan.base.removesuffix("_"))
+    func = getattr(packet, plan.func._overloadname)
+    view = _send(type(x), plan_of(func), args, kwargs)
+    # As torch.utils._python_dispatch does it: run the op on the handle's own metadata and on nothing else.
+    with torch.utils._mode_utils.no_dispatch():
+        included = torch._C._meta_in_tls_dispatch_include()
+        torch._C._set_meta_in_tls_dispatch_include(True)
+        try:
+            plan.func(*args, **kwargs)
+        finally:
+            torch._C._set_meta_in_tls_dispatch_include(included)
+    x._spec, x._object = view._spec, view._object
+    return x
+
+
+def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`native_batch_norm` writes running statistics behind its schema's back: send the overloads that say so."""
+    aten = torch.ops.aten
+    if plan.func._overloadname == "no_stats":
+        return _send(cls, plan, args, kwargs)
+    x, weight, bias, mean, var, training, momentum, eps = args
+    if mean is None:
+        return _send(
+            cls, plan_of(aten._native_batch_norm_legit.no_stats), (x, weight, bias, training, momentum, eps), None
+        )
+    if not training:
+        func = aten._native_batch_norm_legit_no_training.default
+        return _send(cls, plan_of(func), (x, weight, bias, mean, var, momentum, eps), None)
+    return _send(cls, plan_of(aten._native_batch_norm_legit.default), args, None)
+
+
+# ---------------------------------------------------------------- the place in the user's code
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = os.path.dirname(torchnp.__file__) + os.sep
+_TESTS = os.path.join(_OURS, "tests") + os.sep
+
+
+class _Outside(dict):
+    def __missing__(self, filename: str) -> bool:
+        inside = filename.startswith((_TORCH, _OURS, "<")) and not filename.startswith(
+            (_TESTS, "<stdin>", "<string>", "<ipython")
+        )
+        self[filename] = not inside
+        return not inside
+
+
+_outside = _Outside()
+
+
+def caller() -> tuple[CodeType, int] | None:
+    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if _outside[code.co_filename]:
+            return code, frame.f_lasti
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

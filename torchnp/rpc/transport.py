@@ -1,0 +1,167 @@
+"""How frames get to a server and back: in process, or over TCP. A transport moves frames and knows nothing of them."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from typing import Protocol
+
+from torchnp.rpc import wire
+from torchnp.rpc.errors import ConnectionLost, ProtocolError
+
+
+_SLICE = 1 << 18
+
+
+class Transport(Protocol):
+    """What the client needs of a transport.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    """
+
+    name: str
+    bytes_sent: int
+    bytes_received: int
+
+    def send(self, frames: list[bytes]) -> None:
+        """Send frames in order; blocks while the server is behind."""
+
+    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+        """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
+
+    def close(self) -> None:
+        """Leave the server."""
+
+
+class InProcess:
+    """A server in this process, with everything that a wire does but the wire: frames are encoded and decoded.
+
+    Frames are acted on when they are sent, in the sender's thread.
+    """
+
+    def __init__(self, connection: object, name: str = "local") -> None:
+        self.name = name
+        self.bytes_sent = self.bytes_received = 0
+        self._connection = connection
+        self._replies: deque[bytes] = deque()
+
+    def send(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            if self._connection.closed:  # type: ignore[attr-defined]
+                if self._replies:  # the reason is among them
+                    return
+                raise ConnectionLost(f"the server {self.name} has closed the session")
+            self.bytes_sent += len(frame) + 4
+            self._replies.extend(self._connection.handle(frame))  # type: ignore[attr-defined]
+
+    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+        if self._replies:
+            reply = self._replies.popleft()
+            self.bytes_received += len(reply) + 4
+            return reply
+        if timeout == 0.0:
+            return None
+        # Replies are there as soon as a frame is sent: waiting would never end.
+        raise ConnectionLost(f"the server {self.name} has closed the session")
+
+    def close(self) -> None:
+        self._connection.close()  # type: ignore[attr-defined]
+
+
+class Tcp:
+    """Frames over a TCP connection, each after its length.
+
+    The socket never blocks on its own: while the server is not reading, replies are taken, so that two full
+    directions cannot wait for each other.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
+        self.name = f"tcp://{host}:{port}"
+        self.bytes_sent = self.bytes_received = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout)
+        except OSError as error:
+            raise ConnectionLost(f"no server answers at {self.name}: {error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setblocking(False)
+        self._buffer = bytearray()
+        self._unsent = bytearray()
+        self._replies: deque[bytes] = deque()
+
+    def send(self, frames: list[bytes]) -> None:
+        # What an interrupt leaves unsent goes out first the next time: a frame is never cut in two.
+        self._unsent += b"".join(map(wire.lengthened, frames))
+        while self._unsent:
+            try:
+                sent = self._socket.send(self._unsent[:_SLICE])
+                del self._unsent[:sent]
+                self.bytes_sent += sent
+            except BlockingIOError:
+                readable, _, _ = select.select([self._socket], [self._socket], [])
+                if readable:
+                    self._read()
+            except OSError as error:
+                self._read_last_words()
+                if not self._replies:
+                    raise self._lost(error) from None
+                return
+
+    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+        end = None if timeout is None else time.monotonic() + timeout
+        self._read()
+        while not self._replies:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            if select.select([self._socket], [], [], left)[0]:
+                self._read()
+        return self._replies.popleft()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _lost(self, why: object) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
+
+    def _read_last_words(self) -> None:
+        """Replies that came before the connection broke: the reason may be among them."""
+        try:
+            self._read()
+        except ConnectionLost:
+            pass
+
+    def _read(self) -> None:
+        """Take what has arrived, without waiting."""
+        while True:
+            try:
+                part = self._socket.recv(1 << 18)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if self._replies:
+                    return
+                raise self._lost(error) from None
+            if not part:
+                if self._replies:
+                    return
+                raise self._lost("the server closed it")
+            self.bytes_received += len(part)
+            self._buffer += part
+            self._split()
+
+    def _split(self) -> None:
+        start, buffer = 0, self._buffer
+        while len(buffer) - start >= 4:
+            length = int.from_bytes(buffer[start : start + 4], "big")
+            if length > wire.MAX_FRAME:
+                raise ProtocolError(f"{self.name} announced a frame of {length} bytes")
+            if len(buffer) - start - 4 < length:
+                break
+            self._replies.append(bytes(buffer[start + 4 : start + 4 + length]))
+            start += 4 + length
+        del buffer[:start]

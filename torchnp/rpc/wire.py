@@ -1,0 +1,324 @@
+"""The frames of the remote tensor: msgspec structs as arrays, MessagePack, no pickle and no code.
+
+Every bound is in a type: a frame that is too long, too deep or of the wrong type does not get past the decoder.
+On a stream each frame follows its length, four bytes, big-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Union
+
+import msgspec
+import numpy as np
+
+from torchnp import dtypes
+from torchnp.rpc.errors import ProtocolError
+
+VERSION = 1
+CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
+MAX_FRAME = CHUNK + (1 << 16)
+MAX_HELLO = 1 << 12  # what a connection may send before it is known
+MAX_OPS = 1024
+MAX_ITEMS = 1 << 14
+MAX_DIMS = 64
+MAX_NDIM = 64  # NumPy's own limit
+
+UInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Text = Annotated[str, msgspec.Meta(max_length=1 << 14)]
+Shape = Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
+Raw = memoryview
+
+
+class _Frame(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+# ---------------------------------------------------------------- arguments
+
+
+class Handle(_Frame, tag=0, frozen=True):
+    """A tensor that the server holds."""
+
+    id: UInt
+
+
+class Dtype(_Frame, tag=1, frozen=True):
+    name: Name
+
+
+class Complex(_Frame, tag=2, frozen=True):
+    real: float
+    imag: float
+
+
+Item = Union[None, bool, int, float, Name, Handle, Dtype, Complex]
+
+
+class Items(_Frame, tag=3):
+    """A list; lists do not nest, so that no frame is deeper than five levels."""
+
+    items: Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
+
+
+Arg = Union[None, bool, int, float, Name, Handle, Dtype, Complex, Items]
+
+# What the client expects of one result: None is a new tensor in C order, False no tensor, a list its strides.
+Expected = Union[None, bool, Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]]
+
+
+class Op(_Frame):
+    """One operator: its index in the agreed table, the ids that its results get, and its arguments.
+
+    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order.
+    """
+
+    index: UInt
+    first: UInt
+    count: Annotated[int, msgspec.Meta(ge=0, le=MAX_ITEMS)]
+    args: Annotated[list[Arg], msgspec.Meta(max_length=256)]
+    kwargs: Annotated[dict[Name, Arg], msgspec.Meta(max_length=64)]
+    expected: Annotated[list[Expected], msgspec.Meta(max_length=MAX_ITEMS)] = []
+
+
+# ---------------------------------------------------------------- client to server
+
+
+class Hello(_Frame, tag=0):
+    version: UInt
+    digest: Name
+    ops: UInt
+    package: Name
+    token: Annotated[str, msgspec.Meta(max_length=1024)]
+
+
+class Ops(_Frame, tag=1):
+    """Operators with consecutive sequence numbers from ``seq``."""
+
+    seq: UInt
+    ops: Annotated[list[Op], msgspec.Meta(max_length=MAX_OPS)]
+
+
+class Data(_Frame, tag=2):
+    """A chunk of a tensor that the client sends; ``order`` lists the dimensions from outermost in memory to innermost."""
+
+    seq: UInt
+    id: UInt
+    dtype: Name
+    shape: Shape
+    order: Shape
+    offset: UInt
+    raw: Raw
+
+
+class Del(_Frame, tag=3):
+    """Objects that no handle refers to any more, as inclusive ranges of ids; ``seq`` is the next sequence number."""
+
+    seq: UInt
+    ranges: Annotated[list[tuple[UInt, UInt]], msgspec.Meta(max_length=MAX_ITEMS)]
+
+
+class Seed(_Frame, tag=4):
+    seq: UInt
+    seed: int
+
+
+class Open(_Frame, tag=5):
+    """Bind an id to a dataset of the owner's."""
+
+    seq: UInt
+    id: UInt
+    name: Name
+
+
+class Sync(_Frame, tag=6):
+    request: UInt
+    seq: UInt
+
+
+class Publish(_Frame, tag=7):
+    request: UInt
+    seq: UInt
+    id: UInt
+
+
+# ---------------------------------------------------------------- server to client
+
+
+class Dataset(_Frame):
+    name: Name
+    dtype: Name
+    shape: Shape
+
+
+class Welcome(_Frame, tag=16):
+    package: Name
+    max_bytes: UInt
+    max_objects: UInt
+    datasets: list[Dataset]
+
+
+class Ack(_Frame, tag=17):
+    """All sequence numbers below ``seq`` have been applied."""
+
+    seq: UInt
+
+
+class Err(_Frame, tag=18):
+    """A failure: of the operator ``seq`` (``kind`` "op" or "quota"), of a request, or of the connection.
+
+    ``request`` is 0 unless the frame answers one; ``fatal`` says that the server has closed the connection.
+    """
+
+    kind: Name
+    cls: Name
+    text: Text
+    op: Name = ""
+    seq: int = -1
+    request: UInt = 0
+    fatal: bool = False
+
+
+class Result(_Frame, tag=19):
+    """A chunk of a published tensor, in C order."""
+
+    request: UInt
+    dtype: Name
+    shape: Shape
+    offset: UInt
+    raw: Raw
+
+
+class Status(_Frame, tag=20):
+    """Answers SYNC: everything below ``seq`` has been applied, and what the session holds."""
+
+    request: UInt
+    seq: UInt
+    objects: UInt
+    bytes: UInt
+
+
+Request = Union[Hello, Ops, Data, Del, Seed, Open, Sync, Publish]
+Reply = Union[Welcome, Ack, Err, Result, Status]
+
+encode = msgspec.msgpack.Encoder().encode
+_request = msgspec.msgpack.Decoder(Request).decode
+_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+def decode_request(frame: bytes) -> Request:
+    """The client's frame; ProtocolError if it is not one."""
+    return _decode(frame, _request)
+
+
+def decode_reply(frame: bytes) -> Reply:
+    """The server's frame; ProtocolError if it is not one."""
+    return _decode(frame, _reply)
+
+
+def _decode(frame: bytes, decoder: Any) -> Any:
+    if len(frame) > MAX_FRAME:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is longer than the {MAX_FRAME} that the protocol allows")
+    try:
+        return decoder(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise ProtocolError(f"malformed frame: {error}") from None
+
+
+def lengthened(frame: bytes) -> bytes:
+    """The frame as a stream carries it."""
+    return len(frame).to_bytes(4, "big") + frame
+
+
+# ---------------------------------------------------------------- tensors
+
+
+def dtype_of(name: str) -> np.dtype:
+    """The dtype that a frame names by torch's name."""
+    try:
+        return _DTYPES[name]
+    except KeyError:
+        raise ProtocolError(f"unknown dtype {name!r}") from None
+
+
+_DTYPES: dict[str, np.dtype] = {
+    name: getattr(dtypes, name)
+    for name in (
+        "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 "
+        "complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz"
+    ).split()
+}
+_DTYPES["bool"] = _DTYPES.pop("bool_")
+
+
+def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:
+    """Bytes of a dense tensor, without overflow."""
+    return math.prod(shape) * dtype.itemsize
+
+
+def as_bytes(array: np.ndarray) -> memoryview:
+    """The bytes of a C-contiguous array, without a copy; ml_dtypes' types have no buffer format of their own."""
+    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+
+
+def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
+    """(offset, part) of at most CHUNK bytes; an empty tensor is one empty part."""
+    for offset in range(0, max(len(raw), 1), CHUNK):
+        yield offset, raw[offset : offset + CHUNK]
+
+
+# ---------------------------------------------------------------- the agreed table
+
+# Types of schema arguments that a frame can carry.
+_CARRIED = frozenset(
+    "Tensor int SymInt float bool Scalar str ScalarType Layout Device MemoryFormat Generator".split(),
+)
+# They swap or resize storage under live views, or need what a server does not have.
+_NEVER = frozenset("resize_ resize_as_ resize_output_ set_ set_data _resize_output_ record_stream".split())
+
+
+def can_travel(schema: Any) -> bool:
+    """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""
+    if schema.base in _NEVER or "data_dependent_output" in schema.tags:
+        return False
+    if "dynamic_output_shape" in schema.tags and schema.base != "index":
+        return False
+    if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
+        return False
+    if not any(a.type.startswith("Tensor") for a in schema.args):
+        return False
+    return all(a.type.rstrip("?").partition("[")[0].rstrip("?") in _CARRIED for a in schema.args)
+
+
+class Agreement:
+    """The overloads that both sides number alike, and a digest that changes with any name or schema.
+
+    Parameters
+    ----------
+    table : mapping
+        Full overload name to a kernel with a ``schema``; by default torchnp's own table.
+    """
+
+    def __init__(self, table: Mapping[str, Any] | None = None) -> None:
+        if table is None:
+            from torchnp import table
+        self.table = table
+        # The real table builds a row when it is asked for, and knows all schemas without.
+        self.schemas = getattr(table, "schemas", None) or {name: table[name].schema for name in table}
+        self.names = tuple(sorted(name for name in table if can_travel(self.schemas[name])))
+        self.index = {name: i for i, name in enumerate(self.names)}
+        text = "\n".join(str(self.schemas[name]) for name in self.names)
+        self.digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+_default: list[Agreement] = []
+
+
+def agreement() -> Agreement:
+    """The agreement over torchnp's own table, built once."""
+    if not _default:
+        _default.append(Agreement())
+    return _default[0]
