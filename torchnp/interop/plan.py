@@ -175,15 +175,9 @@ def resize(tensor: Tensor, size: Any, memory_format: torch.memory_format | None 
 
 def resize_result(tensor: Tensor, size: tuple[int, ...]) -> None:
     """Give an ``out=`` tensor the result's shape, with torch's warning if it had elements."""
-    if tuple(tensor.shape) == size:
-        return
-    if tensor.numel() and not tensor.untyped_storage().resizable():
-        # torch warns before it resizes: a stand-in of the same shape gives the warning in torch's words
-        torch.ops.aten._resize_output_.default(torch.empty(tensor.shape, dtype=tensor.dtype), size, tensor.device)
-        resize(tensor, size)
-    elif tensor.numel():
-        torch.ops.aten._resize_output_.default(tensor, size, tensor.device)
-    else:
+    if tuple(tensor.shape) != size:
+        # The table's own rule warns as it resizes an array: here one that stands in for the tensor.
+        derive.resize_out(np.empty(tensor.shape, np.bool_), size)
         resize(tensor, size)
 
 

@@ -50,7 +50,10 @@ class TorchTable(Mapping):
             raise KeyError(name) from None
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _leave(func(*map(_enter, args), **{k: _enter(v) for k, v in kwargs.items()}))
+            entered = [_enter(x) for x in args]
+            result = func(*entered, **{k: _enter(v) for k, v in kwargs.items()})
+            same = next((i for i, x in enumerate(entered) if x is result), None)
+            return _leave(result) if same is None or func._schema.is_mutable else args[same]
 
         def random_kernel(*args: Any, **kwargs: Any) -> Any:
             lent = next((x for x in (*args, *kwargs.values()) if isinstance(x, Generator)), default_generator)
