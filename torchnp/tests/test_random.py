@@ -22,6 +22,11 @@ COMPLEX = ["complex32", "complex64", "complex128"]
 INTS = ["uint8", "int8", "int16", "int32", "int64"]
 ALL = [*FLOATS, *COMPLEX, *INTS, "bool", "uint16", "uint32", "uint64", "float8_e4m3fn"]
 
+pytestmark = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"),
+    reason="without AVX2 torch rounds a * b + c twice and evaluates other sines: the last bits differ",
+)
+
 # ---------------------------------------------------------------- helpers
 
 
