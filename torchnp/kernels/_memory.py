@@ -1,0 +1,177 @@
+"""Memory as torch lays it out: windows on an array's storage, memory formats, and what factories are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, shape_text
+from torchnp.dtypes import as_dtype, get_default_dtype, int64
+
+ndarray = np.ndarray
+LONG = 4  # torch's number of int64, the default of the index factories
+
+# ---------------------------------------------------------------- bits
+
+_BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+def bits(x: ndarray) -> ndarray:
+    """The same memory in a dtype that NumPy knows: ml_dtypes' types as unsigned integers of their size."""
+    return x.view(_BITS[x.itemsize]) if x.dtype.isbuiltin != 1 else x
+
+
+# ---------------------------------------------------------------- windows
+
+
+def window(x: ndarray, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> ndarray:
+    """A writable array on ``x``'s memory; strides and offset (from x's first element) are in bytes.
+
+    NumPy's own as_strided and broadcast_to cost ten times as much, and the latter gives a read-only array.
+    """
+    if not x.flags.c_contiguous or offset:
+        memory, start = storage(x)
+        return ndarray(shape, x.dtype, memory, start + offset, strides)
+    return ndarray(shape, x.dtype, bits(x), 0, strides)
+
+
+def storage(x: ndarray) -> tuple[ndarray, int]:
+    """The whole memory that an array lies in (that of its outermost base), and the byte where the array starts."""
+    base = x
+    while isinstance(base.base, ndarray):
+        base = base.base
+    start = 0 if base is x else address(x) - address(base)
+    if not base.flags.c_contiguous:
+        dense = base.transpose(memory_order(base) or range(base.ndim))
+        base = dense if dense.flags.c_contiguous else _span(base)
+    return bits(base), start
+
+
+def address(x: ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+class _Interface:
+    def __init__(self, interface: dict[str, Any], owner: ndarray) -> None:
+        self.__array_interface__, self.owner = interface, owner
+
+
+def _span(x: ndarray) -> ndarray:
+    """All bytes from the first to the last of an array on foreign memory."""
+    size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize if x.size else 0
+    data = (address(x), not x.flags.writeable)
+    return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
+
+
+def storage_offset(x: ndarray) -> int:
+    """torch's storage_offset: elements between the start of the memory and the first element."""
+    return storage(x)[1] // x.itemsize if x.base is not None else 0
+
+
+def element_strides(x: ndarray) -> tuple[int, ...]:
+    """Strides counted in elements, as torch counts them."""
+    size = x.itemsize
+    return tuple(s // size for s in x.strides)
+
+
+# ---------------------------------------------------------------- memory formats
+
+_FORMATS = (("contiguous_format", 0), ("preserve_format", 1), ("channels_last", 2), ("channels_last_3d", 3))
+_FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.{name}")}
+_CHANNELS_LAST = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
+
+
+def format_name(memory_format: Any) -> str:
+    """The name of a memory format that comes as a name or as torch's number of it."""
+    return _FORMAT[memory_format]
+
+
+def memory_order(x: ndarray) -> tuple[int, ...] | None:
+    """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
+    if x.flags.c_contiguous:
+        return None
+    axes = list(range(x.ndim))[::-1]
+    for i in range(1, x.ndim):
+        right = i
+        for left in range(i - 1, -1, -1):
+            a, b = axes[left], axes[right]
+            inner, outer = x.strides[a], x.strides[b]
+            if not inner or not outer:  # an expanded dimension has no place of its own
+                continue
+            if inner > outer or (inner == outer and x.shape[a] > x.shape[b]):
+                axes[left], axes[right] = b, a
+                right = left
+            elif inner < outer:
+                break
+    return tuple(axes[::-1])
+
+
+def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
+    """The order of axes in memory of a named format; None for row-major order."""
+    if memory_format is None:
+        return None
+    name = format_name(memory_format)
+    order = _CHANNELS_LAST.get(name)
+    if order and len(order) != ndim:
+        raise RuntimeError(f"required rank {len(order)} tensor to use {name} format")
+    return order
+
+
+def like_order(x: ndarray, memory_format: Any) -> tuple[int, ...] | None:
+    """The order of axes in memory of ``empty_like(x)``: by default that of ``x``."""
+    if memory_format is None or format_name(memory_format) == "preserve_format":
+        return memory_order(x)
+    return format_order(memory_format, x.ndim)
+
+
+def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
+    """A dense array whose axes lie in memory in the given order."""
+    if order is None:
+        return np.empty(shape, dtype)
+    inverse = [0] * len(order)
+    for place, axis in enumerate(order):
+        inverse[axis] = place
+    return np.empty([shape[axis] for axis in order], dtype).transpose(inverse)
+
+
+def is_contiguous(x: ndarray, memory_format: Any) -> bool:
+    """Whether an array is dense in the order of a named format."""
+    name = format_name(memory_format)
+    if name in _CHANNELS_LAST:
+        order = _CHANNELS_LAST[name]
+        return len(order) == x.ndim and x.transpose(order).flags.c_contiguous
+    return x.flags.c_contiguous
+
+
+# ---------------------------------------------------------------- factory arguments
+
+
+def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
+    """Refuse what only torch has: other layouts, devices, and pinned memory."""
+    if layout is not None:
+        check(str(layout).removeprefix("torch.") in ("strided", "0"), f"torchnp has strided tensors only, got layout {layout}")
+    if device is not None:
+        check(str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; "
+            "no pinned memory allocator is available on this system."
+        )
+
+
+def check_size(size: Sequence[int]) -> tuple[int, ...]:
+    """A shape of no negative extents."""
+    size = tuple(map(int, size))
+    if size and min(size) < 0:
+        first = next(n for n in size if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape_text(size)}")
+    return size
+
+
+def factory_dtype(dtype: Any, default: np.dtype | None = None) -> np.dtype:
+    """The ``dtype=`` of a factory, or its default (the default dtype, if none is given)."""
+    if dtype is None:
+        return default or get_default_dtype()
+    return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)

@@ -1,0 +1,258 @@
+"""Views on parts of a tensor: one position, a range, pieces, a diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.dtypes import int64, is_integral, scalar_name
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+ALL = slice(None)
+_AHEAD = tuple((ALL,) * n for n in range(65))
+
+
+def at(dim: int, index: Any) -> tuple:
+    """The NumPy index that applies ``index`` to one dimension; never a plain integer, which would give a scalar."""
+    return (*_AHEAD[dim], index, ...)
+
+
+# ---------------------------------------------------------------- one position
+
+
+@kernel("select.int", like=np.ndarray.__getitem__)
+def select(self, dim, index):
+    """The part at one position of a dimension, without that dimension."""
+    try:
+        return self[(*_AHEAD[dim if dim >= 0 else dim + self.ndim], index, ...)]
+    except IndexError:
+        check(self.ndim > 0, "select() cannot be applied to a 0-dim tensor.", IndexError)
+        dim = wrap_dim(dim, self.ndim)
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {shape_text(self.shape)} at dimension {dim}"
+        ) from None
+
+
+@kernel("unbind.int", like=np.ndarray.__iter__)
+def unbind(self, dim=0):
+    """The parts at all positions of a dimension."""
+    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    dim = wrap_dim(dim, self.ndim)
+    moved = self.swapaxes(0, dim) if self.ndim < 3 else self.transpose(dim, *(d for d in range(self.ndim) if d != dim))
+    return [moved[i, ...] for i in range(self.shape[dim])]
+
+
+# ---------------------------------------------------------------- a range
+
+
+@kernel("slice.Tensor", like=np.ndarray.__getitem__, differs=["slice-step-positive"])
+def slice_tensor(self, dim=0, start=None, end=None, step=1):
+    """A range of a dimension; ends out of range are clamped, as in Python."""
+    if step <= 0 or not self.ndim:
+        check(self.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
+        wrap_dim(dim, self.ndim)
+        raise RuntimeError("slice step must be positive")
+    return self[(*_AHEAD[wrap_dim(dim, self.ndim)], slice(start, end, step))]
+
+
+@kernel("slice_inverse", differs=["as-strided-storage"])
+def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
+    """The tensor of ``src``'s layout that has ``self`` as its slice."""
+    from torchnp.kernels._memory import element_strides, storage_offset
+    from torchnp.kernels.view import as_strided
+
+    return as_strided(self, src.shape, element_strides(src), storage_offset(src))
+
+
+@kernel("narrow", like=np.ndarray.__getitem__)
+def narrow(self, dim, start, length):
+    """``length`` positions of a dimension from ``start``; out of range is an error."""
+    check(self.ndim > 0, "narrow() cannot be applied to a 0-dim tensor.")
+    check(length >= 0, "narrow(): length must be non-negative.")
+    dim = wrap_dim(dim, self.ndim)
+    extent = self.shape[dim]
+    if not -extent <= start <= extent:
+        raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
+    first = start + extent if start < 0 else start
+    if first + length > extent:
+        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({extent}).")
+    return self[(*_AHEAD[dim], slice(first, first + length))]
+
+
+@kernel("narrow.Tensor", like=np.ndarray.__getitem__)
+def narrow_tensor(self, dim, start, length):
+    """`narrow` from a start that is a tensor."""
+    check(start.ndim == 0 and is_integral(start.dtype), "start must be an 0-dim integral Tensor.")
+    return narrow(self, dim, int(start), length)
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def _pieces(x: ndarray, dim: int, sizes: Sequence[int]) -> list[ndarray]:
+    ahead, start, out = _AHEAD[dim], 0, []
+    for n in sizes:
+        out.append(x[(*ahead, slice(start, start + n))])
+        start += n
+    return out
+
+
+@kernel("split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-takes-sizes"])
+def split(self, split_size, dim=0):
+    """Pieces of one size; the last may be smaller."""
+    check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
+    check(split_size >= 0, f"split expects split_size be non-negative, but got split_size={split_size}")
+    dim = wrap_dim(dim, self.ndim)
+    extent = self.shape[dim]
+    if split_size == 0:
+        check(not extent, f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}")
+    count = max(-(-extent // split_size), 1) if split_size else 1
+    return _pieces(self, dim, [split_size] * count)
+
+
+@kernel("split_with_sizes", "unsafe_split_with_sizes", like=np.split, differs=["split-takes-sizes"])
+def split_with_sizes(self, split_sizes, dim=0):
+    """Pieces of the sizes given."""
+    check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
+    dim = wrap_dim(dim, self.ndim)
+    if split_sizes and min(split_sizes) < 0:
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={shape_text(split_sizes)}"
+        )
+    if sum(split_sizes) != self.shape[dim]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {self.shape[dim]} (input tensor's size at "
+            f"dimension {dim}), but got split_sizes={shape_text(split_sizes)}"
+        )
+    return _pieces(self, dim, split_sizes)
+
+
+@kernel("split.sizes", like=np.split, differs=["split-takes-sizes"])
+def split_sizes(self, split_size, dim=0):
+    """`split_with_sizes`."""
+    return split_with_sizes(self, split_size, dim)
+
+
+@kernel("chunk", "unsafe_chunk", like=np.array_split, differs=["chunk-count"])
+def chunk(self, chunks, dim=0):
+    """At most ``chunks`` pieces of one size; the last may be smaller."""
+    check(self.ndim > 0, "chunk expects at least a 1-dimensional tensor")
+    check(chunks > 0, f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    extent = self.shape[wrap_dim(dim, self.ndim)]
+    if not extent:
+        return _pieces(self, wrap_dim(dim, self.ndim), [0] * chunks)
+    return split(self, -(-extent // chunks), dim)
+
+
+@kernel("tensor_split.sections", like=np.array_split)
+def tensor_split(self, sections, dim=0):
+    """``sections`` pieces, the first ones larger by one where the size does not divide."""
+    _check_tensor_split(self)
+    dim = wrap_dim(dim, self.ndim)
+    check(sections > 0, f"number of sections must be larger than 0, got {sections}")
+    small, larger = divmod(self.shape[dim], sections)
+    return _pieces(self, dim, [small + (i < larger) for i in range(sections)])
+
+
+@kernel("tensor_split.indices", like=np.array_split)
+def tensor_split_indices(self, indices, dim=0):
+    """Pieces that begin at the indices given."""
+    _check_tensor_split(self)
+    ahead = _AHEAD[wrap_dim(dim, self.ndim)]
+    edges = [0, *indices, self.shape[len(ahead)]]
+    return [self[(*ahead, slice(a, b))] for a, b in zip(edges, edges[1:])]
+
+
+@kernel("tensor_split.tensor_indices_or_sections", like=np.array_split)
+def tensor_split_tensor(self, tensor_indices_or_sections, dim=0):
+    """`tensor_split` with its sections (0-d) or indices (1-d) in a tensor."""
+    _check_tensor_split(self)
+    given = tensor_indices_or_sections
+    if given.dtype != int64:
+        raise RuntimeError(
+            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {scalar_name(given.dtype)}"
+        )
+    check(
+        given.ndim < 2,
+        "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+        f"but got a tensor with {given.ndim} dims",
+    )
+    return tensor_split_indices(self, given.tolist(), dim) if given.ndim else tensor_split(self, int(given), dim)
+
+
+def _check_tensor_split(x: ndarray) -> None:
+    check(x.ndim > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+
+
+def _check_split(x: ndarray, name: str, least: int, dim: int, sections: int | None) -> None:
+    if x.ndim < least:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {x.ndim} dimensions!"
+        )
+    if sections is not None and (sections <= 0 or x.shape[dim] % sections):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {x.shape[dim]} is "
+            f"not divisible by the split_size {sections}!"
+        )
+
+
+@kernel("hsplit.int", like=np.hsplit)
+def hsplit(self, sections):
+    """Equal pieces along dimension 1 (0 of a vector)."""
+    dim = 0 if self.ndim == 1 else 1
+    _check_split(self, "hsplit", 1, dim, sections)
+    return tensor_split(self, sections, dim)
+
+
+@kernel("hsplit.array", like=np.hsplit)
+def hsplit_array(self, indices):
+    """Pieces along dimension 1 (0 of a vector) that begin at the indices."""
+    _check_split(self, "hsplit", 1, 0, None)
+    return tensor_split_indices(self, indices, 0 if self.ndim == 1 else 1)
+
+
+@kernel("vsplit.int", like=np.vsplit)
+def vsplit(self, sections):
+    """Equal pieces along dimension 0."""
+    _check_split(self, "vsplit", 2, 0, sections)
+    return tensor_split(self, sections, 0)
+
+
+@kernel("vsplit.array", like=np.vsplit)
+def vsplit_array(self, indices):
+    """Pieces along dimension 0 that begin at the indices."""
+    _check_split(self, "vsplit", 2, 0, None)
+    return tensor_split_indices(self, indices, 0)
+
+
+@kernel("dsplit.int", like=np.dsplit)
+def dsplit(self, sections):
+    """Equal pieces along dimension 2."""
+    _check_split(self, "dsplit", 3, 2, sections)
+    return tensor_split(self, sections, 2)
+
+
+@kernel("dsplit.array", like=np.dsplit)
+def dsplit_array(self, indices):
+    """Pieces along dimension 2 that begin at the indices."""
+    _check_split(self, "dsplit", 3, 2, None)
+    return tensor_split_indices(self, indices, 2)
+
+
+# ---------------------------------------------------------------- diagonal
+
+
+@kernel("diagonal", like=np.diagonal, differs=["diagonal-writable"])
+def diagonal(self, offset=0, dim1=0, dim2=1):
+    """The diagonal of two dimensions, as a new last dimension that can be written."""
+    first, second = wrap_dim(dim1, self.ndim), wrap_dim(dim2, self.ndim)
+    check(first != second, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    view = self.diagonal(offset, first, second)
+    if self.flags.writeable:
+        view.setflags(write=True)
+    return view

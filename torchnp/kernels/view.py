@@ -1,0 +1,508 @@
+"""Views that give the same elements another shape, order of dimensions or dtype.
+
+Every result here shares memory with its input, as torch's does; NumPy's own counterparts are read-only in places
+(broadcast_to, diagonal) and copy in others (reshape).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp.checks import check, shape_text, wrap_dim, wrap_dims
+from torchnp.dtypes import as_dtype, bool_, complex32, complex64, complex128, float16, float32, float64, is_complex, scalar_name
+from torchnp.kernels._memory import element_strides, storage, storage_offset, window
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- the same tensor
+
+
+@kernel("alias", "detach", "lift_fresh", like=np.ndarray.view)
+def alias(self):
+    """The same memory as another array."""
+    return self.view()
+
+
+@kernel("lift", "data")
+def lift(self):
+    """The tensor itself."""
+    return self
+
+
+@kernel("_fw_primal")
+def _fw_primal(self, level):
+    """The tensor itself: arrays carry no forward gradients."""
+    return self.view()
+
+
+@kernel("resolve_conj", "resolve_neg", differs=["no-lazy-conj"])
+def resolve_conj(self):
+    """The tensor itself: arrays have no conjugate or negative bit."""
+    return self
+
+
+@kernel("positive", like=np.positive, differs=["view-not-copy"])
+def positive(self):
+    """The tensor itself."""
+    check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
+@kernel("_conj", "conj", like=np.conjugate, differs=["no-lazy-conj"])
+def conj(self):
+    """The conjugate, computed: torch sets a bit on a view, which an array cannot carry."""
+    return self if not is_complex(self.dtype) else np.conjugate(self)
+
+
+@kernel("_neg_view", like=np.negative, differs=["no-lazy-conj"])
+def neg_view(self):
+    """The negative, computed: torch sets a bit on a view, which an array cannot carry."""
+    return np.negative(self)
+
+
+# ---------------------------------------------------------------- shape
+
+
+def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
+    """A shape with its -1 filled in, or torch's error where it does not hold ``numel`` elements."""
+    known, inferred = 1, None
+    for i, n in enumerate(size):
+        if n == -1:
+            check(inferred is None, "only one dimension can be inferred")
+            inferred = i
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n} at index {i} of shape {shape_text(size)}")
+        else:
+            known *= n
+    if known != numel and not (inferred is not None and known > 0 and numel % known == 0):
+        raise RuntimeError(f"shape '{shape_text(size)}' is invalid for input of size {numel}")
+    if inferred is None:
+        return tuple(size)
+    if known == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {shape_text(size)} because the unspecified dimension "
+            "size -1 can be any value and is ambiguous"
+        )
+    return (*size[:inferred], numel // known, *size[inferred + 1 :])
+
+
+@kernel("view", like=np.reshape, differs=["view-never-copies"])
+def view(self, size):
+    """Another shape on the same memory; where the strides do not allow it, an error."""
+    try:
+        out = self.reshape(size) if self.flags.c_contiguous else self.reshape(size, copy=False)
+        if out.shape != tuple(size):  # NumPy infers any negative size, torch -1 alone
+            infer_size(size, self.size)
+        return out
+    except ValueError:
+        infer_size(size, self.size)
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        ) from None
+
+
+@kernel("reshape", like=np.reshape)
+def reshape(self, shape):
+    """Another shape, on the same memory where the strides allow it, else of a copy."""
+    try:
+        out = self.reshape(shape)
+        if out.shape != tuple(shape):
+            infer_size(shape, self.size)
+        return out
+    except ValueError:
+        infer_size(shape, self.size)
+        raise
+
+
+@kernel("_unsafe_view", like=np.reshape)
+def _unsafe_view(self, size):
+    """`view`, which autograd takes for a new tensor."""
+    return view(self, size)
+
+
+@kernel("view_as")
+def view_as(self, other):
+    """`view` in the shape of another tensor."""
+    return view(self, other.shape)
+
+
+@kernel("reshape_as")
+def reshape_as(self, other):
+    """`reshape` to the shape of another tensor."""
+    return reshape(self, other.shape)
+
+
+@kernel("_reshape_copy", like=np.reshape)
+def _reshape_copy(self, size):
+    """A copy in another shape."""
+    return reshape(self, size).copy()
+
+
+@kernel("_reshape_from_tensor", like=np.reshape)
+def _reshape_from_tensor(self, shape):
+    """`reshape` to a shape that comes as a tensor."""
+    return reshape(self, shape.tolist())
+
+
+@kernel("flatten.using_ints", like=np.ndarray.flatten, differs=["view-not-copy"])
+def flatten(self, start_dim=0, end_dim=-1):
+    """The dimensions from start to end as one."""
+    start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
+    check(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim")
+    if not self.ndim:
+        return self.reshape(1)
+    if start == end:
+        return self
+    shape = self.shape
+    return self.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+@kernel("unflatten.int", like=np.reshape)
+def unflatten(self, dim, sizes):
+    """One dimension as several."""
+    dim = wrap_dim(dim, self.ndim)
+    check(len(sizes) > 0, "unflatten: sizes must be non-empty")
+    extent = self.shape[dim] if self.ndim else 1
+    known = math.prod(n for n in sizes if n != -1)
+    inferred = list(sizes).count(-1)
+    if not (known == extent or (inferred and known > 0 and extent % known == 0)):
+        raise RuntimeError(
+            f"unflatten: Provided sizes {shape_text(sizes)} don't multiply up to the size of dim {dim} ({extent}) "
+            "in the input tensor"
+        )
+    check(inferred < 2 and self.ndim, "unflatten got an unexpected error:\nonly one dimension can be inferred")
+    sizes = infer_size(sizes, extent)
+    return view(self, (*self.shape[:dim], *sizes, *self.shape[dim + 1 :]))
+
+
+@kernel("ravel", like=np.ravel)
+def ravel(self):
+    """All elements in one dimension, on the same memory where it is contiguous."""
+    return self.reshape(-1)
+
+
+# ---------------------------------------------------------------- dimensions of size 1
+
+
+@kernel("squeeze", like=np.squeeze)
+def squeeze(self):
+    """Without the dimensions of size 1."""
+    return self.squeeze()
+
+
+@kernel("squeeze.dim", like=np.squeeze, differs=["squeeze-size-not-1"])
+def squeeze_dim(self, dim):
+    """Without one dimension, if its size is 1."""
+    dim = wrap_dim(dim, self.ndim)
+    return self.squeeze(dim) if self.ndim and self.shape[dim] == 1 else self.view()
+
+
+@kernel("squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
+def squeeze_dims(self, dim):
+    """Without those of some dimensions whose size is 1."""
+    dims = wrap_dims(dim, self.ndim)
+    return self.squeeze(tuple(d for d in dims if self.shape[d] == 1)) if self.ndim else self.view()
+
+
+@kernel("unsqueeze", like=np.expand_dims)
+def unsqueeze(self, dim):
+    """With a dimension of size 1 put in."""
+    shape, span = self.shape, self.ndim + 1
+    if not -span <= dim < span:
+        wrap_dim(dim, span)
+    if dim < 0:
+        dim += span
+    # None as an index would leave a stride of 0, which reads as an expanded dimension.
+    return self.reshape(*shape[:dim], 1, *shape[dim:])
+
+
+# ---------------------------------------------------------------- expand
+
+
+@kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
+def expand(self, size, *, implicit=False):
+    """Dimensions of size 1 repeated without a copy, by strides of 0."""
+    shape, strides = list(size), [0] * len(size)
+    extra = len(shape) - self.ndim
+    if extra < 0:
+        kind = f"torch.{scalar_name(self.dtype)}Tensor"
+        raise RuntimeError(
+            f"expand({kind}{{{shape_text(self.shape)}}}, size={shape_text(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim})"
+        )
+    for i, (n, stride) in enumerate(zip(self.shape, self.strides), extra):
+        if shape[i] == n or shape[i] == -1:
+            shape[i], strides[i] = n, stride
+        elif n != 1 or shape[i] < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[i]}) must match the existing size ({n}) at non-singleton "
+                f"dimension {i}.  Target sizes: {shape_text(size)}.  Tensor sizes: {shape_text(self.shape)}"
+            )
+    for i in range(extra):
+        if shape[i] < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[i]}) isn't allowed in a leading, non-existing dimension {i}"
+            )
+    return window(self, shape, strides)
+
+
+@kernel("broadcast_to", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
+def broadcast_to(self, size):
+    """`expand`."""
+    return expand(self, size)
+
+
+@kernel("expand_as", like=np.broadcast_to, differs=["expand-writable"])
+def expand_as(self, other):
+    """`expand` to the shape of another tensor."""
+    return expand(self, other.shape)
+
+
+# ---------------------------------------------------------------- order of dimensions
+
+
+@kernel("permute", like=np.transpose)
+def permute(self, dims):
+    """Dimensions in another order."""
+    try:
+        return self.transpose(dims)
+    except ValueError:
+        n = len(dims)
+        check(
+            n == self.ndim,
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to len(dims) = {n}",
+        )
+        for d in dims:
+            wrap_dim(d, self.ndim)
+        raise RuntimeError("permute(): duplicate dims are not allowed.") from None
+
+
+@kernel("transpose.int", "swapdims", like=np.swapaxes)
+def transpose(self, dim0, dim1):
+    """Two dimensions swapped."""
+    try:
+        return self.swapaxes(dim0, dim1)
+    except ValueError:
+        wrap_dim(dim0, self.ndim), wrap_dim(dim1, self.ndim)
+        return self.view()  # 0-d
+
+
+@kernel("swapaxes", like=np.swapaxes)
+def swapaxes(self, axis0, axis1):
+    """`transpose`."""
+    return transpose(self, axis0, axis1)
+
+
+@kernel("t", like=np.transpose)
+def t(self):
+    """A matrix transposed; vectors and scalars as they are."""
+    if self.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return self.T
+
+
+@kernel("numpy_T", like=np.transpose)
+def numpy_t(self):
+    """Dimensions in reverse order."""
+    return self.T
+
+
+def _check_matrix(x: ndarray, name: str) -> None:
+    if x.ndim == 1:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+
+
+@kernel("mT", like=np.matrix_transpose)
+def m_t(self):
+    """The last two dimensions swapped."""
+    _check_matrix(self, "mT")
+    return self.swapaxes(-2, -1) if self.ndim else self
+
+
+@kernel("mH", differs=["no-lazy-conj"])
+def m_h(self):
+    """The conjugate of the last two dimensions swapped."""
+    _check_matrix(self, "mH")
+    return conj(self.swapaxes(-2, -1) if self.ndim else self)
+
+
+@kernel("adjoint", differs=["no-lazy-conj"])
+def adjoint(self):
+    """The conjugate of the last two dimensions swapped."""
+    _check_matrix(self, "adjoint()")
+    return conj(self.swapaxes(-2, -1) if self.ndim else self)
+
+
+@kernel("matrix_H", differs=["no-lazy-conj"])
+def matrix_h(self):
+    """The conjugate of a matrix transposed."""
+    if self.ndim not in (0, 2):
+        hint = "" if self.ndim == 1 else " For batches of matrices, consider using tensor.mH"
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}")
+    return conj(self.T)
+
+
+@kernel("movedim.intlist", "moveaxis.intlist", like=np.moveaxis)
+def movedim_intlist(self, source, destination):
+    """Some dimensions moved, the others in their order around them."""
+    if len(source) != len(destination):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({shape_text(source)} dims) should contain the same "
+            f"number of dims as destination ({shape_text(destination)} dims)"
+        )
+    src = [wrap_dim(d, self.ndim) for d in source]
+    dst = [wrap_dim(d, self.ndim) for d in destination]
+    for name, dims, given in (("source", src, source), ("destination", dst, destination)):
+        check(len(set(dims)) == len(dims), f"movedim: repeated dim in `{name}` ({shape_text(given)})")
+    if not self.ndim:
+        return self
+    rest = iter(d for d in range(self.ndim) if d not in src)
+    moved = dict(zip(dst, src))
+    return self.transpose([moved[d] if d in moved else next(rest) for d in range(self.ndim)])
+
+
+@kernel("movedim.int", "moveaxis.int", like=np.moveaxis)
+def movedim(self, source, destination):
+    """One dimension moved."""
+    return movedim_intlist(self, [source], [destination])
+
+
+# ---------------------------------------------------------------- strides
+
+
+@kernel("as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"])
+def as_strided(self, size, stride, storage_offset=None):
+    """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
+    check(len(size) == len(stride), "mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {shape_text(stride)}"
+        )
+    check(storage_offset is None or storage_offset >= 0, f"Tensor: invalid storage offset {storage_offset}")
+    if any(n < 0 for n in size):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
+        )
+    item = self.itemsize
+    memory, start = storage(self)
+    if storage_offset is not None:
+        start = storage_offset * item
+    if 0 in size:
+        return ndarray(size, self.dtype, memory, 0, [s * item for s in stride])
+    needed = start + sum((n - 1) * s for n, s in zip(size, stride)) * item + item
+    if needed > memory.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and "
+            f"itemsize {item} requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
+        )
+    return ndarray(size, self.dtype, memory, start, [s * item for s in stride])
+
+
+@kernel("_reshape_alias", like=np.lib.stride_tricks.as_strided)
+def _reshape_alias(self, size, stride):
+    """`view` with the strides given."""
+    return as_strided(self, size, stride)
+
+
+@kernel("unfold", like=np.lib.stride_tricks.sliding_window_view, differs=["unfold-step"])
+def unfold(self, dimension, size, step):
+    """All windows of ``size`` along a dimension, ``step`` apart, as a new last dimension."""
+    dim = wrap_dim(dimension, self.ndim)
+    extent = self.shape[dim] if self.ndim else 1
+    check(size >= 0, f"size is {size} but must be >= 0")
+    check(size <= extent, f"maximum size for tensor at dimension {dim} is {extent} but size is {size}")
+    check(step > 0, f"step is {step} but must be > 0")
+    if not self.ndim:
+        return window(self, (size,), (self.itemsize,))
+    shape, strides = list(self.shape), list(self.strides)
+    shape[dim], along = (extent - size) // step + 1, strides[dim]
+    strides[dim] = along * step
+    return window(self, (*shape, size), (*strides, along))
+
+
+# ---------------------------------------------------------------- dtype
+
+_COMPLEX_OF = {float16: complex32, float32: complex64, float64: complex128}
+_REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
+
+
+@kernel("view.dtype", like=np.ndarray.view)
+def view_dtype(self, dtype):
+    """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
+    dtype = as_dtype(dtype)
+    if dtype.itemsize == self.itemsize:
+        return self.view(dtype)
+    try:
+        _check_view_dtype(self, dtype)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{error.args[0]} to view {scalar_name(self.dtype)} as {scalar_name(dtype)} (different element sizes)"
+            + (error.args[1] if len(error.args) > 1 else "")
+        ) from None
+    return self.view(dtype)
+
+
+def _check_view_dtype(x: ndarray, dtype: np.dtype) -> None:
+    def need(ok: bool, what: str, got: int | None = None) -> None:
+        if not ok:
+            raise RuntimeError(what, "" if got is None else f", but got {got}")
+
+    need(x.ndim > 0, "self.dim() cannot be 0")
+    strides = element_strides(x)
+    need(strides[-1] == 1 or x.shape[-1] == 1 or not x.size, "self.stride(-1) must be 1", strides[-1])
+    ratio = dtype.itemsize // x.itemsize
+    if ratio < 2:
+        return
+    need(x.shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio}", x.shape[-1])
+    offset = storage_offset(x)
+    need(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio}", offset)
+    for i, s in enumerate(strides[:-1]):
+        need(s % ratio == 0 or x.shape[i] == 1, f"self.stride({i}) must be divisible by {ratio}", s)
+
+
+@kernel("view_as_real", like=np.ndarray.view)
+def view_as_real(self):
+    """Real and imaginary part as a new last dimension."""
+    real = _REAL_OF.get(self.dtype)
+    check(real is not None, "view_as_real is only supported for complex tensors")
+    return self[..., None].view(real)
+
+
+@kernel("view_as_complex", like=np.ndarray.view)
+def view_as_complex(self):
+    """The last dimension of size 2 as real and imaginary part."""
+    dtype = _COMPLEX_OF.get(self.dtype)
+    if dtype is None:
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{scalar_name(self.dtype)}"
+        )
+    check(self.ndim > 0, "Input tensor must have one or more dimensions")
+    check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
+    strides = element_strides(self)
+    check(strides[-1] == 1 or not self.size, "Tensor must have a last dimension with stride 1")
+    check(
+        all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)),
+        "Tensor must have a stride divisible by 2 for all but last dimension",
+    )
+    check(storage_offset(self) % 2 == 0, "Tensor must have a storage_offset divisible by 2")
+    return self.view(dtype)[..., 0]
+
+
+@kernel("real", like=np.real)
+def real(self):
+    """The real part; a real tensor is its own."""
+    return view_as_real(self)[..., 0] if is_complex(self.dtype) else self
+
+
+@kernel("imag", like=np.imag, differs=["imag-of-real"])
+def imag(self):
+    """The imaginary part of a complex tensor."""
+    check(is_complex(self.dtype), "imag is not implemented for tensors with non-complex dtypes.")
+    return view_as_real(self)[..., 1]
