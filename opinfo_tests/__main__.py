@@ -107,7 +107,9 @@ def main(argv: list[str] | None = None) -> int:
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, ops, backend, a.messages)
-    print(f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s")
+    print(
+        f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s"
+    )
     return conclude(a, tally)
 
 
@@ -146,7 +148,9 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
             for row in spread(rows)[:messages]:
                 console.print(f"          {row['message']}", style="red", markup=False)
                 console.print(f"            {row['call']}", markup=False)
-                console.print(f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False)
+                console.print(
+                    f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
+                )
     unreached = sorted((ops or frozenset()) - set(by_op))
     for how, names in (
         ("no sample reaches", [n for n in unreached if n in backend.ops]),
@@ -158,7 +162,9 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
         for op, n in absent_calls(tally, backend.ops)[:15]:
             console.print(f"     -            {op}: absent, called {n} times", style="yellow", markup=False)
     for text, n in Counter(tally.errors).items():
-        console.print(f"samples that could not be drawn: {text}{f' ({n} times)' if n > 1 else ''}", style="dim", markup=False)
+        console.print(
+            f"samples that could not be drawn: {text}{f' ({n} times)' if n > 1 else ''}", style="dim", markup=False
+        )
 
 
 def spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

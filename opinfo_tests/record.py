@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .case import Array, Case, Named, Seeded
+from .schemas import blank_written
 from .torch_backend import DTYPE_NAMES, raw
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
@@ -65,6 +66,7 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
     with torch.no_grad():
         frozen = tuple(f.tree(list(args)))
         named = f.tree(kwargs)
+    blank_written(op, frozen, named, f.buffers)
     return Case(op, frozen, named, f.buffers, source, sample_dtype)
 
 

@@ -134,7 +134,13 @@ def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
             lines.append(f"| {op} | {good_of(c):,} | {sum(c.values()):,} | {bad} |")
     absent = absent_calls(tally, ops)
     if absent:
-        lines += ["", f"## Absent overloads ({len(absent)}), most called first", "", "| overload | calls |", "|---|---:|"]
+        lines += [
+            "",
+            f"## Absent overloads ({len(absent)}), most called first",
+            "",
+            "| overload | calls |",
+            "|---|---:|",
+        ]
         lines += [f"| {op} | {n:,} |" for op, n in absent[:absent_rows]]
     return "\n".join(lines) + "\n"
 

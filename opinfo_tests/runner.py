@@ -6,16 +6,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from torchnp import schema as schemas
-
 from .backend import Backend
-from .case import Array, Case, leaves
+from .case import Case
 from .compare import Verdict, judge
 from .record import Recorder
 from .samples import Task, samples_of
+from .schemas import written_arrays
 from .torch_backend import TorchDevice
 from .unspecified import second_opinion
 
@@ -33,28 +31,6 @@ class Options:
     timeout: float = 60.0
     rates: dict[tuple[str, str], float] | None = None
     skip: set[str] = field(default_factory=set)
-
-
-@cache
-def all_schemas() -> dict[str, Any]:
-    return schemas.load()
-
-
-def written_arrays(case: Case) -> frozenset[int]:
-    """Return which of the case's array arguments, in order, the schema says are written."""
-    found: set[int] = set()
-    index = 0
-    args = all_schemas()[case.op].args
-    values = [*zip(args, case.args, strict=False)]
-    by_name = {a.name: a for a in args}
-    values += [(by_name[k], v) for k, v in case.kwargs.items() if k in by_name]
-    for argument, value in values:
-        for leaf in leaves(value):
-            if isinstance(leaf, Array):
-                if argument.is_write:
-                    found.add(index)
-                index += 1
-    return frozenset(found)
 
 
 def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:

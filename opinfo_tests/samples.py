@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .record import Recorder
-from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
+from .schemas import all_schemas, out_forms
+from .torch_backend import DTYPE_NAMES, TORCH_DTYPES, overload_of
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 QUICK_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
@@ -64,9 +66,9 @@ def supported(source: str) -> set[str]:
 
 def reseed(text: str) -> None:
     """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
-    value = int.from_bytes(text.encode()[-4:].rjust(4, b"\0"), "little") + len(text)
+    value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
     torch.manual_seed(value)
-    np.random.seed(value % 2**32)
+    np.random.seed(value)
     random.seed(value)
 
 
@@ -93,10 +95,10 @@ def samples_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reseed(f"{task.source}{task.dtype}{seed}")
-        for sample in op.sample_inputs("cpu", dt, requires_grad=grads):
+        for turn, sample in enumerate(op.sample_inputs("cpu", dt, requires_grad=grads)):
             state = torch.get_rng_state()
-            run_direct(op, sample, recorder)
-            run_inplace(op, sample, recorder)
+            run_direct(op, sample, recorder, turn)
+            run_inplace(op, sample, recorder, turn)
             run_sample(op, sample, recorder, order if grads else 0)
             yield
             torch.set_rng_state(state)
@@ -169,24 +171,69 @@ def resolve(op: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
     return None
 
 
-def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
+def run_direct(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:
     """Offer the sample as a call of the entry's own overload, which a composite operator never reaches otherwise."""
     args = tuple(detached((sample.input, *sample.args)))
     kwargs = detached(sample.kwargs)
     name = resolve(op, args, kwargs)
-    if name is not None:
-        recorder.calls[name] += 1
-        if recorder.wanted(name):
-            recorder.offer(name, args, kwargs)
+    if name is None:
+        return
+    recorder.calls[name] += 1
+    if recorder.wanted(name):
+        recorder.offer(name, args, kwargs)
+    out = out_forms().get(name)
+    if out is not None:
+        recorder.calls[out] += 1
+        if recorder.wanted(out):
+            run_out(name, out, args, kwargs, recorder, OUTS[turn % len(OUTS)])
 
 
-def run_inplace(op: Any, sample: Any, recorder: Recorder) -> None:
-    """Call the entry's in-place form on a copy of the sample."""
+# What is given as out=: as it should be, of size 0, of another shape, strided, in a wider dtype, in an integer dtype.
+OUTS = ("right", "empty", "wider", "stepped", "right", "shape", "integer")
+
+
+def run_out(name: str, out: str, args: tuple, kwargs: dict[str, Any], recorder: Recorder, kind: str) -> None:
+    """Offer the ``out=`` form of a direct call."""
+    try:
+        with torch.no_grad():
+            results = overload_of(name)(*args, **kwargs)
+    except Exception:  # noqa: BLE001  torch refuses the functional call, which is judged as such
+        return
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    names = [a.name for a in all_schemas()[out].args if a.is_out]
+    if len(names) != len(results) or not all(isinstance(r, torch.Tensor) for r in results):
+        return
+    outs = {n: out_like(r, kind) for n, r in zip(names, results, strict=True)}
+    recorder.offer(out, args, {**kwargs, **outs})
+
+
+def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
+    """Return what is given as ``out=`` for a result ``r``."""
+    if kind == "empty":
+        return torch.zeros(0, dtype=r.dtype)
+    if kind == "shape":
+        return torch.zeros((*r.shape, 2), dtype=r.dtype)
+    if kind == "stepped":
+        return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
+    if kind == "wider":
+        wider = torch.complex128 if r.is_complex() else torch.float64
+        return torch.zeros(r.shape, dtype=wider)
+    return torch.zeros(r.shape, dtype=torch.int64 if kind == "integer" else r.dtype)
+
+
+def run_inplace(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:
+    """Call the entry's in-place form on a copy of the sample, on a strided view, and on an expanded tensor."""
     fn = op.inplace_variant
     if fn is None or not isinstance(sample.input, torch.Tensor) or sample.broadcasts_input:
         return
     args, kwargs = detached(sample.args), detached(sample.kwargs)
-    target = sample.input.detach().clone()
+    x = sample.input.detach()
+    if turn % 4 == 1:
+        target = out_like(x, "stepped").copy_(x)
+    elif turn % 8 == 2 and x.ndim:
+        target = x[:1].clone().expand(x.shape)
+    else:
+        target = x.clone()
     try:
         with recorder:
             fn(target, *args, **kwargs)
