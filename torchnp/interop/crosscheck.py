@@ -79,10 +79,14 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
         raise
     except Exception as error:
         if refusal is None:
-            raise call.error("error", f"torch computes this; the kernel raises {type(error).__name__}: {error}") from error
+            raise call.error(
+                "error", f"torch computes this; the kernel raises {type(error).__name__}: {error}"
+            ) from error
         raise
     if refusal is not None:
-        raise call.error("error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result") from refusal
+        raise call.error(
+            "error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result"
+        ) from refusal
 
     free = _FREE_RESULTS.get(call.name, set())
     if call.name.removeprefix("aten::").partition(".")[0] in _UNINITIALIZED:
@@ -211,7 +215,9 @@ def _largest_errors(expected: Tensor, got: Tensor) -> str:
     absolute = torch.where(wrong, (g - e).abs(), 0.0)
     absolute = torch.where(absolute.isnan(), torch.inf, absolute)
     relative = torch.where(wrong, absolute / e.abs(), 0.0)
-    at = tuple(int(i) for i in torch.unravel_index(absolute.flatten().argmax(), absolute.shape)) if absolute.ndim else ()
+    at = (
+        tuple(int(i) for i in torch.unravel_index(absolute.flatten().argmax(), absolute.shape)) if absolute.ndim else ()
+    )
     return (
         f"{int(wrong.sum())} of {wrong.numel()} values differ by more than rtol {rtol:g}, atol {atol:g}\n"
         f"largest absolute error {absolute.max().item():g} at {list(at)} (torch {expected[at].item()!r}, "
@@ -219,9 +225,7 @@ def _largest_errors(expected: Tensor, got: Tensor) -> str:
     )
 
 
-def _compare_aliasing(
-    call: _Call, expected: list[Any], got: list[Any], pairs: list[tuple[Tensor, Tensor]]
-) -> None:
+def _compare_aliasing(call: _Call, expected: list[Any], got: list[Any], pairs: list[tuple[Tensor, Tensor]]) -> None:
     for i, (e, g) in enumerate(zip(expected, got, strict=True)):
         if not isinstance(e, Tensor):
             continue
@@ -241,5 +245,8 @@ def _compare_aliasing(
 def _relation(result: Tensor, argument: Tensor) -> str:
     if result is argument:
         return _SAME
-    same = result.untyped_storage()._cdata == argument.untyped_storage()._cdata
-    return _SHARED if same else "on two storages"
+    a, b = result.untyped_storage(), argument.untyped_storage()
+    if a._cdata == b._cdata:
+        return _SHARED
+    overlap = a.data_ptr() < b.data_ptr() + b.nbytes() and b.data_ptr() < a.data_ptr() + a.nbytes()
+    return "on one memory by two storages" if overlap else "on two storages"

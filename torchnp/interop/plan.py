@@ -210,7 +210,14 @@ def bookkeeping(func: torch._ops.OpOverload) -> Run:
 # Results on the argument's memory that the schema does not mark, because autograd is to see new tensors.
 _UNMARKED_VIEWS = frozenset(
     f"aten::{name}"
-    for name in ("_unsafe_view", "unsafe_split.Tensor", "unsafe_split_with_sizes", "unsafe_chunk", "_reshape_alias", "lift")
+    for name in (
+        "_unsafe_view",
+        "unsafe_split.Tensor",
+        "unsafe_split_with_sizes",
+        "unsafe_chunk",
+        "_reshape_alias",
+        "lift",
+    )
 )
 
 
@@ -231,7 +238,11 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Map
     written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
     if torch.Tag.inplace_view in func.tags:
         return _change_strides(name, kernel)
-    if schema.arguments and schema.arguments[written[0] if written else 0].is_out and getattr(kernel, "rule", "") == "out":
+    if (
+        schema.arguments
+        and schema.arguments[written[0] if written else 0].is_out
+        and getattr(kernel, "rule", "") == "out"
+    ):
         return _write_out(schema, kernel, table[kernel.derived_from])
     if written:
         if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
@@ -241,7 +252,9 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Map
     if name == "aten::as_strided":
         return _as_strided(kernel)
     if viewed or name in _UNMARKED_VIEWS:
-        strict = not (name in _UNMARKED_VIEWS or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+        strict = not (
+            name in _UNMARKED_VIEWS or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+        )
         return _view(func, kernel, viewed[0] if viewed else 0, strict)
     return _new(schema, kernel)
 
@@ -376,7 +389,9 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
             arrays = converted[i] if i < len(args) else keywords.get(names[i])
             if passed is None:
                 continue
-            for tensor, array in zip(passed, arrays, strict=True) if isinstance(passed, (list, tuple)) else [(passed, arrays)]:
+            for tensor, array in (
+                zip(passed, arrays, strict=True) if isinstance(passed, (list, tuple)) else [(passed, arrays)]
+            ):
                 if tensor is not None and (tensor.is_neg() or tensor.is_conj()):
                     _store(tensor, array)
         if not returns:
@@ -403,7 +418,9 @@ def _write_out(schema: Any, kernel: Callable[..., Any], source: Callable[..., An
     defaults = {a.name: a.default for a in kernel.schema.args if a.has_default}
 
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
-        bound = dict(zip(names, _sequence(args), strict=False)) | _keywords({k: v for k, v in kwargs.items() if k not in outs})
+        bound = dict(zip(names, _sequence(args), strict=False)) | _keywords(
+            {k: v for k, v in kwargs.items() if k not in outs}
+        )
         targets = [kwargs[k] for k in outs]
         inputs = [x for value in bound.values() for x in derive.tensors_of(value)]
         for tensor in _flatten(targets):

@@ -17,7 +17,13 @@ class MLP(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(12, 24), nn.LayerNorm(24), nn.ReLU(), nn.Dropout(p), nn.Linear(24, 16), nn.GELU(), nn.Linear(16, 5)
+            nn.Linear(12, 24),
+            nn.LayerNorm(24),
+            nn.ReLU(),
+            nn.Dropout(p),
+            nn.Linear(24, 16),
+            nn.GELU(),
+            nn.Linear(16, 5),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -33,7 +39,9 @@ class CNN(nn.Module):
         self.body = nn.Sequential(
             nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.BatchNorm2d(8), nn.ReLU6(), nn.Conv2d(8, 8, 1, bias=False)
         )
-        self.down = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.BatchNorm2d(16), nn.SiLU())
+        self.down = nn.Sequential(
+            nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.BatchNorm2d(16), nn.SiLU()
+        )
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(p), nn.Linear(16, 5))
 
     def forward(self, x: Tensor) -> Tensor:
