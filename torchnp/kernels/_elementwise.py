@@ -1,14 +1,20 @@
 """How elementwise kernels are made: one row each, from a NumPy function and a promotion rule.
 
 torch computes in the result dtype of promotion, half types in float32 with one rounding at the end (opmath). For
-each input dtype a *loop* is planned once, a function of the arrays alone; a call looks its loop up.
+each common dtype a *loop* is planned once: the function, and the dtypes to convert from and to. Calls whose operands
+need no conversion go from the table's function straight to the ufunc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -18,6 +24,22 @@ from torchnp.schema import Schema
 
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
+Rule = Callable[[np.dtype], np.dtype]
+# What an op refuses beside the dtypes that its CPU kernel lacks: (dtypes, exception class, torch's words).
+Refusals = Sequence[tuple[Collection[np.dtype], type[Exception], str]]
+
+# ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
+
+BOOL = frozenset({dt.bool_})
+INTS = frozenset(dt.INTS)
+UNSIGNED = frozenset(dt.BARE_UNSIGNED)
+FLOATS = frozenset(dt.FLOATS)
+WIDE = frozenset({dt.float32, dt.float64})
+COMPLEX = frozenset({dt.complex64, dt.complex128})
+ANY_COMPLEX = frozenset(dt.COMPLEXES)
+FLOAT8 = frozenset(dt.FLOAT8S)
+NUMBERS = INTS | FLOATS | ANY_COMPLEX
+ALL = frozenset(dt.ALL)
 
 # ---------------------------------------------------------------- promotion rules: result dtype of a common dtype
 
@@ -32,195 +54,367 @@ def int_to_float(common: np.dtype) -> np.dtype:
     return common if dt.is_inexact(common) else dt.get_default_dtype()
 
 
+def bool_to_int(common: np.dtype) -> np.dtype:
+    """bool gives int64, as it does beside a Python integer."""
+    return dt.int64 if common == dt.bool_ else common
+
+
 def always_bool(common: np.dtype) -> np.dtype:
+    """Predicates."""
     return dt.bool_
 
 
 def complex_to_real(common: np.dtype) -> np.dtype:
-    """abs, real, imag, angle: complex gives its real partner."""
+    """abs: complex gives its real partner."""
     return dt.to_real(common)
+
+
+def complex_to_real_float(common: np.dtype) -> np.dtype:
+    """angle: complex gives its real partner, integers the default dtype."""
+    return dt.to_real(int_to_float(common))
 
 
 # ---------------------------------------------------------------- operands
 
 
-def operand(x: Any, dtype: np.dtype) -> ndarray:
-    """A tensor or number in the dtype of the computation; integers wrap as C++ casts do."""
-    if isinstance(x, ndarray):
-        return dt.cast(x, dtype)
-    return number(x, dtype)
-
-
 def number(x: Any, dtype: np.dtype) -> ndarray:
-    """A Python number as a 0-d array of ``dtype``.
+    """A Python number as a read-only 0-d array of ``dtype``; integers wrap as C++ casts do.
+
+    Raises
+    ------
+    OverflowError
+        An integer beyond 64 bits.
+    """
+    # 0.0 and -0.0 are equal, so a cache cannot tell them apart.
+    return _number(x, dtype) if x or type(x) is int else _make_number(x, dtype)
+
+
+def _make_number(x: Any, dtype: np.dtype) -> ndarray:
+    if isinstance(x, int) and not -(2**63) <= x < 2**64:
+        raise OverflowError("int too big to convert")
+    made = np.array(dt.cast(np.asarray(x), dtype))
+    made.flags.writeable = False
+    return made
+
+
+_number = functools.lru_cache(maxsize=4096, typed=True)(_make_number)
+
+
+def operand(x: Any, dtype: np.dtype) -> ndarray:
+    """A tensor or number in the dtype of the computation."""
+    return dt.cast(x, dtype) if isinstance(x, ndarray) else number(x, dtype)
+
+
+_C_NAMES = {
+    dt.bool_: "bool", dt.uint8: "uint8_t", dt.int8: "int8_t", dt.int16: "int16_t", dt.int32: "int", dt.int64: "int64_t",
+    dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double",
+    dt.complex32: "c10::complex<c10::Half>", dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
+}  # fmt: skip
+
+
+def scalar(x: Any, dtype: np.dtype) -> ndarray:
+    """A Scalar argument as a read-only 0-d array of ``dtype``, if its value fits.
 
     Raises
     ------
     RuntimeError
-        An integer beyond 64 bits.
+        The value is beyond the range of the dtype, or complex where the dtype is not.
     """
-    if type(x) is int and not -(2**63) <= x < 2**64:
-        raise RuntimeError("Overflow when unpacking long long")
-    wide = np.asarray(x)
-    return dt.cast(wide, dtype) if wide.dtype in dt.ALL else dt.cast(np.asarray(complex(x)), dtype)
+    kind = dt.category(dtype)
+    if isinstance(x, complex):
+        fits = kind == 3 or x.imag == 0
+        parts: tuple[Any, ...] = (x.real, x.imag)
+    else:
+        fits, parts = True, (x,)
+    if kind == 1:
+        limits = np.iinfo(dtype)
+        low = -int(limits.max) if dtype.kind == "u" else int(limits.min)  # negative numbers wrap where they fit
+        fits = fits and all(math.isfinite(p) and low <= int(p) <= limits.max for p in parts[:1])
+        x = int(parts[0]) if fits else x
+    elif kind > 1:
+        largest = float(ml_dtypes.finfo(dt.to_real(dtype)).max)
+        fits = fits and all(abs(p) <= largest or not math.isfinite(p) for p in parts)
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype]} without overflow")
+    return number(x, dtype)
 
 
-# ---------------------------------------------------------------- unary
+def tensor(x: Any) -> ndarray:
+    """A number that stands in a Tensor's place as a 0-d array of its own dtype."""
+    return x if isinstance(x, ndarray) else number(x, dt.number_dtype(x))
+
+
+def refuse(cpu: str, takes: Collection[np.dtype], common: np.dtype, refuses: Refusals = ()) -> None:
+    """Raise torch's error if its CPU kernel has no code for a dtype.
+
+    Parameters
+    ----------
+    cpu : str
+        torch's name of the CPU kernel.
+    takes : collection of dtype
+        What it has code for.
+    refuses : sequence
+        What torch refuses before that, in words of its own.
+    """
+    for which, error, words in refuses:
+        if common in which:
+            raise error(words.format(dt.scalar_name(common)))
+    if common not in takes:
+        raise not_implemented(cpu, common)
+
+
+def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[list[ndarray], np.dtype]:
+    """Operands in the dtype of the computation, and the dtype of the result.
+
+    For the kernels that are more than a row: they compute on these and give back ``dt.cast(value, out)``.
+    """
+    out = dt.result_type(*operands)
+    refuse(cpu, takes, out)
+    inner = dt.opmath(out)
+    arrays = [operand(x, out) for x in operands]
+    return [dt.cast(x, inner) for x in arrays], out
+
+
+def check_broadcast(*operands: Any) -> None:
+    """Raise torch's error where the sizes do not fit."""
+    broadcast_shapes(*(x.shape for x in operands if isinstance(x, ndarray)))
+
+
+# ---------------------------------------------------------------- rows
+
+
+class Loop(NamedTuple):
+    """How to compute for one common dtype."""
+
+    function: Ufunc
+    common: np.dtype  # what the operands are converted to, as torch does
+    inner: np.dtype  # what the function computes in
+    out: np.dtype
 
 
 def unary(
-    name: str,
+    names: str,
     ufunc: Ufunc,
-    result: Callable[[np.dtype], np.dtype] = same,
+    result: Rule = same,
     *,
+    cpu: str = "",
+    takes: Collection[np.dtype] = FLOATS | COMPLEX,
+    refuses: Refusals = (),
     like: Any = None,
-    differs: Collection[str] = (),
-    refuses: dict[np.dtype, str] | None = None,
-    compute: Callable[[np.dtype], np.dtype] = dt.opmath,
+    differs: Sequence[str] = (),
+    compute: Rule = dt.opmath,
+    args: tuple[str, ...] = ("self",),
+    doc: str = "",
     **also: Ufunc,
 ) -> Callable[[Any], ndarray]:
     """Declare an elementwise op of one tensor.
 
     Parameters
     ----------
+    names : str
+        Overloads and aliases with the same arguments, separated by spaces; none for a step of other kernels.
     ufunc : callable
-        Computes in the dtype that ``compute`` gives for the promoted input.
+        Computes in the dtype that ``compute`` gives.
     result : callable
-        Promotion rule; its result dtype is also the dtype of the computation, unless it is bool or the real
-        partner of a complex input.
-    refuses : dict
-        dtype -> torch's name of the CPU kernel that has no code for it, for the error.
+        Promotion rule; its result is also the dtype of the computation, unless it is bool or the real partner
+        of a complex input.
+    cpu, takes, refuses
+        What torch refuses: see `refuse`.
+    like : callable, optional
+        The NumPy function of the same purpose, where it is not ``ufunc``.
+    compute : callable
+        The dtype in which torch computes a dtype.
     also : callable
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``.
     """
-    refuses = refuses or {}
-
-    def plan(dtype: np.dtype) -> Ufunc:
-        if dtype in refuses:
-            raise not_implemented(refuses[dtype], dtype)
-        out = result(dtype)
-        common = dtype if out == dt.bool_ or dt.is_complex(dtype) else out
-        inner = compute(common)
-        f = also.get(("bool", "integer", "float", "complex")[dt.category(dtype)], ufunc)
-        if inner == dtype and out == dtype:
-            return f
-        return lambda x: dt.cast(np.asarray(f(dt.cast(x, inner))), out)
-
-    loops: dict[np.dtype, Ufunc] = {}
-
-    def body(self: ndarray) -> ndarray:
-        if not isinstance(self, ndarray):
-            self = number(self, dt.number_dtype(self))
-        loop = loops.get(self.dtype)
-        if loop is None:
-            loop = plan(self.dtype)
-            if dt.is_inexact(self.dtype):  # the loops of integers depend on the default dtype
-                loops[self.dtype] = loop
-        return loop(self)
-
-    return _declare(name, body, like or ufunc, differs, _fast(1, body, loops))
-
-
-# ---------------------------------------------------------------- binary
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False)
 
 
 def binary(
-    name: str,
+    names: str,
     ufunc: Ufunc,
-    result: Callable[[np.dtype], np.dtype] = same,
+    result: Rule = same,
     *,
+    cpu: str = "",
+    takes: Collection[np.dtype] = NUMBERS | BOOL,
+    refuses: Refusals = (),
     like: Any = None,
-    differs: Collection[str] = (),
-    refuses: dict[np.dtype, str] | None = None,
-    compute: Callable[[np.dtype], np.dtype] = dt.opmath,
+    differs: Sequence[str] = (),
+    compute: Rule = dt.opmath,
+    args: tuple[str, ...] = ("self", "other"),
+    doc: str = "",
+    exact_scalars: bool = False,
     **also: Ufunc,
 ) -> Callable[[Any, Any], ndarray]:
-    """Declare an elementwise op of two tensors or numbers; the parameters are those of `unary`."""
-    refuses = refuses or {}
+    """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
 
-    def plan(common: np.dtype) -> tuple[Ufunc, np.dtype, np.dtype]:
-        if common in refuses:
-            raise not_implemented(refuses[common], common)
-        out = result(common)
-        inner = compute(common if out == dt.bool_ else out)
-        return also.get(("bool", "integer", "float", "complex")[dt.category(common)], ufunc), inner, out
+    Parameters
+    ----------
+    exact_scalars : bool
+        Beside a half type, a number or one-element tensor is used in float32; else it is rounded to half first.
+    """
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalars)
 
-    def body(self: Any, other: Any) -> ndarray:
-        f, inner, out = plan(dt.result_type(self, other))
-        a, b = operand(self, inner), operand(other, inner)
+
+_CATEGORY_NAMES = ("bool", "integer", "float", "complex")
+
+
+def _declare(
+    names: str,
+    ufunc: Ufunc,
+    result: Rule,
+    cpu: str,
+    takes: Collection[np.dtype],
+    refuses: Refusals,
+    like: Any,
+    differs: Sequence[str],
+    compute: Rule,
+    args: tuple[str, ...],
+    doc: str,
+    also: dict[str, Ufunc],
+    exact_scalars: bool,
+) -> Callable[..., ndarray]:
+    to_default = result in (int_to_float, complex_to_real_float)
+
+    def plan(common: np.dtype) -> Loop:
+        if to_default:
+            common = int_to_float(common)
+        elif result is bool_to_int:
+            common = bool_to_int(common)
+        refuse(cpu, takes, common, refuses)
+        function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
+        return Loop(function, common, compute(common), result(common))
+
+    loops: dict[np.dtype, Loop] = {}
+
+    def loop_of(common: np.dtype) -> Loop:
+        loop = loops.get(common)
+        if loop is None:
+            loop = plan(common)
+            # Where integers give the default dtype, it may change between two calls.
+            if not to_default or dt.is_inexact(common):
+                loops[common] = loop
+        return loop
+
+    def run1(x: Any) -> ndarray:
+        x = tensor(x)
+        function, common, inner, out = loop_of(x.dtype)
+        return finish(function(dt.cast(dt.cast(x, common), inner)), out)
+
+    def run2(a: Any, b: Any) -> ndarray:
+        function, common, inner, out = loop_of(dt.result_type(a, b))
+        if inner is common:
+            a, b = operand(a, common), operand(b, common)
+        else:
+            a, b = (dt.cast(operand(x, inner if exact_scalars and _is_scalar(x) else common), inner) for x in (a, b))
         try:
-            value = f(a, b)
+            return finish(function(a, b), out)
         except ValueError:
-            broadcast_shapes(a.shape, b.shape)  # torch's words for sizes that do not fit
+            check_broadcast(a, b)
             raise
-        return value if type(value) is ndarray and value.dtype == out else dt.cast(np.asarray(value), out)
 
-    direct = {dtype: ufunc for dtype in dt.ALL if _is_direct(dtype, result, compute, refuses)}
-    for dtype in list(direct):
-        direct[dtype] = also.get(("bool", "integer", "float", "complex")[dt.category(dtype)], ufunc)
-    return _declare(name, body, like or ufunc, differs, _fast(2, body, direct))
+    if len(args) == 1:
 
+        def body(*given: Any, **named: Any) -> ndarray:
+            return run1(*given, *named.values())
 
-def _is_direct(dtype: np.dtype, result: Callable, compute: Callable, refuses: Collection) -> bool:
-    """Two operands of this dtype need no conversion before or after the function."""
-    return dtype not in refuses and compute(dtype) == dtype and result in (same, always_bool)
+    else:
 
+        def body(*given: Any, **named: Any) -> ndarray:
+            return run2(*given, *(named[name] for name in args[len(given) :]))
 
-# ---------------------------------------------------------------- the kernel of a row
-
-
-def _declare(name: str, body: Callable, like: Any, differs: Collection[str], make: Callable) -> Callable:
-    body.__name__ = body.__qualname__ = name.partition(".")[0]
+    direct = {}
+    for dtype in dt.ALL:
+        try:
+            loop = plan(dtype)
+        except RuntimeError:
+            continue
+        if loop.inner == dtype and (loop.out == dtype or loop.out == dt.bool_):
+            direct[dtype] = loop.function
+    if not names:
+        return body
+    names_ = names.split()
+    body.__name__ = body.__qualname__ = names_[0].partition(".")[0]
     body.__module__ = _caller()
-    body.__doc__ = f"Elementwise ``{name.partition('.')[0]}``."
-    return kernel(name, like=like, differs=tuple(differs), make=make)(body)
+    body.__doc__ = doc or f"Elementwise ``{body.__name__}``."
+    body.__signature__ = inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in args]
+    )
+    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(direct))(body)
+
+
+def _is_scalar(x: Any) -> bool:
+    return not isinstance(x, ndarray) or x.size == 1
+
+
+def finish(value: Any, out: np.dtype) -> ndarray:
+    """A ufunc's result as an array of the result dtype."""
+    if type(value) is not ndarray:
+        value = np.asarray(value)
+    return value if value.dtype is out else dt.cast(value, out)
 
 
 def _caller() -> str:
     """The family module that declares the row."""
-    import sys
-
     frame = sys._getframe()
     while frame.f_globals["__name__"] == __name__:
         frame = frame.f_back
     return frame.f_globals["__name__"]
 
 
-def _fast(arity: int, body: Callable, direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[..., Any]]:
-    """Kernels that call the function of a dtype straight from the wrapper's frame: one Python call in all."""
+# ---------------------------------------------------------------- the kernel of a row
+
+
+def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[..., Any]]:
+    """Kernels that call the function of a dtype from the table's own frame: one Python call in all.
+
+    Whatever does not match at once - other dtypes, keywords, numbers, errors - goes to the row's body.
+    """
 
     def make(row: Row, schema: Schema) -> Callable[..., Any]:
-        def kernel1(*args: Any, **kwargs: Any) -> Any:
+        body = row.body
+
+        def slow(args: tuple, kwargs: dict[str, Any]) -> Any:
+            token = enter_quiet(_IGNORE)
+            try:
+                out = body(*args, **kwargs)
+                return out if type(out) is ndarray else np.asarray(out)
+            except Exception:
+                raise_mismatch(schema, args, kwargs)
+                raise
+            finally:
+                leave_quiet(token)
+
+        def of_tensor(*args: Any, **kwargs: Any) -> Any:
             token = enter_quiet(_IGNORE)
             try:
                 (x,) = args
                 out = direct[x.dtype](x)
                 return out if type(out) is ndarray else np.asarray(out)
             except Exception:
-                return slow(args, kwargs)
+                pass  # the body knows what to do, or what to say
             finally:
                 leave_quiet(token)
+            return slow(args, kwargs)
 
-        def kernel2(*args: Any, **kwargs: Any) -> Any:
+        def of_tensors(*args: Any, **kwargs: Any) -> Any:
             token = enter_quiet(_IGNORE)
             try:
-                a, b = args
-                if a.dtype is b.dtype:
-                    out = direct[a.dtype](a, b)
-                    return out if type(out) is ndarray else np.asarray(out)
-                return slow(args, kwargs)
+                if not kwargs:
+                    a, b = args
+                    dtype = a.dtype
+                    if type(b) is not ndarray and (type(b) is float or type(b) is int):
+                        if dtype.kind == "f" or (type(b) is int and dtype.kind in "iu"):
+                            b = number(b, dtype)  # a number of no higher category takes the tensor's dtype
+                    if dtype is b.dtype:
+                        out = direct[dtype](a, b)
+                        return out if type(out) is ndarray else np.asarray(out)
             except Exception:
-                return slow(args, kwargs)
+                pass
             finally:
                 leave_quiet(token)
+            return slow(args, kwargs)
 
-        def slow(args: tuple, kwargs: dict[str, Any]) -> Any:
-            try:
-                return body(*args, **kwargs)
-            except Exception:
-                raise_mismatch(schema, args, kwargs)
-                raise
-
-        return kernel1 if arity == 1 else kernel2
+        return of_tensor if len(schema.args) == 1 else of_tensors
 
     return make

@@ -1,0 +1,281 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, wrap_dim
+from torchnp.kernels._elementwise import (
+    COMPLEX,
+    FLOATS,
+    INTS,
+    binary,
+    finish,
+    in_opmath,
+    int_to_float,
+    number,
+    refuse,
+    scalar,
+    unary,
+)
+from torchnp.kernels.arithmetic import clamp
+from torchnp.kernels.special import erf
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- rectifiers
+
+
+def _relu(x: ndarray) -> ndarray:
+    return np.maximum(x, number(0, x.dtype))
+
+
+relu = unary(
+    "relu",
+    _relu,
+    cpu="clamp_min_scalar_cpu",
+    takes=INTS | FLOATS,
+    refuses=[
+        ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
+        (dt.COMPLEXES, NotImplementedError, "clamp is not supported for complex types"),
+    ],
+)
+
+
+@kernel("hardtanh")
+def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
+    """Limit to [min_val, max_val], in the tensor's own dtype."""
+    check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
+    if dt.is_integral(self.dtype):
+        min_val, max_val = int(min_val), int(max_val)
+        check(
+            self.dtype.kind != "u" or (min_val >= 0 and max_val >= 0),
+            "cannot do hardtanh on an unsigned type with negative limits",
+        )
+    return clamp(self, min_val, max_val)
+
+
+@kernel("relu6")
+def relu6(self: ndarray) -> ndarray:
+    """Limit to [0, 6]."""
+    return hardtanh(self, 0, 6)
+
+
+@kernel("leaky_relu")
+def leaky_relu(self: ndarray, negative_slope: Any = 0.01) -> ndarray:
+    """``self`` where positive, else ``negative_slope * self``."""
+    (x,), out = in_opmath("leaky_relu_cpu", FLOATS, self)
+    return finish(np.where(x > 0, x, x * scalar(negative_slope, x.dtype)), out)
+
+
+def _prelu(x: ndarray, weight: ndarray) -> ndarray:
+    return np.where(x > 0, x, weight * x)
+
+
+_prelu_kernel = binary("_prelu_kernel", _prelu, cpu="prelu_cpu", takes=FLOATS, args=("self", "weight"))
+
+
+@kernel("prelu")
+def prelu(self: ndarray, weight: ndarray) -> ndarray:
+    """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1)."""
+    check(
+        self.dtype == weight.dtype,
+        f"prelu: Type promoting not supported. Got {_SCALAR_TYPE(self.dtype)} and {_SCALAR_TYPE(weight.dtype)}",
+    )
+    if weight.size != 1:
+        check(self.ndim > 0, "Not allow zero-dim input tensor.")
+        channels = self.shape[1] if self.ndim >= 2 else 1
+        check(
+            channels == weight.size,
+            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.size} "
+            f"and channel size = {channels}.",
+        )
+    check(
+        weight.ndim <= 1,
+        f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}",
+    )
+    if self.ndim == 0:
+        weight = weight.reshape(())
+    elif self.ndim != 1:
+        weight = weight.reshape([-1 if d == 1 else 1 for d in range(self.ndim)])
+    return _prelu_kernel(self, weight)
+
+
+_SCALAR_TYPE = dt.scalar_name
+
+
+def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarray:
+    common = dt.result_type(x, other)
+    refuse("threshold_cpu", INTS | FLOATS, common)
+    limit, fill = scalar(threshold, dt.opmath(common)), scalar(value, common)
+    x, other = dt.cast(x, common), dt.cast(other, common)
+    return np.asarray(np.where(dt.cast(x, limit.dtype) <= limit, fill, other))
+
+
+@kernel("threshold")
+def threshold(self: ndarray, threshold: Any, value: Any) -> ndarray:
+    """``self`` where it is above the threshold, else ``value``; nan stays."""
+    return _threshold(self, self, threshold, value)
+
+
+# ---------------------------------------------------------------- exponential units
+
+
+@kernel("elu")
+def elu(self: ndarray, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> ndarray:
+    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+    (x,), out = in_opmath("elu_cpu", FLOATS, self)
+    a, s, i = (scalar(v, x.dtype) for v in (alpha, scale, input_scale))
+    return finish(np.where(x < 0, np.expm1(x * i) * (a * s), x * s), out)
+
+
+@kernel("selu")
+def selu(self: ndarray) -> ndarray:
+    """`elu` with the two constants of self-normalizing networks."""
+    return elu(self, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+@kernel("celu")
+def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
+    """`elu` that is smooth for every alpha."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return elu(self, alpha, 1.0, 1.0 / alpha)
+
+
+# ---------------------------------------------------------------- sigmoids
+
+
+def _sigmoid(x: ndarray) -> ndarray:
+    one = number(1, x.dtype)
+    return one / (one + np.exp(-x))
+
+
+def _silu(x: ndarray) -> ndarray:
+    return x / (number(1, x.dtype) + np.exp(-x))
+
+
+def _mish(x: ndarray) -> ndarray:
+    return x * np.tanh(np.log1p(np.exp(x)))
+
+
+def _hardsigmoid(x: ndarray) -> ndarray:
+    return _relu6(x + number(3, x.dtype)) / number(6, x.dtype)
+
+
+def _hardswish(x: ndarray) -> ndarray:
+    return x * _relu6(x + number(3, x.dtype)) / number(6, x.dtype)
+
+
+def _relu6(x: ndarray) -> ndarray:
+    return np.minimum(np.maximum(x, number(0, x.dtype)), number(6, x.dtype))
+
+
+sigmoid = unary("sigmoid special_expit", _sigmoid, int_to_float, cpu="sigmoid_cpu", differs=["int-to-default-float"])
+silu = unary("silu", _silu, cpu="silu_cpu", takes=FLOATS | COMPLEX)
+mish = unary("mish", _mish, cpu="mish_cpu", takes=FLOATS)
+hardsigmoid = unary("hardsigmoid", _hardsigmoid, cpu="hardsigmoid_cpu", takes=FLOATS)
+hardswish = unary("hardswish", _hardswish, cpu="hardswish_cpu", takes=FLOATS)
+
+
+@kernel("log_sigmoid_forward")
+def log_sigmoid_forward(self: ndarray) -> tuple[ndarray, ndarray]:
+    """``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)`` that backward reads."""
+    (x,), out = in_opmath("log_sigmoid_cpu", FLOATS, self)
+    decay = np.exp(-np.abs(x))
+    return finish(np.minimum(number(0, x.dtype), x) - np.log1p(decay), out), finish(decay, out)
+
+
+@kernel("log_sigmoid")
+def log_sigmoid(self: ndarray) -> ndarray:
+    """``log(sigmoid(self))`` without overflow."""
+    return log_sigmoid_forward(self)[0]
+
+
+@kernel("glu")
+def glu(self: ndarray, dim: int = -1) -> ndarray:
+    """The first half along ``dim`` times the sigmoid of the second."""
+    a, b = halves(self, dim)
+    (a, b), out = in_opmath("glu_cpu", FLOATS, a, b)
+    return finish(a * _sigmoid(b), out)
+
+
+def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
+    """The two halves of a tensor along a dimension."""
+    check(x.ndim > 0, "glu does not support 0-dimensional tensors")
+    dim = wrap_dim(dim, x.ndim)
+    size = x.shape[dim]
+    check(size % 2 == 0, f"Halving dimension must be even, but dimension {dim} is size {size}")
+    before = (slice(None),) * dim
+    return x[*before, : size // 2], x[*before, size // 2 :]
+
+
+@kernel("softplus")
+def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
+    """``log(1 + exp(beta * x)) / beta``, linear where ``beta * x`` is above the threshold."""
+    (x,), out = in_opmath("softplus_cpu", FLOATS, self)
+    beta, limit = scalar(beta, x.dtype), scalar(threshold, x.dtype)
+    scaled = x * beta
+    return finish(np.where(scaled > limit, x, np.log1p(np.exp(scaled)) / beta), out)
+
+
+# ---------------------------------------------------------------- shrinkage
+
+
+def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
+    import ml_dtypes
+
+    largest = float(ml_dtypes.finfo(dtype).max)
+    if isinstance(lambd, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    check(
+        0 <= lambd <= largest,
+        f"lambda must be in range [0, {largest:g}] for input dtype {dt.scalar_name(dtype)}, but found {lambd:g}",
+    )
+
+
+@kernel("softshrink")
+def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
+    """Move toward 0 by ``lambd``, stopping there."""
+    (x,), out = in_opmath("softshrink_check", FLOATS, self)
+    _check_lambda(lambd, self.dtype)
+    step = scalar(lambd, x.dtype)
+    return finish(np.where(x > step, x - step, np.where(x < -step, x + step, x * number(0, x.dtype))), out)
+
+
+@kernel("hardshrink")
+def hardshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
+    """0 within ``[-lambd, lambd]``, unchanged outside."""
+    (x,), out = in_opmath("hardshrink_cpu", FLOATS, self)
+    limit = dt.cast(scalar(lambd, out), x.dtype)
+    return finish(np.where((x >= -limit) & (x <= limit), number(0, x.dtype), x), out)
+
+
+# ---------------------------------------------------------------- gelu
+
+
+def _gelu(x: ndarray) -> ndarray:
+    half, root = number(0.5, x.dtype), number(0.7071067811865476, x.dtype)
+    return x * half * (number(1, x.dtype) + erf(x * root))
+
+
+def _gelu_tanh(x: ndarray) -> ndarray:
+    cube = x * x * x
+    inner = number(0.7978845608028654, x.dtype) * (x + number(0.044715, x.dtype) * cube)
+    return number(0.5, x.dtype) * x * (number(1, x.dtype) + np.tanh(inner))
+
+
+@kernel("gelu")
+def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
+    """``x`` times the normal distribution function at ``x``, or its approximation by tanh."""
+    check_approximate(approximate)
+    (x,), out = in_opmath("GeluKernelImpl", FLOATS, self)
+    return finish(_gelu_tanh(x) if approximate == "tanh" else _gelu(x), out)
+
+
+def check_approximate(approximate: str) -> None:
+    check(approximate in ("none", "tanh"), "approximate argument must be either none or tanh.")

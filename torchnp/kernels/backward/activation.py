@@ -1,0 +1,247 @@
+"""Gradients of activation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._elementwise import COMPLEX, FLOATS, check_broadcast, finish, in_opmath, number, scalar
+from torchnp.kernels.activation import _threshold, check_approximate, halves
+from torchnp.kernels.special import erf
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _inputs(
+    cpu: str, *tensors: ndarray, takes: Any = FLOATS
+) -> tuple[list[ndarray], np.dtype, Callable[[Any], ndarray]]:
+    """Promoted operands, the result dtype, and numbers as arrays of the dtype of the computation."""
+    arrays, out = in_opmath(cpu, takes, *tensors)
+    check_broadcast(*tensors)
+    inner = arrays[0].dtype
+    return arrays, out, lambda value: scalar(value, inner)
+
+
+# ---------------------------------------------------------------- from the output
+
+
+@kernel("sigmoid_backward")
+def sigmoid_backward(grad_output: ndarray, output: ndarray) -> ndarray:
+    """``g * (1 - y) * y``."""
+    (g, y), out, num = _inputs("sigmoid_backward_cpu", grad_output, output, takes=FLOATS | COMPLEX)
+    return finish(g * np.conjugate((num(1) - y) * y), out)
+
+
+@kernel("tanh_backward")
+def tanh_backward(grad_output: ndarray, output: ndarray) -> ndarray:
+    """``g * (1 - y * y)``."""
+    (g, y), out, num = _inputs("tanh_backward_cpu", grad_output, output, takes=FLOATS | COMPLEX)
+    return finish(g * np.conjugate(num(1) - y * y), out)
+
+
+# ---------------------------------------------------------------- rectifiers
+
+
+@kernel("threshold_backward")
+def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> ndarray:
+    """``g`` where the input is above the threshold."""
+    check_broadcast(grad_output, self)
+    return _threshold(self, grad_output, threshold, 0)
+
+
+@kernel("leaky_relu_backward")
+def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any, self_is_result: bool) -> ndarray:
+    """``g``, times the slope where the input (or the result) is not positive."""
+    check(
+        not (self_is_result and negative_slope < 0),
+        "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. "
+        "This is caused by calling in-place forward function with a negative slope, "
+        "please call out-of-place version instead. File an issue at https://github.com/pytorch/pytorch if you do "
+        "require supporting in-place leakRelu backward calculation with negative slope",
+    )
+    (g, x), out, num = _inputs("leaky_relu_backward_cpu", grad_output, self)
+    return finish(np.where(x > 0, g, g * num(negative_slope)), out)
+
+
+@kernel("rrelu_with_noise_backward")
+def rrelu_with_noise_backward(
+    grad_output: ndarray,
+    self: ndarray,
+    noise: ndarray,
+    lower: Any,
+    upper: Any,
+    training: bool,
+    self_is_result: bool,
+) -> ndarray:
+    """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
+    if training and upper - lower > 1e-6:
+        from torchnp.kernels.arithmetic import mul
+
+        return mul(grad_output, noise)
+    return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
+
+
+@kernel("_prelu_kernel_backward")
+def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
+    """Gradients of the input and, not yet summed, of the weight."""
+    (g, x, w), out, num = _inputs("prelu_backward_cpu", grad_output, self, weight)
+    positive = x > 0
+    return finish(np.where(positive, g, w * g), out), finish(np.where(positive, num(0), x * g), out)
+
+
+@kernel("hardtanh_backward")
+def hardtanh_backward(grad_output: ndarray, self: ndarray, min_val: Any, max_val: Any) -> ndarray:
+    """``g`` strictly inside the limits."""
+    (g, x), out, _ = _inputs("hardshrink_backward_cpu", grad_output, self)
+    low, high = (dt.cast(scalar(v, out), x.dtype) for v in (min_val, max_val))
+    return finish(np.where((x <= low) | (x >= high), number(0, g.dtype), g), out)
+
+
+@kernel("hardsigmoid_backward")
+def hardsigmoid_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """``g / 6`` strictly inside (-3, 3)."""
+    (g, x), out, num = _inputs("hardsigmoid_backward", grad_output, self)
+    return finish(np.where((x > num(-3)) & (x < num(3)), g * num(1 / 6), num(0)), out)
+
+
+@kernel("hardswish_backward")
+def hardswish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above."""
+    (g, x), out, num = _inputs("hardswish_backward_cpu", grad_output, self)
+    inside = g * (x / num(3) + num(0.5))
+    return finish(np.where(x <= num(-3), num(0), np.where(x < num(3), inside, g)), out)
+
+
+# ---------------------------------------------------------------- smooth units
+
+
+@kernel("elu_backward")
+def elu_backward(
+    grad_output: ndarray, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: ndarray
+) -> ndarray:
+    """From the input, or from the result where the forward was in-place."""
+    check(
+        not (is_result and alpha < 0),
+        "In-place elu backward calculation is triggered with a negative slope which is not supported. "
+        "This is caused by calling in-place forward function with a negative slope, "
+        "please call out-of-place version instead.",
+    )
+    (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
+    below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
+    slope = x + below if is_result else below * np.exp(x * inside)
+    return finish(np.where(x <= 0, g * inside * slope, g * above), out)
+
+
+def _logistic(x: ndarray) -> ndarray:
+    one = number(1, x.dtype)
+    return one / (one + np.exp(-x))
+
+
+@kernel("silu_backward")
+def silu_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."""
+    (g, x), out, num = _inputs("silu_backward_cpu", grad_output, self, takes=FLOATS | COMPLEX)
+    s = _logistic(x)
+    return finish(g * s * (num(1) + x * (num(1) - s)), out)
+
+
+@kernel("mish_backward")
+def mish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``."""
+    (g, x), out, num = _inputs("mish_backward_cpu", grad_output, self)
+    t = np.tanh(np.log1p(np.exp(x)))
+    return finish(g * (t + x * _logistic(x) * (num(1) - t * t)), out)
+
+
+@kernel("softplus_backward")
+def softplus_backward(grad_output: ndarray, self: ndarray, beta: Any, threshold: Any) -> ndarray:
+    """``g * sigmoid(beta * x)``, or ``g`` above the threshold."""
+    (g, x), out, num = _inputs("softplus_backward_cpu", grad_output, self)
+    scaled = x * num(beta)
+    z = np.exp(scaled)
+    return finish(np.where(scaled > num(threshold), g, g * z / (z + num(1))), out)
+
+
+@kernel("log_sigmoid_backward")
+def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -> ndarray:
+    """``g * sigmoid(-x)``, from the buffer ``exp(-|x|)``."""
+    (x, z, g), out, num = _inputs("log_sigmoid_backward_cpu", self, buffer, grad_output)
+    ratio = z / (num(1) + z)
+    return finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
+
+
+@kernel("glu_backward")
+def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
+    """The gradients of both halves, joined along ``dim``."""
+    a, b = halves(self, dim)
+    check(
+        grad_output.shape == a.shape,
+        f"The size of tensor a {shape_text(grad_output.shape)} must match the halved input {shape_text(a.shape)}",
+    )
+    (g, a, b), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
+    s = _logistic(b)
+    return finish(np.concatenate([s * g, (num(1) - s) * s * g * a], axis=dim), out)
+
+
+@kernel("logit_backward")
+def logit_backward(grad_output: ndarray, self: ndarray, eps: float | None = None) -> ndarray:
+    """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps]."""
+    (g, x), out, num = _inputs("logit_backward_cpu", grad_output, self)
+    low = num(0.0 if eps is None or eps < 0 else eps)
+    outside = num(float("nan") if eps is None or eps < 0 else 0.0)
+    inside = g / (x * (num(1) - x))
+    return finish(np.where((x < low) | (x > num(1) - low), outside, inside), out)
+
+
+# ---------------------------------------------------------------- shrinkage
+
+
+def _shrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
+    (g, x), out, _ = _inputs("shrink_backward_cpu", grad_output, self)
+    limit = dt.cast(scalar(lambd, out), x.dtype)
+    return finish(np.where((x >= -limit) & (x <= limit), number(0, g.dtype), g), out)
+
+
+@kernel("softshrink_backward")
+def softshrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
+    """``g`` outside ``[-lambd, lambd]``."""
+    return _shrink_backward(grad_output, self, lambd)
+
+
+@kernel("hardshrink_backward")
+def hardshrink_backward(grad_out: ndarray, self: ndarray, lambd: Any) -> ndarray:
+    """``g`` outside ``[-lambd, lambd]``."""
+    return _shrink_backward(grad_out, self, lambd)
+
+
+# ---------------------------------------------------------------- gelu
+
+_ROOT_HALF = 0.7071067811865476
+_ROOT_TWO_OVER_PI = 0.7978845608028654
+
+
+@kernel("gelu_backward")
+def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
+    """``g`` times the derivative of `gelu` in the same mode."""
+    check_approximate(approximate)
+    (g, x), out, num = _inputs("GeluBackwardKernelImpl", grad_output, self)
+    if approximate == "tanh":
+        beta, kappa = num(_ROOT_TWO_OVER_PI), num(0.044715)
+        t = np.tanh(beta * (x + kappa * (x * x * x)))
+        left, right = num(0.5) * x, num(1) + t
+        inner = beta * (num(1) + num(3) * kappa * (x * x))
+        return finish(g * (num(0.5) * right + left * (num(1) - t * t) * inner), out)
+    cdf = num(0.5) * (num(1) + erf(x * num(_ROOT_HALF)))
+    pdf = np.exp(x * x * num(-0.5)) * num(0.5 * _ROOT_TWO_OVER_PI)
+    return finish(g * (cdf + x * pdf), out)
+
+
+@kernel("infinitely_differentiable_gelu_backward")
+def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
+    """`gelu_backward` in the exact mode."""
+    return gelu_backward(grad, self)

@@ -1,0 +1,180 @@
+"""Comparisons, logic and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented
+from torchnp.kernels._elementwise import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INTS,
+    always_bool,
+    binary,
+    check_broadcast,
+    operand,
+    tensor,
+)
+from torchnp.kernels.arithmetic import add_scalar, mul, sub
+from torchnp.kernels.pointwise import abs
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+_ORDERED = BOOL | INTS | FLOATS
+_PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype"]
+
+# ---------------------------------------------------------------- comparisons, in the promoted dtype
+
+eq = binary("eq.Tensor eq.Scalar", np.equal, always_bool, cpu="eq_cpu", takes=ALL, differs=_PROMOTION)
+ne = binary(
+    "ne.Tensor ne.Scalar not_equal.Tensor not_equal.Scalar",
+    np.not_equal,
+    always_bool,
+    cpu="ne_cpu",
+    takes=ALL,
+    differs=_PROMOTION,
+)
+lt = binary(
+    "lt.Tensor lt.Scalar less.Tensor less.Scalar",
+    np.less,
+    always_bool,
+    cpu="lt_cpu",
+    takes=_ORDERED,
+    differs=_PROMOTION,
+)
+le = binary(
+    "le.Tensor le.Scalar less_equal.Tensor less_equal.Scalar",
+    np.less_equal,
+    always_bool,
+    cpu="le_cpu",
+    takes=_ORDERED,
+    differs=_PROMOTION,
+)
+gt = binary(
+    "gt.Tensor gt.Scalar greater.Tensor greater.Scalar",
+    np.greater,
+    always_bool,
+    cpu="gt_cpu",
+    takes=_ORDERED,
+    differs=_PROMOTION,
+)
+ge = binary(
+    "ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar",
+    np.greater_equal,
+    always_bool,
+    cpu="ge_cpu",
+    takes=_ORDERED,
+    differs=_PROMOTION,
+)
+
+# ---------------------------------------------------------------- logic
+
+
+def _logical_row(name: str, function: Any) -> None:
+    takes = _ORDERED | COMPLEX
+
+    @kernel(name, like=function, differs=["three-tier-promotion"])
+    def logical(self: ndarray, other: ndarray) -> ndarray:
+        """The logical operation on the truth of each element."""
+        common = dt.result_type(self, other)
+        if common not in takes:
+            raise not_implemented(f"{name}_cpu", common)
+        check_broadcast(self, other)
+        return function(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
+
+    logical.__name__ = logical.__qualname__ = name
+
+
+for _name, _function in (
+    ("logical_and", np.logical_and),
+    ("logical_or", np.logical_or),
+    ("logical_xor", np.logical_xor),
+):
+    _logical_row(_name, _function)
+
+# ---------------------------------------------------------------- whole tensors
+
+
+@kernel("equal", like=np.array_equal)
+def equal(self: ndarray, other: ndarray) -> bool:
+    """Whether shape and all elements are the same; nan is unequal to itself."""
+    check(
+        self.dtype == other.dtype,
+        f"Expected object of data type {dt.scalar_name(self.dtype)} but got data type {dt.scalar_name(other.dtype)} "
+        "for argument 'other' in call to equal",
+    )
+    if self.shape != other.shape:
+        return False
+    if self.dtype == dt.complex32:
+        raise not_implemented("equal_cpu", self.dtype)
+    return bool(np.equal(self, other).all())
+
+
+@kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes"])
+def isclose(
+    self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> ndarray:
+    """``|self - other| <= atol + rtol * |other|``, in the tensors' dtype."""
+    dtype = self.dtype
+    check(
+        dtype == other.dtype,
+        f"{dt.scalar_name(dtype)} did not match {dt.scalar_name(other.dtype)}",
+    )
+    check(rtol >= 0, f"rtol must be greater than or equal to zero, but got {rtol}")
+    check(atol >= 0, f"atol must be greater than or equal to zero, but got {atol}")
+    check_broadcast(self, other)
+    close = np.equal(self, other)
+    if equal_nan and dt.is_inexact(dtype):
+        close = close | (np.isnan(self) & np.isnan(other))
+    if rtol == 0 and atol == 0:
+        return np.asarray(close)
+    # Step by step, as half types are rounded at each.
+    a, b = (x if dt.is_inexact(dtype) else dt.cast(x, dt.get_default_dtype()) for x in (self, other))
+    allowed = add_scalar(abs(mul(b, rtol)), atol)
+    error = abs(sub(a, b))
+    return np.asarray(close | (np.isfinite(error) & le(error, allowed)))
+
+
+@kernel("allclose", like=np.allclose, differs=["no-mixed-dtypes"])
+def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether `isclose` holds everywhere."""
+    return bool(isclose(self, other, rtol, atol, equal_nan).all())
+
+
+# ---------------------------------------------------------------- where
+
+
+def _where(condition: ndarray, a: Any, b: Any) -> ndarray:
+    mask = tensor(condition)
+    check(
+        mask.dtype in (dt.bool_, dt.uint8),
+        f"where expected condition to be a boolean tensor, but got a tensor with dtype {dt.scalar_name(mask.dtype)}",
+    )
+    out = dt.result_type(a, b)
+    check_broadcast(mask, a, b)
+    return np.asarray(np.where(mask, operand(a, out), operand(b, out)))
+
+
+@kernel(
+    "where.self",
+    "where.ScalarOther",
+    "where.ScalarSelf",
+    "where.Scalar",
+    like=np.where,
+    differs=["three-tier-promotion"],
+)
+def where(condition: ndarray, self: Any, other: Any) -> ndarray:
+    """``self`` where the condition holds, else ``other``."""
+    return _where(condition, self, other)
+
+
+@kernel("where", like=np.where)
+def where_indices(condition: ndarray) -> list[ndarray]:
+    """The indices of the nonzero elements, one tensor for each dimension."""
+    found = np.nonzero(np.atleast_1d(condition)) if condition.ndim == 0 else np.nonzero(condition)
+    return [np.ascontiguousarray(i) for i in found]

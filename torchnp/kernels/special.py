@@ -1,0 +1,258 @@
+"""Special functions; SciPy is imported when one that needs it is first called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._elementwise import (
+    FLOATS,
+    WIDE,
+    binary,
+    finish,
+    in_opmath,
+    int_to_float,
+    number,
+    refuse,
+    unary,
+)
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+_FLOAT = ["int-to-default-float"]
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """A function of `scipy.special`, looked up at the call."""
+
+    def call(*args: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+# ---------------------------------------------------------------- error function and relatives
+
+erf = scipy_special("erf")
+
+unary("erf special_erf", erf, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
+unary("erfc special_erfc", scipy_special("erfc"), int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, differs=_FLOAT)
+unary(
+    "erfinv special_erfinv", scipy_special("erfinv"), int_to_float, cpu="erfinv_vml_cpu", takes=FLOATS, differs=_FLOAT
+)
+unary("special_erfcx", scipy_special("erfcx"), int_to_float, cpu="erfcx_cpu", takes=WIDE, differs=_FLOAT)
+unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
+unary("special_log_ndtr", scipy_special("log_ndtr"), int_to_float, cpu="log_ndtr_cpu", takes=WIDE, differs=_FLOAT)
+
+
+def _ndtr(x: ndarray) -> ndarray:
+    return (number(1, x.dtype) + erf(x * number(0.7071067811865476, x.dtype))) * number(0.5, x.dtype)
+
+
+unary("special_ndtr", _ndtr, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
+
+# ---------------------------------------------------------------- gamma
+
+
+def _lgamma(x: ndarray) -> ndarray:
+    """SciPy's is nan at -inf, C's is inf."""
+    return np.where(np.isinf(x), np.abs(x), scipy_special("gammaln")(x))
+
+
+def _digamma(x: ndarray) -> ndarray:
+    """A pole is nan, except that zero keeps the sign of its infinity."""
+    zero = x == 0
+    pole = (x < 0) & (x == np.trunc(x))
+    value = np.where(pole, x.dtype.type(np.nan), scipy_special("psi")(np.where(zero | pole, x.dtype.type(1), x)))
+    return np.where(zero, np.copysign(x.dtype.type(np.inf), -x), value)
+
+
+digamma = unary(
+    "digamma special_digamma special_psi",
+    _digamma,
+    int_to_float,
+    cpu="digamma",
+    takes=FLOATS,
+    like=scipy_special("digamma"),
+    differs=["int-to-default-float", "digamma-at-poles"],
+)
+lgamma = unary(
+    "lgamma special_gammaln",
+    _lgamma,
+    int_to_float,
+    cpu="lgamma_vml_cpu",
+    takes=FLOATS,
+    like=scipy_special("gammaln"),
+    differs=_FLOAT,
+)
+
+
+@kernel("polygamma", "special_polygamma", like=scipy_special("polygamma"), differs=_FLOAT)
+def polygamma(n: int, self: ndarray) -> ndarray:
+    """The n-th derivative of digamma."""
+    check(n >= 0, "polygamma(n, x) does not support negative n.")
+    if n == 0:
+        return digamma(self)
+    out = int_to_float(self.dtype)
+    refuse("trigamma" if n == 1 else "polygamma", FLOATS, out)
+    x = dt.cast(dt.cast(self, out), dt.float64)
+    sign = 1.0 if n % 2 else -1.0
+    special = scipy_special
+    if n == 1:
+        # zeta(2, x) by reflection where it is not defined: trigamma(1 - x) + trigamma(x) = (pi / sin(pi x))^2
+        low = x < 0.5
+        mirrored = special("zeta")(2.0, np.where(low, 1 - x, x))
+        value = np.where(low, np.square(np.pi / np.sin(np.pi * x)) - mirrored, mirrored)
+        value = np.where(low & (x == np.trunc(x)), np.inf, value)
+    else:
+        value = sign * special("gamma")(n + 1.0) * _zeta(np.float64(n + 1), x)
+    return finish(value, out)
+
+
+@kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT)
+def mvlgamma(self: ndarray, p: int) -> ndarray:
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+    check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
+    check(p >= 1, "p has to be greater than or equal to 1")
+    out = int_to_float(self.dtype)
+    refuse("arange_cpu", FLOATS, out)
+    x = dt.cast(dt.cast(self, out), dt.opmath(out))
+    steps = np.arange(p, dtype=x.dtype) * x.dtype.type(-0.5)
+    total = _lgamma(x[..., None] + steps).sum(axis=-1, dtype=x.dtype)
+    return finish(total + x.dtype.type(p * (p - 1) / 4 * np.log(np.pi)), out)
+
+
+def _zeta(x: Any, q: Any) -> ndarray:
+    """Hurwitz zeta: infinite at x = 1 and at negative integers q, nan where it is not defined."""
+    x, q = np.broadcast_arrays(np.asarray(x), np.asarray(q))
+    value = np.asarray(scipy_special("zeta")(x, q))
+    value = np.where(x == 1, np.inf, np.where(x < 1, np.nan, value))
+    pole = (q <= 0) & (q == np.floor(q)) & (x > 1)
+    undefined = (q <= 0) & ~pole & (x > 1) & (x != np.floor(x))
+    return np.where(pole, np.inf, np.where(undefined, np.nan, value)).astype(x.dtype, copy=False)
+
+
+zeta = binary(
+    "special_zeta special_zeta.other_scalar special_zeta.self_scalar",
+    _zeta,
+    int_to_float,
+    cpu="zeta_cpu",
+    takes=WIDE,
+    like=scipy_special("zeta"),
+    differs=_FLOAT,
+)
+for _name, _also in (("gammainc", "igamma special_gammainc"), ("gammaincc", "igammac special_gammaincc")):
+    binary(_also, scipy_special(_name), cpu=f"{_also.split()[0]}_cpu", takes=FLOATS, differs=["no-integers"])
+
+# ---------------------------------------------------------------- products with logarithms
+
+
+def _product_with(log: Callable[[ndarray], ndarray]) -> Callable[[ndarray, ndarray], ndarray]:
+    """``x * log(y)`` with 0 where x is 0, unless y is nan."""
+
+    def function(x: ndarray, y: ndarray) -> ndarray:
+        return np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
+
+    return function
+
+
+def _own(dtype: np.dtype) -> np.dtype:
+    """Half types step by step in half: torch rounds the logarithm before the product."""
+    return dtype
+
+
+xlogy = binary(
+    "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self "
+    "special_xlogy special_xlogy.other_scalar special_xlogy.self_scalar",
+    _product_with(np.log),
+    int_to_float,
+    cpu="xlogy_cpu",
+    takes=FLOATS,
+    compute=_own,
+    like=scipy_special("xlogy"),
+    differs=_FLOAT,
+)
+xlog1py = binary(
+    "special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar",
+    _product_with(np.log1p),
+    int_to_float,
+    cpu="xlog1py_cpu",
+    takes=FLOATS,
+    compute=_own,
+    like=scipy_special("xlog1py"),
+    differs=_FLOAT,
+)
+
+
+def _entr(x: ndarray) -> ndarray:
+    inside = np.where(x > 0, -x * np.log(x), np.where(x == 0, number(0, x.dtype), x.dtype.type(-np.inf)))
+    return np.where(np.isnan(x), x, inside)
+
+
+unary("special_entr", _entr, int_to_float, cpu="entr_cpu", takes=FLOATS, compute=_own, differs=_FLOAT)
+
+
+@kernel("logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT)
+def logit(self: ndarray, eps: float | None = None) -> ndarray:
+    """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
+    out = int_to_float(self.dtype)
+    (x,), out = in_opmath("logit_cpu", FLOATS, dt.cast(self, out))
+    if eps is not None and eps >= 0:
+        low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)
+        x = np.where(x < low, low, np.where(x > high, high, x))
+    return finish(np.where(x == 1, x.dtype.type(np.inf), np.log(x / (number(1, x.dtype) - x))), out)
+
+
+# ---------------------------------------------------------------- Bessel functions
+
+unary("i0 special_i0", scipy_special("i0"), int_to_float, cpu="i0_vml_cpu", takes=FLOATS, differs=_FLOAT)
+for _name in ("i0e", "i1", "i1e"):
+    unary(f"special_{_name}", scipy_special(_name), int_to_float, cpu=f"{_name}_cpu", takes=FLOATS, differs=_FLOAT)
+for _name, _scipy in (
+    ("bessel_j0", "j0"),
+    ("bessel_j1", "j1"),
+    ("bessel_y0", "y0"),
+    ("bessel_y1", "y1"),
+    ("modified_bessel_i0", "i0"),
+    ("modified_bessel_i1", "i1"),
+    ("modified_bessel_k0", "k0"),
+    ("modified_bessel_k1", "k1"),
+):
+    unary(f"special_{_name}", scipy_special(_scipy), int_to_float, cpu=f"{_name}_cpu", takes=WIDE, differs=_FLOAT)
+for _name, _scipy in (("scaled_modified_bessel_k0", "k0e"), ("scaled_modified_bessel_k1", "k1e")):
+    unary(
+        f"special_{_name}",
+        scipy_special(_scipy),
+        int_to_float,
+        cpu=f"{_name}_cpu",
+        takes=WIDE,
+        args=("x",),
+        differs=_FLOAT,
+    )
+
+
+def _spherical_j0(x: ndarray) -> ndarray:
+    return np.where(np.isinf(x), number(0, x.dtype), np.where(x == 0, number(1, x.dtype), np.sin(x) / x))
+
+
+def _airy_ai(x: ndarray) -> ndarray:
+    return scipy_special("airy")(x)[0]
+
+
+unary(
+    "special_spherical_bessel_j0",
+    _spherical_j0,
+    int_to_float,
+    cpu="spherical_bessel_j0_cpu",
+    takes=WIDE,
+    args=("x",),
+    differs=_FLOAT,
+)
+unary("special_airy_ai", _airy_ai, int_to_float, cpu="airy_ai_cpu", takes=WIDE, args=("x",), differs=_FLOAT)
