@@ -215,5 +215,7 @@ def _to_cpu(tensors: Sequence[ndarray]):
 def contiguous(self, *, memory_format=0):
     """The tensor itself if it is dense in the format, else a copy that is."""
     name = format_name(memory_format)
+    if is_contiguous(self, name):
+        return self
     check(name != "preserve_format", "preserve memory format is unsupported by the contiguous operator")
-    return self if is_contiguous(self, name) else clone(self, memory_format=name)
+    return clone(self, memory_format=name)

@@ -1,0 +1,267 @@
+"""What can be asked of a tensor without touching its values: sizes, strides, dtype; and one value as a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes
+from torchnp.checks import check, wrap_dim
+from torchnp.dtypes import bool_, complex64, float32, int64
+from torchnp.dtypes import is_complex as is_complex_dtype
+from torchnp.dtypes import is_floating as is_floating_dtype
+from torchnp.dtypes import is_signed as is_signed_dtype
+from torchnp.kernels import _memory
+from torchnp.kernels._memory import element_strides, storage
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- sizes and strides
+
+
+def _dim_of(x: ndarray, dim: int) -> int:
+    if not x.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, x.ndim)
+
+
+@kernel("sym_size.int", "size.int", like=np.shape)
+def size(self, dim):
+    """The size of a dimension."""
+    return self.shape[_dim_of(self, dim)]
+
+
+@kernel("sym_stride.int", "stride.int", like=np.ndarray.strides)
+def stride(self, dim):
+    """The stride of a dimension, in elements."""
+    return self.strides[_dim_of(self, dim)] // self.itemsize
+
+
+@kernel("sym_numel", "numel", like=np.size)
+def numel(self):
+    """The number of elements."""
+    return self.size
+
+
+@kernel("sym_storage_offset", "storage_offset", differs=["as-strided-storage"])
+def storage_offset(self):
+    """Elements between the start of the memory (that of the outermost base) and the first element."""
+    return _memory.storage_offset(self)
+
+
+@kernel("dim", like=np.ndim)
+def dim(self):
+    """The number of dimensions."""
+    return self.ndim
+
+
+@kernel("sym_is_contiguous", differs=["memory-format"])
+def sym_is_contiguous(self, memory_format=0):
+    """Whether the tensor is dense in a memory format."""
+    return _memory.is_contiguous(self, memory_format)
+
+
+@kernel("is_contiguous", differs=["memory-format"])
+def is_contiguous(self):
+    """Whether the tensor is dense in row-major order."""
+    return self.flags.c_contiguous
+
+
+@kernel("is_contiguous.memory_format", differs=["memory-format"])
+def is_contiguous_in(self, memory_format):
+    """Whether the tensor is dense in a memory format."""
+    return _memory.is_contiguous(self, memory_format)
+
+
+@kernel("is_same_size", like=np.shape)
+def is_same_size(self, other):
+    """Whether two tensors have the same shape."""
+    return self.shape == other.shape
+
+
+@kernel("_shape_as_tensor", like=np.shape)
+def _shape_as_tensor(self):
+    """The shape as a tensor."""
+    return np.array(self.shape, int64)
+
+
+@kernel("is_set_to", like=np.shares_memory)
+def is_set_to(self, tensor):
+    """Whether two tensors are the same window on the same memory."""
+    mine, other = storage(self), storage(tensor)
+    same = _memory.address(mine[0]) == _memory.address(other[0]) and mine[1] == other[1]
+    return same and self.shape == tensor.shape and self.strides == tensor.strides
+
+
+@kernel("_has_same_storage_numel")
+def _has_same_storage_numel(self, other):
+    """Whether the memories that two tensors lie in hold the same number of elements."""
+    return storage(self)[0].nbytes // self.itemsize == storage(other)[0].nbytes // other.itemsize
+
+
+@kernel("_debug_has_internal_overlap")
+def _debug_has_internal_overlap(self):
+    """0: no two elements share memory; 1: some do; 2: not known by strides alone."""
+    if self.flags.c_contiguous or self.flags.f_contiguous:
+        return 0
+    order = _memory.memory_order(self)
+    if order and self.transpose(order).flags.c_contiguous:
+        return 0
+    return 1 if any(n > 1 and not s for n, s in zip(self.shape, self.strides)) else 2
+
+
+# ---------------------------------------------------------------- dtype
+
+
+@kernel("is_complex", like=np.iscomplexobj)
+def is_complex(self):
+    """Whether the dtype is complex."""
+    return is_complex_dtype(self.dtype)
+
+
+@kernel("is_floating_point")
+def is_floating_point(self):
+    """Whether the dtype is a real floating point one."""
+    return is_floating_dtype(self.dtype)
+
+
+@kernel("is_signed")
+def is_signed(self):
+    """Whether the dtype has negative numbers."""
+    return is_signed_dtype(self.dtype)
+
+
+# torch numbers its dtypes; the rows that return a dtype return it as an np.dtype.
+
+
+@kernel("promote_types", like=np.promote_types, differs=["promotion-category"])
+def promote_types(type1, type2):
+    """The dtype that two dtypes promote to."""
+    return dtypes.promote_types(type1, type2)
+
+
+@kernel("result_type.Tensor", like=np.result_type, differs=["promotion-category"])
+def result_type(tensor, other):
+    """The dtype that two operands promote to."""
+    return dtypes.result_type(tensor, other)
+
+
+@kernel("result_type.Scalar", like=np.result_type, differs=["promotion-category"])
+def result_type_scalar(tensor, other):
+    """The dtype that two operands promote to."""
+    return dtypes.result_type(tensor, other)
+
+
+@kernel("result_type.Scalar_Tensor", like=np.result_type, differs=["promotion-category"])
+def result_type_scalar_tensor(scalar, tensor):
+    """The dtype that two operands promote to."""
+    return dtypes.result_type(scalar, tensor)
+
+
+@kernel("result_type.Scalar_Scalar", like=np.result_type, differs=["promotion-category"])
+def result_type_scalars(scalar1, scalar2):
+    """The dtype that two operands promote to."""
+    return dtypes.result_type(scalar1, scalar2)
+
+
+@kernel("can_cast", like=np.can_cast)
+def can_cast(from_, to):
+    """Whether a result of one dtype may be written into a tensor of another."""
+    return dtypes.can_cast(from_, to)
+
+
+# ---------------------------------------------------------------- what arrays are not
+
+
+def _always(value: Any, *names: str) -> None:
+    for name in names:
+
+        def body(self):
+            return value
+
+        body.__name__ = name
+        body.__doc__ = f"Always {value!r} for an array."
+        kernel(name)(body)
+
+
+_always(False, "is_conj", "is_neg", "is_distributed", "is_inference", "_is_zerotensor")
+
+
+@kernel("is_pinned")
+def is_pinned(self, device=None):
+    """Always False for an array."""
+    return False
+
+
+@kernel("is_vulkan_available")
+def is_vulkan_available():
+    """Always False."""
+    return False
+
+
+@kernel("get_device")
+def get_device(self):
+    """-1, the CPU."""
+    return -1
+
+
+# ---------------------------------------------------------------- one value
+
+
+@kernel("_local_scalar_dense", like=np.ndarray.item)
+def _local_scalar_dense(self):
+    """The first value as a Python number."""
+    check(self.size > 0, "_local_scalar_dense: Empty tensor not supported")
+    x = self if self.size == 1 else self[(slice(0, 1),) * self.ndim]
+    if x.dtype.isbuiltin != 1:
+        x = x.astype(complex64 if is_complex_dtype(x.dtype) else float32)
+    return x.item()
+
+
+@kernel("item", like=np.ndarray.item)
+def item(self):
+    """The only value as a Python number."""
+    if self.size != 1:
+        raise RuntimeError(f"a Tensor with {self.size} elements cannot be converted to Scalar")
+    return _local_scalar_dense(self)
+
+
+@kernel("is_nonzero", like=bool)
+def is_nonzero(self):
+    """Whether the only value is not zero."""
+    check(self.size != 0, "Boolean value of Tensor with no values is ambiguous")
+    check(self.size == 1, "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(_local_scalar_dense(self))
+
+
+@kernel("one_hot", differs=["no-counterpart"])
+def one_hot(self, num_classes=-1):
+    """A last dimension that is 1 at the class and 0 elsewhere."""
+    check(self.dtype == int64, "one_hot is only applicable to index tensor of type LongTensor.")
+    if not self.size:
+        check(num_classes > 0, "Can not infer total number of classes from empty tensor.")
+        return np.zeros((*self.shape, num_classes), int64)
+    check(int(self.min()) >= 0, "Class values must be non-negative.")
+    top = int(self.max())
+    if num_classes == -1:
+        num_classes = top + 1
+    check(num_classes > top, "Class values must be smaller than num_classes.")
+    out = np.zeros((self.size, num_classes), int64)
+    out[np.arange(self.size), self.reshape(-1)] = 1
+    return out.reshape(*self.shape, num_classes)
+
+
+@kernel("_is_all_true", like=np.all)
+def _is_all_true(self):
+    """Whether all values of a bool tensor are true, 0-d."""
+    check(self.dtype == bool_, f"Expected a bool tensor, got {dtypes.scalar_name(self.dtype)}")
+    return np.asarray(self.all())
+
+
+@kernel("_is_any_true", like=np.any)
+def _is_any_true(self):
+    """Whether any value of a bool tensor is true, 0-d."""
+    check(self.dtype == bool_, f"Expected a bool tensor, got {dtypes.scalar_name(self.dtype)}")
+    return np.asarray(self.any())
