@@ -173,7 +173,7 @@ class NumpyMode(TorchDispatchMode):
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
-        elif func.namespace in ("aten", "prims") and func._can_decompose():
+        elif func.namespace in ("aten", "prims") and plan.is_composite(name) and func._can_decompose():
             step = Step(name, "taken apart", self._take_apart(func))
         else:
             step = Step(name, "missing", self._without_kernel(func))

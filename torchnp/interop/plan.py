@@ -252,11 +252,15 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Map
     if name == "aten::as_strided":
         return _as_strided(kernel)
     if viewed or name in _UNMARKED_VIEWS:
-        strict = not (
-            name in _UNMARKED_VIEWS or torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-        )
-        return _view(func, kernel, viewed[0] if viewed else 0, strict)
+        certain = name not in _UNMARKED_VIEWS and not is_composite(name)
+        return _view(func, kernel, viewed[0] if viewed else 0, certain)
     return _new(schema, kernel)
+
+
+def is_composite(name: str) -> bool:
+    """Whether torch's CPU has no kernel for the op and computes it by other ops."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has(name, "CompositeImplicitAutograd") and not has(name, "CPU")
 
 
 def _is_tensor(kind: Any) -> bool:

@@ -148,7 +148,7 @@ def test_clear_words_for_what_has_no_array_form(make_tensor, exception, words):
 
 
 def test_clear_words_inside_a_transform():
-    with pytest.raises(RuntimeError, match="inside a torch.func transform"):
+    with pytest.raises(RuntimeError, match=r"inside a torch\.func transform"):
         torch.vmap(to_numpy)(torch.ones(2))
 
 
