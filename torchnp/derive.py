@@ -45,8 +45,12 @@ def derivation(
 
 
 def _same_arguments(a: Schema, b: Schema) -> bool:
-    """Alike in names and types, out arguments aside (``out=`` overloads may turn arguments keyword-only)."""
-    return [(x.name, x.type) for x in a.args if not x.is_out] == [(x.name, x.type) for x in b.args if not x.is_out]
+    """Alike in names and types, out arguments aside (``out=`` overloads may turn arguments keyword-only).
+
+    The first argument's name does not count: ``dropout(input)`` is ``dropout_(self)`` in place.
+    """
+    mine, theirs = ([(x.name, x.type) for x in s.args if not x.is_out] for s in (a, b))
+    return mine[1:] == theirs[1:] and [t for _, t in mine[:1]] == [t for _, t in theirs[:1]]
 
 
 def _overloads(packet: str, schemas: Schemas) -> list[Schema]:
@@ -82,8 +86,17 @@ def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_out:
         return []
     also = {a.name for a in schema.written if not a.is_out}  # running statistics are written beside out=
-    found = [s for s in _overloads(schema.packet, schemas) if not s.is_out and {a.name for a in s.written} == also]
-    return [s.name for s in found if _same_arguments(s, schema)]
+    packets = (schema.packet, f"{schema.packet}_functional")
+    found = [s for p in packets for s in _overloads(p, schemas) if not s.is_out and {a.name for a in s.written} == also]
+    return [s.name for s in found if _same_arguments(s, schema) or _is_factory_of(s, schema)]
+
+
+_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})  # what out= decides for `zeros` and `rand`
+
+
+def _is_factory_of(source: Schema, schema: Schema) -> bool:
+    mine = [(a.name, a.type) for a in schema.args if not a.is_out]
+    return mine == [(a.name, a.type) for a in source.args if a.name not in _PLACED] and len(mine) < len(source.args)
 
 
 def _inplace_sources(schema: Schema, schemas: Schemas) -> list[str]:
@@ -210,6 +223,9 @@ def derive(rule: str, schema: Schema, source: Callable[..., Any], source_schema:
 def _call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, Any]) -> Any:
     """Call a kernel with arguments by name, positional where its schema has them so."""
     args, kwargs = [], {}
+    first = source_schema.args[0].name if source_schema.args else ""
+    if first and first not in bound:  # the one name that may differ between a form and its source
+        bound = {first: next(iter(bound.values())), **bound}
     for a in source_schema.args:
         if a.kwonly:
             kwargs[RESERVED.get(a.name, a.name)] = bound[a.name]
@@ -240,13 +256,15 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
         return source
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema)
-    name = schema.args[0].name
+    name, first = schema.args[0].name, source_schema.args[0].name
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet(QUIET)
         try:
             target = args[0] if args else kwargs[name]
             check_target(target)
+            if not args and name != first:
+                kwargs = {first: target} | {k: v for k, v in kwargs.items() if k != name}
             write_inplace(target, source(*args, **kwargs))
         except Exception:
             raise_mismatch(schema, args, kwargs)
@@ -272,9 +290,12 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
 
 def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
     outs = [a for a in schema.args if a.is_out]
+    factory = _is_factory_of(source_schema, schema)
 
     def run(bound: dict[str, Any]) -> Any:
         targets = [bound[a.name] for a in outs]
+        if factory:
+            bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         for target in targets:
             for t in tensors_of(target):
@@ -303,8 +324,8 @@ def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema
     def kernel(*args: Any, **kwargs: Any) -> Any:
         views = source(*args, **kwargs)
         if isinstance(views, ndarray):
-            return views.copy()
-        return [v.copy() for v in views]
+            return views.copy("K")
+        return [v.copy("K") for v in views]
 
     return kernel
 
@@ -367,7 +388,7 @@ def _make_functional(schema: Schema, source: Callable[..., Any], source_schema: 
         values = dict(bound)
         for a in written:
             x = bound[a.name]
-            values[a.name] = x.copy() if isinstance(x, ndarray) else None if x is None else [y.copy() for y in x]
+            values[a.name] = x.copy("K") if isinstance(x, ndarray) else None if x is None else [y.copy("K") for y in x]
         out = _call(source, source_schema, values)
         results = () if not plain else (out,) if isinstance(out, (ndarray, list)) else tuple(out)[:plain]
         # A row whose only result is the written tensor may have replaced it (resize_).
