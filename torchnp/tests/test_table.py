@@ -83,8 +83,9 @@ def test_signature_is_the_schemas(name):
         default = None if parameter.default is parameter.empty else parameter.default
         if argument.has_default:
             assert parameter.default is not parameter.empty, argument.name
-            same = list(default) if isinstance(default, tuple) else default
-            assert same == argument.default, argument.name
+            if isinstance(argument.default, list):  # one number stands for all of an int[2]
+                default = [default] * len(argument.default) if isinstance(default, int) else list(default)
+            assert default == argument.default, argument.name
         else:
             assert parameter.default is parameter.empty, argument.name
 
