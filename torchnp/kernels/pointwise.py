@@ -34,14 +34,14 @@ COPIES = INTS | UNSIGNED | FLOATS
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
-unary("exp", np.exp, int_to_float, cpu="exp_vml_cpu", differs=FLOAT)
+exp = unary("exp", np.exp, int_to_float, cpu="exp_vml_cpu", differs=FLOAT)
 unary("exp2 special_exp2", np.exp2, int_to_float, cpu="exp2", differs=FLOAT)
 unary("expm1 special_expm1", np.expm1, int_to_float, cpu="expm1_vml_cpu", differs=FLOAT)
-unary("log", np.log, int_to_float, cpu="log_vml_cpu", differs=FLOAT)
+log = unary("log", np.log, int_to_float, cpu="log_vml_cpu", differs=FLOAT)
 unary("log10", np.log10, int_to_float, cpu="log10_vml_cpu", differs=FLOAT)
-unary("log1p special_log1p", np.log1p, int_to_float, cpu="log1p_vml_cpu", differs=FLOAT)
+log1p = unary("log1p special_log1p", np.log1p, int_to_float, cpu="log1p_vml_cpu", differs=FLOAT)
 unary("log2", np.log2, int_to_float, cpu="log2_vml_cpu", differs=FLOAT)
-unary("sqrt", np.sqrt, int_to_float, cpu="sqrt_vml_cpu", differs=FLOAT)
+sqrt = unary("sqrt", np.sqrt, int_to_float, cpu="sqrt_vml_cpu", differs=FLOAT)
 unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), int_to_float, cpu="rsqrt_cpu", differs=FLOAT)
 
 
@@ -49,7 +49,7 @@ def _reciprocal(x: ndarray) -> ndarray:
     return np.divide(1, x, dtype=x.dtype)
 
 
-unary(
+reciprocal = unary(
     "reciprocal",
     _reciprocal,
     int_to_float,
@@ -167,7 +167,7 @@ def _angle(x: ndarray) -> ndarray:
 _SIGNED = {"cpu": "sign_cpu", "bool": np.positive, "integer": np.sign}
 
 abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBERS | frozenset([dt.float8_e4m3fn]))
-unary(
+neg = unary(
     "neg negative",
     np.negative,
     cpu="neg_cpu",
@@ -181,7 +181,7 @@ unary(
         )
     ],
 )
-unary(
+sign = unary(
     "sign",
     _sign,
     takes=INTS | FLOATS | BOOL,

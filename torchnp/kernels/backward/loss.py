@@ -1,0 +1,197 @@
+"""Gradients of losses with respect to their input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._elementwise import FLOATS, INTS, check_broadcast, finish, in_opmath, number, refuse
+from torchnp.kernels.arithmetic import add_scalar, div, mul
+from torchnp.kernels.loss import MEAN, NONE
+from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
+from torchnp.kernels.pointwise import exp, neg
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _inputs(
+    cpu: str, takes: Any, reduction: int, grad_output: ndarray, self: ndarray, target: ndarray
+) -> tuple[ndarray, ndarray, ndarray, np.dtype]:
+    """Gradient, difference, the factor of a mean, and the result dtype."""
+    check_broadcast(grad_output, self, target)
+    (g, x, t), out = in_opmath(cpu, takes, grad_output, self, target)
+    norm = number(1.0 / self.size if reduction == MEAN and self.size else 1.0, x.dtype)
+    return g, x - t, norm, out
+
+
+@kernel("mse_loss_backward")
+def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
+    """``2 * (x - t) * g``, divided by N for the mean."""
+    check_broadcast(grad_output, self, target)
+    (g, x, t), out = in_opmath("mse_backward_cpu_out", INTS | FLOATS, grad_output, self, target)
+    norm = number(2.0 / self.size if reduction == MEAN and self.size else 2.0, x.dtype)
+    return finish(norm * (x - t) * g, out)
+
+
+@kernel("smooth_l1_loss_backward")
+def smooth_l1_loss_backward(
+    grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, beta: float
+) -> ndarray:
+    """``g`` times the difference over ``beta``, limited to [-1, 1]."""
+    takes = INTS | FLOATS
+    g, x, norm, out = _inputs("smooth_l1_backward_cpu_out", takes, reduction, grad_output, self, target)
+    b = number(float(beta), x.dtype)
+    inside = norm * x * g / b if dt.is_inexact(out) or beta else np.zeros_like(x)
+    return finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, inside)), out)
+
+
+@kernel("huber_loss_backward")
+def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
+    """``g`` times the difference, limited to [-delta, delta]."""
+    g, x, norm, out = _inputs("huber_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target)
+    d = number(float(delta), x.dtype)
+    return finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), out)
+
+
+@kernel("binary_cross_entropy_backward")
+def binary_cross_entropy_backward(
+    grad_output: ndarray, self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1
+) -> ndarray:
+    """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
+    check_broadcast(grad_output, self, target)
+    (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, grad_output, self, target)
+    one, small = number(1, x.dtype), number(1e-12, x.dtype)
+    grad = finish(g * (x - t) / np.maximum((one - x) * x, small), out)
+    if weight is not None:
+        grad = mul(grad, weight)
+    return div(grad, self.size) if reduction == MEAN else grad
+
+
+@kernel("soft_margin_loss_backward")
+def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
+    """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
+    z = exp(mul(neg(target), self))
+    norm = 1.0 / self.size if reduction == MEAN and self.size else 1.0
+    return mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
+
+
+# ---------------------------------------------------------------- negative log likelihood
+
+
+def _scatter(
+    g: ndarray,
+    self: ndarray,
+    target: ndarray,
+    weight: ndarray | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: ndarray,
+) -> ndarray:
+    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere."""
+    dtype, inner = self.dtype, dt.opmath(self.dtype)
+    index, counted = classes(target, ignore_index, self.shape[1])
+    g = dt.cast(g, inner)
+    if reduction == MEAN:
+        g = g / dt.cast(total_weight.reshape(()), inner)
+    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
+    value = np.where(counted, -factor * g, inner.type(0))
+    grad = np.zeros(self.shape, dtype)
+    np.put_along_axis(grad, index[:, None], finish(value, dtype)[:, None], axis=1)
+    return grad
+
+
+@kernel("nll_loss_backward")
+def nll_loss_backward(
+    grad_output: ndarray,
+    self: ndarray,
+    target: ndarray,
+    weight: ndarray | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: ndarray,
+) -> ndarray:
+    """Minus the weighted gradient at the target class, 0 elsewhere."""
+    check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
+    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check(
+        self.ndim == 1 or self.shape[0] == target.shape[0],
+        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
+    )
+    _check_total(total_weight)
+    check(
+        weight is None or weight.size == self.shape[-1],
+        "weight tensor should be defined either for all or no classes",
+    )
+    if reduction == NONE and self.ndim == 2:
+        n = self.shape[0]
+        check(
+            grad_output.ndim == 1 and grad_output.shape[0] == n,
+            f"Expected a tensor of dimension 1 and tensor.size[0] == {n} but got: dimension {grad_output.ndim} and "
+            f"tensor.size[0] = {grad_output.shape[0] if grad_output.ndim else 1}",
+        )
+    else:
+        check(
+            grad_output.ndim <= 1 and grad_output.size == 1,
+            f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
+        )
+        grad_output = grad_output.reshape(())
+    refuse("nll_loss_backward_out_frame", FLOATS, self.dtype)
+    _check_target_index(target)
+    check_weight_dtype(self, weight)
+    if self.ndim == 2:
+        return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)
+    one = target.reshape(1)
+    return _scatter(grad_output, self[None], one, weight, reduction, ignore_index, total_weight)[0]
+
+
+def _check_total(total_weight: ndarray) -> None:
+    check(
+        total_weight.size == 1,
+        f"expected total_weight to be a  single element tensor, got: {shape_text(total_weight.shape)} "
+        f"({total_weight.size} elements)",
+    )
+
+
+def _check_target_index(target: ndarray) -> None:
+    check(
+        target.dtype in (dt.int64, dt.uint8),
+        f"expected scalar type Long but found {dt.scalar_name(target.dtype)}",
+    )
+
+
+@kernel("nll_loss2d_backward")
+def nll_loss2d_backward(
+    grad_output: ndarray,
+    self: ndarray,
+    target: ndarray,
+    weight: ndarray | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: ndarray,
+) -> ndarray:
+    """`nll_loss_backward` of scores (N, C, H, W)."""
+    check_nll2d(self, target, weight)
+    _check_total(total_weight)
+    if reduction == NONE:
+        check(
+            grad_output.ndim == 3,
+            f"grad_output must have same dimension as target (3) but got dimension: {shape_text(grad_output.shape)}",
+        )
+        check(
+            grad_output.shape == target.shape,
+            f"size mismatch (got grad_output: {shape_text(grad_output.shape)}, target: {shape_text(target.shape)}",
+        )
+    else:
+        check(
+            grad_output.ndim <= 1 and grad_output.size == 1,
+            f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
+        )
+        grad_output = grad_output.reshape(())
+    refuse("nll_loss2d_backward_out_frame", FLOATS, self.dtype)
+    _check_target_index(target)
+    check_weight_dtype(self, weight)
+    return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)

@@ -1,0 +1,278 @@
+"""Losses of two tensors of one shape, elementwise and then reduced; classification losses are in `nll`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.kernels._elementwise import FLOATS, check_broadcast, finish, in_opmath, number
+from torchnp.kernels.activation import log_sigmoid_forward
+from torchnp.kernels.arithmetic import add, add_scalar, clamp_min, div, mul, rsub_scalar, sub, sub_scalar
+from torchnp.kernels.compare import where
+from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
+from torchnp.kernels.special import xlogy
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def reduce(loss: ndarray, reduction: int) -> ndarray:
+    """The mean or sum of all elements, in the dtype of the loss; real sums are taken in double."""
+    if reduction not in (MEAN, SUM):
+        return loss
+    if reduction == MEAN and not dt.is_inexact(loss.dtype):
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {dt.scalar_name(loss.dtype)}"
+        )
+    wide = dt.complex128 if dt.is_complex(loss.dtype) else dt.float64 if dt.is_floating(loss.dtype) else dt.int64
+    total = np.add.reduce(dt.cast(loss, dt.opmath(loss.dtype)), axis=None, dtype=wide)
+    out = loss.dtype if wide != dt.int64 else wide
+    if reduction == MEAN:
+        # The sum is rounded before the division, so that it overflows where torch's does.
+        total = dt.cast(np.asarray(total), dt.opmath(out)) / number(loss.size, dt.opmath(out))
+    return finish(total, out)
+
+
+def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, ndarray, np.dtype]:
+    check_broadcast(self, target)
+    (x, t), out = in_opmath(cpu, FLOATS, self, target)
+    return x, t, out
+
+
+# ---------------------------------------------------------------- distances
+
+
+@kernel("mse_loss")
+def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
+    """The squared difference."""
+    x, t, out = _elementwise("mse_cpu", self, target)
+    return reduce(finish(np.square(x - t), out), reduction)
+
+
+@kernel("l1_loss")
+def l1_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
+    """The absolute difference."""
+    return reduce(abs(sub(self, target)), reduction)
+
+
+@kernel("smooth_l1_loss")
+def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: float = 1.0) -> ndarray:
+    """Quadratic where the difference is below ``beta``, linear beyond."""
+    check(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(self, target, reduction)
+    x, t, out = _elementwise("smooth_l1_cpu", self, target)
+    z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
+    return reduce(finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
+
+
+@kernel("huber_loss")
+def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float = 1.0) -> ndarray:
+    """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
+    check(delta > 0, "huber_loss does not support non-positive values for delta.")
+    x, t, out = _elementwise("huber_cpu", self, target)
+    z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
+    return reduce(finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+@kernel("binary_cross_entropy")
+def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1) -> ndarray:
+    """``-(t * log(x) + (1 - t) * log(1 - x))``, each logarithm at least -100."""
+    check(
+        target.dtype == self.dtype,
+        f"Found dtype {dt.scalar_name(target.dtype)} but expected {dt.scalar_name(self.dtype)}",
+    )
+    x, t, out = _elementwise("binary_cross_entropy", self, target)
+    check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
+    check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
+    floor, one = number(-100.0, x.dtype), number(1, x.dtype)
+    loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
+    loss = finish(loss, out)
+    return reduce(loss if weight is None else mul(loss, weight), reduction)
+
+
+@kernel("binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    self: ndarray,
+    target: ndarray,
+    weight: ndarray | None = None,
+    pos_weight: ndarray | None = None,
+    reduction: int = 1,
+) -> ndarray:
+    """`binary_cross_entropy` of ``sigmoid(self)``, without overflow."""
+    log_sigmoid = log_sigmoid_forward(self)[0]
+    if pos_weight is not None:
+        log_weight = add_scalar(mul(sub_scalar(pos_weight, 1), target), 1)
+        log_sigmoid = _in_place(log_sigmoid, mul(log_sigmoid, log_weight))
+    loss = rsub_scalar(target, 1)
+    loss = _in_place(loss, mul(loss, self))
+    loss = _in_place(loss, sub(loss, log_sigmoid))
+    if weight is not None:
+        loss = _in_place(loss, mul(loss, weight))
+    return reduce(loss, reduction)
+
+
+def _in_place(target: ndarray, value: ndarray) -> ndarray:
+    """What torch's in-place step leaves: the value in the target's dtype, if it has the target's shape."""
+    check(
+        value.shape == target.shape,
+        f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}",
+    )
+    check(
+        dt.can_cast(value.dtype, target.dtype),
+        f"result type {dt.scalar_name(value.dtype)} can't be cast to the desired output type "
+        f"{dt.scalar_name(target.dtype)}",
+    )
+    return dt.cast(value, target.dtype)
+
+
+@kernel("soft_margin_loss")
+def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
+    """``log(1 + exp(-target * self))``."""
+    value = log1p(exp(mul(neg(target), self)))
+    check(
+        dt.can_cast(value.dtype, self.dtype),
+        f"result type {dt.scalar_name(value.dtype)} can't be cast to the desired output type "
+        f"{dt.scalar_name(self.dtype)}",
+    )
+    return reduce(dt.cast(value, self.dtype), reduction)
+
+
+@kernel("kl_div")
+def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bool = False) -> ndarray:
+    """``target * (log(target) - self)``."""
+    for x in (self, target):
+        check(not dt.is_complex(x.dtype), "kl_div: Complex inputs not supported.")
+        check(dt.is_floating(x.dtype), "kl_div: Integral inputs not supported.")
+    if log_target:
+        return reduce(mul(exp(target), sub(target, self)), reduction)
+    return reduce(sub(xlogy(target, target), mul(target, self)), reduction)
+
+
+@kernel("poisson_nll_loss")
+def poisson_nll_loss(
+    input: ndarray, target: ndarray, log_input: bool, full: bool, eps: float, reduction: int
+) -> ndarray:
+    """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
+    if log_input:
+        loss = sub(exp(input), mul(target, input))
+    else:
+        loss = sub(input, mul(target, log(add_scalar(input, eps))))
+    if full:
+        stirling = add(
+            sub(mul(target, log(target)), target),
+            mul(log(mul(target, 2 * np.pi)), 0.5),
+        )
+        loss = add(loss, where(target <= 1, np.zeros_like(stirling), stirling))
+    return reduce(loss, reduction)
+
+
+# ---------------------------------------------------------------- margins
+
+
+@kernel("hinge_embedding_loss")
+def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, reduction: int = 1) -> ndarray:
+    """``self`` where the target is 1, ``max(0, margin - self)`` where it is -1."""
+    zeros = np.zeros_like(self)
+    far = clamp_min(rsub_scalar(self, margin), 0)
+    return reduce(add(where(target != 1, far, zeros), where(target != -1, self, zeros)), reduction)
+
+
+@kernel("margin_ranking_loss")
+def margin_ranking_loss(
+    input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
+) -> ndarray:
+    """``max(0, -target * (input1 - input2) + margin)``."""
+    check(
+        input1.ndim == input2.ndim and input1.ndim == target.ndim,
+        f"margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+        f"input1: {shape_text(input1.shape)}, input2: {shape_text(input2.shape)}, target: {shape_text(target.shape)} ",
+    )
+    loss = add_scalar(mul(neg(target), sub(input1, input2)), margin)
+    return reduce(clamp_min(loss, 0), reduction)
+
+
+def _sum_last(x: ndarray) -> ndarray:
+    """The sum over dimension 1, rounded to the tensor's dtype."""
+    return finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=-1), x.dtype)
+
+
+@kernel("cosine_embedding_loss")
+def cosine_embedding_loss(
+    input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
+) -> ndarray:
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    dims = target.ndim
+    sizes = f"input1: {shape_text(input1.shape)}, input2: {shape_text(input2.shape)}"
+    check(
+        dims in (0, 1),
+        f"0D or 1D target tensor expected, multi-target not supported but got target of dimension {dims}",
+    )
+    if dims == 1:
+        check(input1.ndim == 2, f"1D target tensor expects 2D input tensors, but found inputs with sizes {sizes}")
+    else:
+        check(input1.ndim == 1, f"0D target tensor expects 1D input tensors, but found inputs with sizes {sizes}")
+    epsilon = 1e-12
+    product = _sum_last(mul(input1, input2))
+    square1 = add_scalar(_sum_last(mul(input1, input1)), epsilon)
+    square2 = add_scalar(_sum_last(mul(input2, input2)), epsilon)
+    cosine = div(product, sqrt(mul(square1, square2)))
+    zeros = np.zeros_like(cosine)
+    near = where(target == 1, rsub_scalar(cosine, 1), zeros)
+    far = where(target == -1, clamp_min(sub_scalar(cosine, margin), 0), zeros)
+    return reduce(add(near, far), reduction)
+
+
+@kernel("pairwise_distance")
+def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> ndarray:
+    """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
+    difference = add_scalar(sub(x1, x2), eps)
+    out = difference.dtype
+    size = np.abs(dt.cast(difference, dt.opmath(out)))
+    axis = wrap_dim(-1, size.ndim)
+    axis = axis if size.ndim else None
+    if p == 0:
+        value = np.add.reduce(size != 0, axis=axis, keepdims=keepdim, dtype=size.dtype)
+    elif p == np.inf:
+        value = np.maximum.reduce(size, axis=axis, keepdims=keepdim)
+    elif p == -np.inf:
+        value = np.minimum.reduce(size, axis=axis, keepdims=keepdim)
+    elif p == 1:
+        value = np.add.reduce(size, axis=axis, keepdims=keepdim)
+    elif p == 2:
+        value = np.sqrt(np.add.reduce(np.square(size), axis=axis, keepdims=keepdim))
+    else:
+        power = size.dtype.type(p)
+        value = np.power(np.add.reduce(np.power(size, power), axis=axis, keepdims=keepdim), size.dtype.type(1 / p))
+    return finish(value, dt.to_real(out))
+
+
+@kernel("triplet_margin_loss")
+def triplet_margin_loss(
+    anchor: ndarray,
+    positive: ndarray,
+    negative: ndarray,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-06,
+    swap: bool = False,
+    reduction: int = 1,
+) -> ndarray:
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends."""
+    dims = (anchor.ndim, positive.ndim, negative.ndim)
+    check(
+        len(set(dims)) == 1,
+        f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+        f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs",
+    )
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduce(clamp_min(add_scalar(sub(near, far), margin), 0), reduction)

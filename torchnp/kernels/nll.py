@@ -1,0 +1,263 @@
+"""Losses of classification: negative log likelihood and cross entropy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._elementwise import FLOATS, finish, refuse
+from torchnp.kernels.arithmetic import add, div, mul
+from torchnp.kernels.loss import MEAN, NONE, reduce
+from torchnp.kernels.pointwise import neg
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- negative log likelihood
+
+
+def check_target(target: ndarray) -> None:
+    check(
+        target.dtype in (dt.int64, dt.uint8),
+        f"expected target dtype to be Long or Byte, but got {dt.scalar_name(target.dtype)}",
+    )
+
+
+def check_weight_dtype(self: ndarray, weight: ndarray | None) -> None:
+    check(
+        weight is None or weight.dtype == self.dtype,
+        f"expected scalar type {dt.scalar_name(self.dtype)} but found "
+        f"{dt.scalar_name(weight.dtype) if weight is not None else ''}",
+    )
+
+
+def classes(target: ndarray, ignore_index: int, count: int) -> tuple[ndarray, ndarray]:
+    """The targets with ignored ones replaced by class 0, and which ones count.
+
+    Raises
+    ------
+    IndexError
+        A target that is not ignored is no class.
+    """
+    target = target.astype(np.int64, copy=False)
+    counted = target != ignore_index
+    outside = counted & ((target < 0) | (target >= count))
+    if outside.any():
+        raise IndexError(f"Target {target[outside].flat[0]} is out of bounds.")
+    return np.where(counted, target, 0), counted
+
+
+def _forward(
+    x: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
+) -> tuple[ndarray, ndarray]:
+    """The loss of scores of shape (N, C, ...) for targets of shape (N, ...), and the sum of the weights."""
+    dtype, inner = x.dtype, dt.opmath(x.dtype)
+    index, counted = classes(target, ignore_index, x.shape[1])
+    picked = dt.cast(np.take_along_axis(x, index[:, None], axis=1)[:, 0], inner) if x.shape[1] else np.zeros(0, inner)
+    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
+    factor = np.where(counted, factor, inner.type(0))
+    loss = np.where(counted, -picked * factor, inner.type(0))
+    if reduction == NONE:
+        return finish(loss, dtype), np.zeros((), dtype)
+    total_weight = np.asarray(factor.sum(dtype=np.float64)).astype(inner)
+    total = np.asarray(loss.sum(dtype=np.float64)).astype(inner)
+    return finish(total / total_weight if reduction == MEAN else total, dtype), finish(total_weight, dtype)
+
+
+@kernel("nll_loss_forward")
+def nll_loss_forward(
+    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
+) -> tuple[ndarray, ndarray]:
+    """Minus the score of the target class, weighted; and the sum of the weights."""
+    _check_nll(self, target)
+    n_classes = self.shape[-1]
+    check(
+        weight is None or (weight.ndim == 1 and weight.size == n_classes),
+        f"weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor of "
+        f"shape: {shape_text(weight.shape) if weight is not None else ''}",
+    )
+    check_target(target)
+    refuse("nll_loss_out_frame", FLOATS, self.dtype)
+    check_weight_dtype(self, weight)
+    if self.ndim == 2:
+        return _forward(self, target, weight, reduction, ignore_index)
+    # A single score vector has no "none" reduction; its mean does not divide by the weight of an ignored target.
+    one = target.reshape(1)
+    loss, total = _forward(self[None], one, weight, MEAN if reduction == NONE else reduction, ignore_index)
+    if reduction == NONE:
+        factor = total
+        return finish(_forward(self[None], one, weight, NONE, ignore_index)[0][0], self.dtype), factor
+    return loss, total
+
+
+def _check_nll(self: ndarray, target: ndarray) -> None:
+    check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
+    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check(
+        (self.ndim == 1 and target.ndim == 0) or self.shape[0] == target.shape[0] or self.ndim == 1,
+        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
+    )
+
+
+@kernel("nll_loss2d_forward")
+def nll_loss2d_forward(
+    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
+) -> tuple[ndarray, ndarray]:
+    """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
+    check_nll2d(self, target, weight)
+    check_target(target)
+    refuse("nll_loss2d_forward_out_frame", FLOATS, self.dtype)
+    check_weight_dtype(self, weight)
+    return _forward(self, target, weight, reduction, ignore_index)
+
+
+def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
+    check(
+        target.ndim == 3,
+        f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}",
+    )
+    check(
+        self.ndim == 4,
+        f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}",
+    )
+    check(
+        weight is None or weight.size == self.shape[1],
+        "weight tensor should be defined either for all or no classes",
+    )
+    check(
+        (self.shape[0], *self.shape[2:]) == target.shape,
+        f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}",
+    )
+
+
+@kernel("nll_loss")
+def nll_loss(
+    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
+) -> ndarray:
+    """`nll_loss_forward`, the loss alone."""
+    return nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+@kernel("nll_loss2d")
+def nll_loss2d(
+    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
+) -> ndarray:
+    """`nll_loss2d_forward`, the loss alone."""
+    return nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+@kernel("nll_loss_nd")
+def nll_loss_nd(
+    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
+) -> ndarray:
+    """Negative log likelihood of scores (C), (N, C) or (N, C, ...)."""
+    check(self.ndim >= 1, f"Expected 1 or more dimensions (got {self.ndim})", ValueError)
+    if self.ndim != 1 and (target.ndim == 0 or self.shape[0] != target.shape[0]):
+        size = target.shape[0] if target.ndim else 0
+        raise ValueError(f"Expected input batch_size ({self.shape[0]}) to match target batch_size ({size}).")
+    if self.ndim <= 2:
+        return nll_loss(self, target, weight, reduction, ignore_index)
+    if self.ndim == 4:
+        return nll_loss2d(self, target, weight, reduction, ignore_index)
+    expected = (self.shape[0], *self.shape[2:])
+    check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
+    n, c = self.shape[:2]
+    flat = nll_loss2d(self.reshape(n, c, 1, -1), target.reshape(n, 1, -1), weight, reduction, ignore_index)
+    return flat.reshape(expected) if reduction == NONE else flat
+
+
+# ---------------------------------------------------------------- cross entropy
+
+
+def _log_softmax(x: ndarray, axis: int) -> ndarray:
+    refuse("log_softmax_lastdim_kernel_impl", FLOATS, x.dtype)
+    wide = dt.cast(x, dt.opmath(x.dtype))
+    shifted = wide - np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
+    return finish(shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True)), x.dtype)
+
+
+@kernel("cross_entropy_loss")
+def cross_entropy_loss(
+    self: ndarray,
+    target: ndarray,
+    weight: ndarray | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> ndarray:
+    """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
+    if self.shape == target.shape:
+        check(
+            dt.is_floating(target.dtype),
+            f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}",
+        )
+        check(ignore_index < 0, "ignore_index is not supported for floating point target")
+        _check_weight(self, weight)
+        return _of_probabilities(self, target, weight, reduction, label_smoothing)
+    scores = _log_softmax(self, 0 if self.ndim == 1 else 1)
+    if label_smoothing > 0.0:
+        check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        return _smoothed(scores, target, weight, reduction, ignore_index, label_smoothing)
+    return nll_loss_nd(scores, target, weight, reduction, ignore_index)
+
+
+def _check_weight(self: ndarray, weight: ndarray | None) -> None:
+    n_classes = self.shape[0 if self.ndim == 1 else 1]
+    check(
+        weight is None or (weight.ndim == 1 and weight.size == n_classes),
+        f"cross_entropy: weight tensor should be defined either for all {n_classes} classes or no classes but got "
+        f"weight tensor of shape: {shape_text(weight.shape) if weight is not None else ''}",
+    )
+
+
+def _along(weight: ndarray, like: ndarray, axis: int) -> ndarray:
+    """Class weights shaped to broadcast against scores."""
+    return weight.reshape([-1 if d == axis else 1 for d in range(like.ndim)])
+
+
+def _sum(x: ndarray, axis: int | None) -> ndarray:
+    return finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=axis), x.dtype)
+
+
+def _of_probabilities(
+    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
+) -> ndarray:
+    axis = 0 if self.ndim == 1 else 1
+    n_classes = self.shape[axis]
+    scores = _log_softmax(self, axis)
+    if label_smoothing > 0.0:
+        check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
+    product = mul(scores, target)
+    if weight is not None:
+        product = mul(product, _along(weight, product, axis))
+    if reduction == NONE:
+        return neg(_sum(product, axis))
+    total = neg(_sum(product, None))
+    return div(total, self.size // n_classes if self.size else 0) if reduction == MEAN else total
+
+
+def _smoothed(
+    scores: ndarray,
+    target: ndarray,
+    weight: ndarray | None,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> ndarray:
+    axis = 0 if scores.ndim == 1 else 1
+    n_classes = scores.shape[axis]
+    nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
+    smooth = neg(_sum(scores if weight is None else mul(scores, _along(weight, scores, axis)), axis))
+    ignored = target == ignore_index
+    smooth = np.where(ignored, smooth.dtype.type(0), smooth)
+    if reduction == MEAN:
+        if weight is None:
+            total = div(_sum(smooth, None), int(np.count_nonzero(~ignored)))
+        else:
+            picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
+            total = div(_sum(smooth, None), _sum(picked, None))
+    else:
+        total = reduce(smooth, reduction)
+    return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / n_classes))
