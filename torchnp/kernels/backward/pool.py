@@ -1,0 +1,202 @@
+"""Gradients of pools."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import not_implemented, shape_text
+from torchnp.kernels._spatial import Ints, tap_slices, taps
+from torchnp.kernels.pool import Windows, channels_last_of, check_average, divide, divisors, result, windows
+from torchnp.kernels.pool_adaptive import bins
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+_TYPE_NAMES = {
+    dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double", dt.int64: "long",
+    dt.int32: "int", dt.int16: "short", dt.int8: "signed char", dt.uint8: "unsigned char", dt.bool_: "bool",
+}  # fmt: skip
+
+
+def _same_dtype(x: ndarray, grad: ndarray, what: str) -> None:
+    if grad.dtype != x.dtype:
+        a, b = (_TYPE_NAMES.get(v.dtype, str(v.dtype)) for v in (x, grad))
+        raise RuntimeError(f"{what[0]}xpected dtype {a} for `{what[1:]}` but got dtype {b}")
+
+
+def _check_shape(x: ndarray, shape: Ints) -> None:
+    if x.shape == tuple(shape):
+        return
+    d = next((i for i, (a, b) in enumerate(zip(x.shape, shape, strict=False)) if a != b), 0)
+    at = x.shape[d] if x.ndim > d else 0
+    raise RuntimeError(
+        f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]} "
+        f"but got: dimension {x.ndim} and tensor.size[{d}] = {at}"
+    )
+
+
+# ---------------------------------------------------------------- maximum
+
+
+def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int, unique: bool) -> ndarray:
+    """Add each gradient where its index points in its plane of the last ``n`` dimensions."""
+    plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
+    flat = indices.reshape(planes, -1) + np.arange(planes)[:, None] * plane
+    values = np.ascontiguousarray(grad).reshape(-1)
+    if unique:
+        out = np.zeros(planes * plane, grad.dtype)
+        out[flat.reshape(-1)] = values
+    else:  # bincount adds in float64
+        out = np.bincount(flat.reshape(-1), values, planes * plane).astype(grad.dtype)
+    return out.reshape(shape)
+
+
+def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int, w: Windows) -> ndarray:
+    if indices.dtype != dt.int64:
+        raise RuntimeError(f"expected scalar type Long but found {dt.scalar_name(indices.dtype)}")
+    apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(w.stride, w.dilation, w.kernel, strict=True))
+    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, apart)
+    return result(dt.cast(out, x.dtype), n, channels_last_of(x, n))
+
+
+def _max_pool_backward(grad, x, n, kernel, stride, padding, dilation, ceil_mode, indices):
+    w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
+    _same_dtype(x, grad, "egradOutput")
+    shape = (*x.shape[:-n], *w.out)
+    _check_shape(grad, shape)
+    _check_shape(indices, shape)
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(f"max_pool{n}d_backward", x.dtype)
+    return _max_backward(grad, x, indices, n, w)
+
+
+@kernel("max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(
+    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+) -> ndarray:
+    """Gradients put where the maxima stood."""
+    return _max_pool_backward(grad_output, self, 2, kernel_size, stride, padding, dilation, ceil_mode, indices)
+
+
+@kernel("max_pool3d_with_indices_backward")
+def max_pool3d_with_indices_backward(
+    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+) -> ndarray:
+    """Gradients put where the maxima stood."""
+    return _max_pool_backward(grad_output, self, 3, kernel_size, stride, padding, dilation, ceil_mode, indices)
+
+
+# ---------------------------------------------------------------- average
+
+
+def _avg_backward(grad, x, n, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
+    by = divisors(w, count_include_pad, divisor_override)
+    _same_dtype(x, grad, "egradOutput")
+    _check_shape(grad, (*x.shape[:-n], *w.out))
+    check_average(x.dtype, n, "_backward")
+    share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
+    reach = [
+        max(s + p, (o - 1) * t - p + k) + p
+        for s, p, o, t, k in zip(w.sizes, w.padding, w.out, w.stride, w.kernel, strict=True)
+    ]
+    total = np.zeros((*x.shape[:-n], *reach), share.dtype)
+    for tap in taps(w.kernel):
+        total[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] += share
+    inner = total[(..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))]
+    return result(dt.cast(inner, x.dtype), n, n == 2 and channels_last_of(x, n))
+
+
+@kernel("avg_pool2d_backward")
+def avg_pool2d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+) -> ndarray:
+    """Each gradient shared out over its window."""
+    rest = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_backward(grad_output, self, 2, *rest)
+
+
+@kernel("avg_pool3d_backward")
+def avg_pool3d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+) -> ndarray:
+    """Each gradient shared out over its window."""
+    rest = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_backward(grad_output, self, 3, *rest)
+
+
+# ---------------------------------------------------------------- adaptive
+
+
+def _check_adaptive(grad: ndarray, x: ndarray, n: int, name: str) -> None:
+    for d in range(1, grad.ndim):
+        if grad.shape[d] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, "
+                f"but grad_output has sizes {shape_text(grad.shape)} with dimension {d} being empty"
+            )
+
+
+def _adaptive_avg_backward(grad: ndarray, x: ndarray, n: int) -> ndarray:
+    name = f"adaptive_avg_pool{n}d_backward"
+    _check_adaptive(grad, x, n, name)
+    if grad.dtype != x.dtype:
+        a, b = (_TYPE_NAMES.get(v.dtype, str(v.dtype)) for v in (x, grad))
+        where = f"{name}_out_cpu_template: Expected" if n == 2 else "expected"
+        raise RuntimeError(f"{where} dtype {a} for `grad_output` but got dtype {b}")
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    g = dt.cast(grad, dt.opmath(grad.dtype))
+    for d in range(x.ndim - n, x.ndim):
+        g = _spread(g, d, x.shape[d])
+    return result(dt.cast(g, x.dtype), n, n == 2 and channels_last_of(x, n))
+
+
+def _spread(g: ndarray, axis: int, size: int) -> ndarray:
+    out = g.shape[axis]
+    start, length = bins(size, out)
+    g = g / length.astype(g.dtype).reshape(-1, *[1] * (g.ndim - axis - 1))
+    if size % out == 0:
+        return np.repeat(g, size // out, axis)
+    total = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+    before = (slice(None),) * axis
+    for i in range(out):
+        total[(*before, slice(start[i], start[i] + length[i]))] += g[(*before, slice(i, i + 1))]
+    return total
+
+
+@kernel("_adaptive_avg_pool2d_backward")
+def _adaptive_avg_pool2d_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """Each gradient shared out over its bin."""
+    return _adaptive_avg_backward(grad_output, self, 2)
+
+
+@kernel("_adaptive_avg_pool3d_backward")
+def _adaptive_avg_pool3d_backward(grad_output: ndarray, self: ndarray) -> ndarray:
+    """Each gradient shared out over its bin."""
+    return _adaptive_avg_backward(grad_output, self, 3)
+
+
+def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
+    name = f"adaptive_max_pool{n}d_backward"
+    _check_adaptive(grad, x, n, name)
+    _same_dtype(x, grad, "egrad_output")
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(name, x.dtype)
+    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, False)
+    return result(dt.cast(out, x.dtype), n, n == 2 and channels_last_of(x, n))
+
+
+@kernel("adaptive_max_pool2d_backward")
+def adaptive_max_pool2d_backward(grad_output: ndarray, self: ndarray, indices: ndarray) -> ndarray:
+    """Gradients put where the maxima stood."""
+    return _adaptive_max_backward(grad_output, self, indices, 2)
+
+
+@kernel("adaptive_max_pool3d_backward")
+def adaptive_max_pool3d_backward(grad_output: ndarray, self: ndarray, indices: ndarray) -> ndarray:
+    """Gradients put where the maxima stood."""
+    return _adaptive_max_backward(grad_output, self, indices, 3)

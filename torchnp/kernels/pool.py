@@ -1,0 +1,380 @@
+"""Pools over sliding windows: maximum and average."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- windows of a pool
+
+
+class Windows(NamedTuple):
+    """Where the windows of a pool lie; one number for each pooled dimension."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    sizes: tuple[int, ...]
+    out: tuple[int, ...]
+
+
+_WORDS = {1: "one", 2: "two", 3: "three"}
+
+
+def _expand(value: Ints, n: int, name: str, what: str, words: str) -> tuple[int, ...]:
+    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(value) not in (1, n):
+        raise RuntimeError(f"{name}: {what} {words} a single int, or a tuple of {_WORDS[n]} ints")
+    return value * n if len(value) == 1 else value
+
+
+def is_omitted(stride: Ints) -> bool:
+    """An empty list: the stride is the size of the window."""
+    return not isinstance(stride, (int, np.integer)) and len(stride) == 0
+
+
+def windows(
+    x: ndarray, n: int, name: str, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Windows:
+    """The windows of a pool, and everything checked that torch checks before it computes."""
+    either = "must be" if name == "avg_pool3d" else "must either be"
+    kernel = _expand(kernel, n, name, "kernel_size", either)
+    stride = kernel if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
+    padding = _expand(padding, n, name, "padding", either)
+    dilation = _expand(dilation, n, name, "dilation", "must be either")
+    _check_ndim(x, n, name)
+    sizes = x.shape[-n:]
+    out = tuple(map(functools.partial(_windows_along, ceil_mode), sizes, kernel, stride, padding, dilation))
+    axes = "THW"[3 - n :]
+    for values, word, letter in ((kernel, "kernel size", "k"), (stride, "stride", "d"), (dilation, "dilation", "dilation")):
+        if min(values) <= 0:
+            got = " ".join(f"{letter}{a}: {v}" for a, v in zip(axes, values, strict=True))
+            raise RuntimeError(f"{word} should be greater than zero, but got {got}")
+    lengths = x.shape[1:] if x.ndim == n + 2 else x.shape
+    if 0 in lengths:
+        raise _empty_input(x, n, name)
+    if min(out) < 1:
+        channels = x.shape[-n - 1]
+        if name == "avg_pool3d" and any(k > s for k, s in zip(kernel, sizes, strict=True)):
+            image = " ".join(f"{a}: {s}" for a, s in zip(axes, sizes, strict=True))
+            window = " ".join(f"k{a}: {k}" for a, k in zip(axes, kernel, strict=True))
+            raise RuntimeError(f"input image ({image}) smaller than kernel size ({window})")
+        given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
+        raise RuntimeError(
+            f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small"
+        )
+    return Windows(kernel, stride, padding, dilation, sizes, out)
+
+
+def _check_ndim(x: ndarray, n: int, name: str) -> None:
+    if x.ndim in (n + 1, n + 2):
+        return
+    if name == "avg_pool2d":
+        if x.ndim < 3:
+            span = max(x.ndim, 1)
+            message = f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got -3)"
+            raise IndexError(message)
+        raise _empty_input(x, n, name)
+    raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
+
+
+def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
+    if n == 2:
+        shape = shape_text(x.shape)
+        return RuntimeError(
+            f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}"
+        )
+    where = "max_pool3d_with_indices_out_cpu_template()" if name == "max_pool3d" else f"{name}()"
+    return RuntimeError(
+        f"{where}: Expected input's non-batch dimensions to have positive length, "
+        f"but input has a shape of {shape_text(x.shape)} and non-batch dimension 0 has length zero!"
+    )
+
+
+def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    check(stride != 0, "stride should not be zero")
+    check(padding >= 0, f"pad must be non-negative, but got pad: {padding}")
+    spread = dilation * (kernel - 1) + 1
+    check(
+        padding <= spread // 2,
+        "pad should be at most half of effective kernel size, "
+        f"but got pad={padding}, kernel_size={kernel} and dilation={dilation}",
+    )
+    out = (size + 2 * padding - spread + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (out - 1) * stride >= size + padding:
+        out -= 1  # the last window starts inside the array or its left padding
+    return out
+
+
+def padded(x: ndarray, w: Windows, value: float) -> ndarray:
+    """The array padded so that every window lies in it."""
+    after = [
+        max((o - 1) * s + d * (k - 1) + 1 - size - p, 0)
+        for o, s, d, k, size, p in zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
+    ]
+    if not any(w.padding) and not any(after):
+        return x
+    return pad(x, w.padding, after, value)
+
+
+def channels_last_of(x: ndarray, n: int) -> bool:
+    """Whether a pool's result has its channels innermost."""
+    return is_channels_last(x if x.ndim == n + 2 else x[None]) if n > 1 else False
+
+
+def result(x: ndarray, n: int, channels_last: bool) -> ndarray:
+    """A pool's result in its memory format; torch keeps that of an unbatched volume, not of an image."""
+    if channels_last and x.ndim == n + 1:
+        return in_format(x[None], n == 3)[0]
+    return in_format(x, channels_last)
+
+
+# ---------------------------------------------------------------- maximum
+
+
+def lowest(dtype: np.dtype) -> float:
+    """What every value is at least."""
+    return -np.inf if dt.is_floating(dtype) else int(np.iinfo(dtype).min)
+
+
+def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, ndarray | None]:
+    """The maximum of each window and where it stands in the unpadded, flattened plane.
+
+    The first of equal maxima counts, the last NaN, and the first element if all are -inf.
+    """
+    p = padded(x, w, lowest(x.dtype))
+    views = [p[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] for tap in taps(w.kernel)]
+    best = views[0].copy("K") if len(views) == 1 else np.maximum(views[0], views[1])
+    for view in views[2:]:
+        np.maximum(best, view, out=best)
+    if not indices:
+        return best, None
+    first, offsets, base = _positions(w)
+    chosen = np.empty_like(best, first.dtype)
+    chosen[...] = first
+    # Backwards, so that the first tap that holds the maximum is the last one written.
+    for i in range(len(views) - 1, -1, -1):
+        np.copyto(chosen, i, where=views[i] == best)
+    if any(w.padding) or dt.is_integral(x.dtype):  # padding may equal the maximum
+        np.copyto(chosen, first, where=best == lowest(x.dtype))
+    if dt.is_floating(x.dtype):
+        nan = np.isnan(best)
+        if nan.any():
+            for i, view in enumerate(views):
+                np.copyto(chosen, i, where=np.isnan(view))
+    return best, offsets[chosen] + base
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
+    """The first tap of each window that lies inside, the distance of each tap from tap 0, and where tap 0 stands."""
+    steps = [math.prod(w.sizes[i + 1 :]) for i in range(len(w.sizes))]
+    first = base = np.zeros((), np.int64)
+    offsets = np.zeros((), np.int64)
+    for d, step in enumerate(steps):
+        start = np.arange(w.out[d]) * w.stride[d] - w.padding[d]
+        skipped = np.where(start < 0, -(start // w.dilation[d]), 0)
+        base = base[..., None] + start * step
+        first = first[..., None] * w.kernel[d] + skipped
+        offsets = offsets[..., None] + np.arange(w.kernel[d]) * w.dilation[d] * step
+    small = np.uint8 if math.prod(w.kernel) < 256 else np.int32
+    return first.astype(small), offsets.reshape(-1), base
+
+
+def _max_pool(x: ndarray, n: int, *window: Ints, ceil_mode: bool) -> tuple[ndarray, ndarray]:
+    w = windows(x, n, f"max_pool{n}d", *window, ceil_mode)
+    if x.dtype not in dt.INTS + dt.FLOATS:
+        raise not_implemented(f"max_pool{n}d", x.dtype)
+    best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
+    channels_last = channels_last_of(x, n)
+    return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
+
+
+@kernel("max_pool2d_with_indices", differs=["pool-windows"])
+def max_pool2d_with_indices(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """Maximum over windows of an image, and its flat index in the plane."""
+    return _max_pool(self, 2, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
+
+
+@kernel("max_pool3d_with_indices", differs=["pool-windows"])
+def max_pool3d_with_indices(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """Maximum over windows of a volume, and its flat index in the volume."""
+    return _max_pool(self, 3, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
+
+
+@kernel("max_pool2d")
+def max_pool2d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """Maximum over windows of an image."""
+    return max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@kernel("max_pool3d")
+def max_pool3d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """Maximum over windows of a volume."""
+    return max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@kernel("max_pool1d")
+def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
+    """Maximum over windows of a sequence."""
+    if self.ndim not in (2, 3) or 0 in self.shape[-2:]:
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, "
+            f"but got:{shape_text(self.shape)}"
+        )
+    kernel = _single(kernel_size, "kernel_size must be an int, list of ints or tuple of ints")
+    step = kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or tuple of ints")
+    border = _single(padding, "padding must be an int, list of ints, or tuple of ints")
+    spread = _single(dilation, "dilation must be an int, list of ints or tuple of ints")
+    for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
+        check(value > 0, f"max_pool1d() {name} must be greater than zero, but got {value}")
+    check(border >= 0, f"max_pool1d() padding must be non-negative, but got {border}")
+    check(
+        border <= kernel // 2,
+        f"max_pool1d() padding should be at most half of kernel size, but got padding={border} and kernel_size={kernel}",
+    )
+    out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
+    check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
+    if self.dtype not in dt.FLOATS:
+        raise not_implemented("max_pool1d_impl", self.dtype)
+    w = Windows((kernel,), (step,), (border,), (spread,), self.shape[-1:], (out,))
+    return np.ascontiguousarray(max_pool(self, w, indices=False)[0])
+
+
+def _single(value: Ints, words: str) -> int:
+    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    check(len(value) == 1, f"max_pool1d() {words} of size 1 but got size {len(value)}")
+    return value[0]
+
+
+def one_int(value: Ints, name: str, argument: str) -> int:
+    """The number of an ``int[1]`` argument."""
+    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    check(len(value) == 1, f"{name}() argument '{argument}' should contain one int (got {len(value)})")
+    return value[0]
+
+
+def check_sequence(x: ndarray, name: str) -> None:
+    """Refuse what is no sequence with channels."""
+    if x.ndim not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )
+
+
+@kernel("max_pool1d_with_indices")
+def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
+    """Maximum over windows of a sequence, and its index."""
+    check_sequence(self, "max_pool1d")
+    kernel = one_int(kernel_size, "max_pool1d", "kernel_size")
+    step = kernel if is_omitted(stride) else one_int(stride, "max_pool1d", "stride")
+    border = one_int(padding, "max_pool1d", "padding")
+    spread = one_int(dilation, "max_pool1d", "dilation")
+    best, indices = max_pool2d_with_indices(
+        self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode
+    )
+    return np.squeeze(best, -2), np.squeeze(indices, -2)
+
+
+# ---------------------------------------------------------------- average
+
+
+def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
+    """How many elements each window counts."""
+    if divisor_override is not None:
+        check(divisor_override != 0, "divisor must be not zero")
+        return divisor_override
+    return _counts(w, count_include_pad)
+
+
+@functools.lru_cache(maxsize=256)
+def _counts(w: Windows, count_include_pad: bool) -> ndarray:
+    counts = np.ones((), np.int64)
+    for size, kernel, stride, border, out in zip(w.sizes, w.kernel, w.stride, w.padding, w.out, strict=True):
+        start = np.arange(out) * stride - border
+        end = np.minimum(start + kernel, size + border)
+        if not count_include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, size)
+        counts = counts[..., None] * (end - start)
+    return counts if counts.min() != counts.max() else counts.flat[0]
+
+
+def divide(x: ndarray, by: ndarray | int) -> ndarray:
+    """Divide as C does: integers toward zero."""
+    if dt.is_integral(x.dtype):
+        quotient = np.abs(x) // np.abs(by)
+        return (quotient * np.sign(x) * np.sign(by)).astype(x.dtype)
+    return np.divide(x, np.asarray(by, x.dtype))
+
+
+def _avg_pool(
+    x: ndarray,
+    n: int,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> ndarray:
+    check(divisor_override != 0, "divisor must be not zero")
+    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
+    check_average(x.dtype, n, "")
+    total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
+    for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions
+        axis = total.ndim - n + d
+        views = [
+            total[(*(slice(None),) * axis, slice(i, i + (w.out[d] - 1) * w.stride[d] + 1, w.stride[d]))]
+            for i in range(w.kernel[d])
+        ]
+        total = views[0] if len(views) == 1 else views[0] + views[1]
+        for view in views[2:]:
+            total += view
+    mean = divide(total, divisors(w, count_include_pad, divisor_override))
+    return result(dt.cast(mean, x.dtype), n, n == 2 and channels_last_of(x, n))
+
+
+def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
+    """Refuse what torch's average pools have no code for."""
+    accepted = (dt.int64, *dt.FLOATS) if n == 2 else (dt.int64, dt.float32, dt.float64)
+    if dtype not in accepted:
+        raise not_implemented(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype)
+
+
+@kernel("avg_pool2d", differs=["pool-windows"])
+def avg_pool2d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """Mean over windows of an image."""
+    return _avg_pool(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@kernel("avg_pool3d", differs=["pool-windows"])
+def avg_pool3d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """Mean over windows of a volume."""
+    return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@kernel("avg_pool1d")
+def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True):
+    """Mean over windows of a sequence."""
+    check_sequence(self, "avg_pool1d")
+    kernel = one_int(kernel_size, "avg_pool1d", "kernel_size")
+    step = kernel if is_omitted(stride) else one_int(stride, "avg_pool1d", "stride")
+    border = one_int(padding, "avg_pool1d", "padding")
+    x = self[..., None, :]
+    return np.squeeze(avg_pool2d(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad), -2)

@@ -1,0 +1,196 @@
+"""Pools that are given the size of their result; their bins may be uneven and overlap."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@functools.lru_cache(maxsize=256)
+def bins(size: int, out: int) -> tuple[ndarray, ndarray]:
+    """First element and length of each bin along one dimension."""
+    i = np.arange(out)
+    start = i * size // max(out, 1)
+    return start, -(-(i + 1) * size // max(out, 1)) - start
+
+
+def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
+    """What torch checks of an adaptive pool's input."""
+    average = name.startswith("adaptive_avg")
+    if len(output_size) != n:
+        rest = f": output_size must be {n}" if average else f"(): internal error: output_size.size() must be {n}"
+        raise RuntimeError(name + rest)
+    if x.ndim not in (n + 1, n + 2):
+        colon = "" if average else ":"
+        raise RuntimeError(
+            f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}"
+        )
+    for d in range(x.ndim - n if average and n == 2 else x.ndim - n - 1, x.ndim):
+        if x.shape[d] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, "
+                f"but input has sizes {shape_text(x.shape)} with dimension {d} being empty"
+            )
+
+
+# ---------------------------------------------------------------- average
+
+
+def _adaptive_avg(x: ndarray, n: int, output_size: Ints) -> ndarray:
+    name = f"adaptive_avg_pool{n}d"
+    check_bins(x, n, output_size, name)
+    check(min(output_size) >= 0, "numel: integer multiplication overflow")
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    if x.shape[-n:] == tuple(output_size):
+        return result(x.copy("K"), n, n == 2 and channels_last_of(x, n))
+    total = dt.cast(x, dt.opmath(x.dtype))
+    for d, out in enumerate(output_size):
+        total = _bin_means(total, x.ndim - n + d, out)
+    return result(dt.cast(total, x.dtype), n, n == 2 and channels_last_of(x, n))
+
+
+def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
+    size = x.shape[axis]
+    if out and size % out == 0:
+        if size == out:
+            return x
+        return x.reshape(*x.shape[:axis], out, size // out, *x.shape[axis + 1 :]).mean(axis + 1, dtype=x.dtype)
+    start, length = bins(size, out)
+    total = x.take(start, axis)
+    for i in range(1, length.max(initial=0)):
+        reach = np.flatnonzero(length > i)
+        into = (*(slice(None),) * axis, reach)
+        total[into] += x.take(start[reach] + i, axis)
+    return total / length.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
+
+
+@kernel("_adaptive_avg_pool2d", differs=["adaptive-bins"])
+def _adaptive_avg_pool2d(self: ndarray, output_size: Ints) -> ndarray:
+    """Mean over bins of an image."""
+    return _adaptive_avg(self, 2, output_size)
+
+
+@kernel("_adaptive_avg_pool3d", differs=["adaptive-bins"])
+def _adaptive_avg_pool3d(self: ndarray, output_size: Ints) -> ndarray:
+    """Mean over bins of a volume."""
+    return _adaptive_avg(self, 3, output_size)
+
+
+def _or_mean(x: ndarray, n: int, output_size: Ints) -> ndarray:
+    check(len(output_size) == n, f"adaptive_avg_pool{n}d: output_size must be {n}")
+    if min(output_size) < 0:
+        got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
+        raise RuntimeError(
+            f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received {{{got}}}"
+        )
+    if n == 2 and tuple(output_size) == (1, 1) and x.ndim in (3, 4):
+        # torch takes the mean, which has complex numbers too.
+        if not dt.is_inexact(x.dtype):
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+                f"Got: {dt.scalar_name(x.dtype)}"
+            )
+        mean = dt.cast(x, dt.opmath(x.dtype)).mean((-2, -1), keepdims=True)
+        return dt.cast(mean, x.dtype)
+    return _adaptive_avg(x, n, output_size)
+
+
+@kernel("adaptive_avg_pool2d")
+def adaptive_avg_pool2d(self: ndarray, output_size: Ints) -> ndarray:
+    """Mean over bins of an image."""
+    return _or_mean(self, 2, output_size)
+
+
+@kernel("adaptive_avg_pool3d")
+def adaptive_avg_pool3d(self: ndarray, output_size: Ints) -> ndarray:
+    """Mean over bins of a volume."""
+    return _or_mean(self, 3, output_size)
+
+
+@kernel("adaptive_avg_pool1d")
+def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
+    """Mean over bins of a sequence."""
+    check_sequence(self, "adaptive_avg_pool1d")
+    out = one_int(output_size, "adaptive_avg_pool1d", "output_size")
+    return np.squeeze(adaptive_avg_pool2d(self[..., None, :], (1, out)), -2)
+
+
+# ---------------------------------------------------------------- maximum
+
+
+def _adaptive_max(x: ndarray, n: int, output_size: Ints) -> tuple[ndarray, ndarray]:
+    name = f"adaptive_max_pool{n}d"
+    check_bins(x, n, output_size, name)
+    lead, sizes, out = x.shape[:-n], x.shape[-n:], tuple(output_size)
+    check(min(out) >= 0, f"Trying to create tensor with negative dimension {min(out)}: {shape_text((*lead, *out))}")
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    v = dt.cast(x, dt.opmath(x.dtype))
+    if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
+        kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
+        best, indices = max_pool(v, Windows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
+    else:
+        best, indices = _bin_maxima(v, n, out)
+    channels_last = n == 2 and channels_last_of(x, n)
+    return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
+
+
+def _bin_maxima(x: ndarray, n: int, out: Ints) -> tuple[ndarray, ndarray]:
+    """The first maximum or last NaN of each bin, by its place in the bin."""
+    lead, sizes = x.shape[:-n], x.shape[-n:]
+    spans = [bins(s, o) for s, o in zip(sizes, out, strict=True)]
+    best = np.full((*lead, *out), lowest(x.dtype), x.dtype)
+    indices = np.empty((*lead, *out), np.int64)
+    for step, tap in enumerate(np.ndindex(*(length.max(initial=0) for _, length in spans))):
+        grids = np.ix_(*(np.minimum(start + t, s - 1) for (start, _), t, s in zip(spans, tap, sizes, strict=True)))
+        inside = [
+            (length > t).reshape(-1, *[1] * (n - 1 - d))
+            for d, ((_, length), t) in enumerate(zip(spans, tap, strict=True))
+        ]
+        at = np.zeros((), np.int64)
+        for grid, size in zip(grids, sizes, strict=True):
+            at = at * size + grid
+        values = x[(..., *grids)]
+        take = (values > best) | np.isnan(values) | (step == 0)
+        for mask in inside:
+            take = take & mask
+        np.copyto(best, values, where=take)
+        np.copyto(indices, at, where=take)
+    return best, indices
+
+
+@kernel("adaptive_max_pool2d", differs=["adaptive-bins"])
+def adaptive_max_pool2d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
+    """Maximum over bins of an image, and its flat index in the plane."""
+    return _adaptive_max(self, 2, output_size)
+
+
+@kernel("adaptive_max_pool3d", differs=["adaptive-bins"])
+def adaptive_max_pool3d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
+    """Maximum over bins of a volume, and its flat index in the volume."""
+    return _adaptive_max(self, 3, output_size)
+
+
+@kernel("adaptive_max_pool1d")
+def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
+    """Maximum over bins of a sequence, and its index."""
+    check_sequence(self, "adaptive_max_pool1d")
+    out = one_int(output_size, "adaptive_max_pool1d", "output_size")
+    for d in range(self.ndim - 2, self.ndim):
+        if self.shape[d] == 0:
+            raise RuntimeError(
+                "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, "
+                f"but input has sizes {shape_text(self.shape)} with dimension {d} being empty"
+            )
+    best, indices = adaptive_max_pool2d(self[..., None, :], (1, out))
+    return np.squeeze(best, -2), np.squeeze(indices, -2)
