@@ -15,25 +15,47 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchnp.rpc.errors import (
+        AuthenticationError,
+        ConnectionLost,
+        HandleError,
+        PrivacyError,
+        ProtocolError,
+        QuotaError,
+        RemoteOpError,
+        RPCError,
+        SessionClosed,
+        ValueAccessError,
+        VersionMismatch,
+    )
     from torchnp.rpc.server import serve
     from torchnp.rpc.session import Session, Stats, connect, local
     from torchnp.rpc.store import Limits
     from torchnp.rpc.tensor import BaseHandleTensor, RPCTensor
 
-_ERRORS = (
+__all__ = [
     "AuthenticationError",
+    "BaseHandleTensor",
     "ConnectionLost",
     "HandleError",
+    "Limits",
     "PrivacyError",
     "ProtocolError",
     "QuotaError",
     "RPCError",
+    "RPCTensor",
     "RemoteOpError",
+    "Session",
     "SessionClosed",
+    "Stats",
     "ValueAccessError",
     "VersionMismatch",
-)
-_LAZY = {
+    "connect",
+    "local",
+    "serve",
+]
+
+_HOMES = {
     "serve": "server",
     "Limits": "store",
     "Session": "session",
@@ -42,16 +64,14 @@ _LAZY = {
     "local": "session",
     "BaseHandleTensor": "tensor",
     "RPCTensor": "tensor",
-    **dict.fromkeys(_ERRORS, "errors"),
 }
-__all__ = sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in __all__:
         raise AttributeError(f"module 'torchnp.rpc' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"torchnp.rpc.{_LAZY[name]}"), name)
+    return getattr(importlib.import_module(f"torchnp.rpc.{_HOMES.get(name, 'errors')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -24,7 +25,7 @@ IDLE_SECONDS = 0.002
 MAX_UNACKNOWLEDGED = 1 << 13
 MAX_FAILURES = 1 << 12  # whose places in the client's code are remembered
 
-Where = tuple[CodeType, int] | None
+Where = tuple[CodeType, int] | None  # see torchnp.rpc.place
 
 
 class Channel:
@@ -93,23 +94,24 @@ class Channel:
         """Send a tensor's bytes and return its id."""
         with self._lock:
             self._alive()
-            seq, id_ = self._seq, self._next_id
             self._pack()
+            seq, id_ = self._seq, self._numbered(where)
             for offset, part in wire.chunks(raw):
                 frame = wire.encode(wire.Data(seq, id_, dtype, shape, order, offset, part))
                 self._out.append(frame)
                 self._out_bytes += len(frame)
                 if self._out_bytes >= BATCH_BYTES:
                     self._push()
-            return self._numbered(where)
+            return id_
 
     def open(self, name: str, where: Where = None) -> int:
         """Bind an id to a dataset of the server's."""
         with self._lock:
             self._alive()
             self._pack()
-            self._out.append(wire.encode(wire.Open(self._seq, self._next_id, name)))
-            return self._numbered(where)
+            seq, id_ = self._seq, self._numbered(where)
+            self._out.append(wire.encode(wire.Open(seq, id_, name)))
+            return id_
 
     def seed(self, seed: int, where: Where = None) -> None:
         """Restart the session's random stream."""
@@ -334,10 +336,8 @@ def _idle(channel: weakref.ref[Channel], wake: queue.SimpleQueue) -> None:
             seen = alive._seq
             del alive
         alive._signalled = False
-        try:
+        with contextlib.suppress(RPCError):  # it is kept, and raised to whoever uses the session next
             alive.flush()
-        except RPCError:
-            pass  # it is kept, and raised to whoever uses the session next
         del alive
 
 

@@ -46,17 +46,17 @@ class Plan:
     """
 
     __slots__ = (
-        "func",
-        "name",
         "base",
-        "special",
-        "returns",
-        "written",
-        "loose",
-        "single",
-        "is_out",
+        "func",
         "generator",
+        "is_out",
+        "loose",
+        "name",
         "only_writes",
+        "returns",
+        "single",
+        "special",
+        "written",
     )
 
     def __init__(self, func: OpOverload) -> None:

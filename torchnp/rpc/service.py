@@ -17,7 +17,7 @@ import torchnp
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import privacy, wire
 from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError
-from torchnp.rpc.store import Entry, Failure, Limits, Store
+from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
 from torchnp.rpc.wire import Agreement, agreement
 
 log = logging.getLogger("torchnp.rpc")
@@ -26,7 +26,7 @@ log = logging.getLogger("torchnp.rpc")
 class Row:
     """What the server has to know about an overload to run it."""
 
-    __slots__ = ("name", "run", "written", "single", "returns", "generator", "random", "empty", "sized", "masks")
+    __slots__ = ("empty", "generator", "masks", "name", "random", "returns", "run", "single", "sized", "written")
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
         self.name, self.run = name, kernel
@@ -80,7 +80,10 @@ class Service:
 
 
 def _readonly(value: Any) -> np.ndarray:
-    array = np.asarray(value).view()
+    array = np.asarray(value)
+    if root_of(array)[1] != array.nbytes:
+        array = array.copy()  # as_strided reaches all memory that an array is a part of
+    array = array.view()
     array.flags.writeable = False
     return array
 

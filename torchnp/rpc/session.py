@@ -12,10 +12,12 @@ import torch
 
 from torchnp.rpc.channel import Channel
 from torchnp.rpc.errors import HandleError, ProtocolError
+from torchnp.rpc.place import caller
+from torchnp.rpc.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.shapes import spec_of
 from torchnp.rpc.store import Limits
-from torchnp.rpc.tensor import BaseHandleTensor, RemoteObject, RPCTensor, caller
+from torchnp.rpc.tensor import BaseHandleTensor, RemoteObject, RPCTensor
 from torchnp.rpc.transport import InProcess, Tcp, Transport
 from torchnp.rpc.wire import Agreement, agreement
 
@@ -67,7 +69,7 @@ class Session:
         self.channel = Channel(transport, agreed, token)
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
-        _decompose_lstm()
+        take_composite_routes()
 
     # ------------------------------------------------------------ to the server
 
@@ -95,12 +97,10 @@ class Session:
 
     def _upload(self, tensor: torch.Tensor) -> RPCTensor:
         tensor = tensor.resolve_conj().resolve_neg()
-        order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
-        dense = tensor.permute(order)
+        order, dense = _memory_order(tensor)
         if not dense.is_contiguous():
-            tensor = tensor.contiguous()
-            order = list(range(tensor.dim()))
-            dense = tensor
+            tensor = tensor.clone()
+            order, dense = _memory_order(tensor)
         raw = memoryview(dense.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
         dtype = str(tensor.dtype).removeprefix("torch.")
         id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
@@ -134,6 +134,8 @@ class Session:
             return handles[id(tensor)][0]
 
         for part in moved.modules():
+            if isinstance(part, (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder)):
+                without_fast_path(part)
             for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
                 setattr(part, name, move(parameter))
             for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
@@ -203,6 +205,13 @@ class Session:
         return f"<torchnp.rpc session with {self.name}{' (closed)' if self.channel.closed else ''}>"
 
 
+def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
+    """The dimensions from outermost in memory to innermost, and the tensor with them so."""
+    strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], d))
+    return order, tensor.permute(order)
+
+
 def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None) -> Session:
     """A session with a server in this process; frames are encoded and decoded as on a wire."""
     service = Service(table, datasets, None, limits)
@@ -224,37 +233,6 @@ def connect(address: str, token: str | None = None, *, table: Any = None, timeou
     if scheme != "tcp" or not host or not port.isdecimal():
         raise ValueError(f"{address!r} is no address: write tcp://HOST:PORT")
     return Session(Tcp(host.strip("[]"), int(port), timeout), token, None if table is None else Agreement(table))
-
-
-# ---------------------------------------------------------------- LSTM
-
-_library: list[torch.library.Library] = []
-
-
-def _decompose_lstm() -> None:
-    """Have torch take LSTMs on handles apart into linear layers and activations.
-
-    On the CPU it would choose one opaque oneDNN operator, before a handle is asked.
-    """
-    if _library:
-        return
-    key = torch._C.DispatchKey.PythonTLSSnapshot
-
-    def lstm(keys: Any, *args: Any) -> Any:
-        handles = any(
-            isinstance(x, BaseHandleTensor) for a in args[:3] for x in (a if isinstance(a, (list, tuple)) else (a,))
-        )
-        enabled = torch._C._get_mkldnn_enabled()
-        if handles:
-            torch._C._set_mkldnn_enabled(False)
-        try:
-            return torch.ops.aten.lstm.input.redispatch(keys.remove(key), *args)
-        finally:
-            torch._C._set_mkldnn_enabled(enabled)
-
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("lstm.input", lstm, "PythonTLSSnapshot", with_keyset=True)
-    _library.append(library)
 
 
 __all__ = ["Session", "Stats", "connect", "local"]

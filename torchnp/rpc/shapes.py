@@ -14,7 +14,7 @@ MAX_CACHED = 1 << 14
 class Spec:
     """Sizes, strides, storage offset and dtype of a tensor; one object per combination, so identity is equality."""
 
-    __slots__ = ("size", "stride", "offset", "dtype", "_meta", "contiguous")
+    __slots__ = ("_meta", "contiguous", "dtype", "offset", "size", "stride")
 
     def __init__(self, size: tuple, stride: tuple, offset: int, dtype: torch.dtype) -> None:
         self.size, self.stride, self.offset, self.dtype = size, stride, offset, dtype
@@ -57,7 +57,7 @@ class Outcome:
     wire says of strides and holes, empty where all results are in C order.
     """
 
-    __slots__ = ("specs", "groups", "count", "expected")
+    __slots__ = ("count", "expected", "groups", "specs")
 
     def __init__(self, plan: Plan, out: Any) -> None:
         self.specs: list[Spec | None] = []

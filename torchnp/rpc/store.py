@@ -48,7 +48,7 @@ class Buffer:
         An operator that should have written here failed.
     """
 
-    __slots__ = ("root", "nbytes", "users", "public", "readonly", "poison")
+    __slots__ = ("nbytes", "poison", "public", "readonly", "root", "users")
 
     def __init__(self, root: object, nbytes: int, public: bool, readonly: str = "") -> None:
         self.root, self.nbytes, self.public, self.readonly = root, nbytes, public, readonly

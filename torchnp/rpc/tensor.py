@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -12,6 +9,9 @@ import torch
 import torchnp
 from torchnp.rpc import shapes, wire
 from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc.place import caller
+from torchnp.rpc.plain import WORDS, check_plain, wrapped_number
+from torchnp.rpc.plain import number as number_
 from torchnp.rpc.plan import Plan, alternative, decomposition_of, plan_of
 from torchnp.rpc.shapes import Outcome, Spec, spec_of
 
@@ -25,7 +25,7 @@ _no_data = torch._C._set_throw_on_mutable_data_ptr
 class RemoteObject:
     """An object of a server's: it is forgotten there when the last handle to it dies here."""
 
-    __slots__ = ("id", "wire", "session")
+    __slots__ = ("id", "session", "wire")
 
     def __init__(self, id_: int, session: Session) -> None:
         self.id, self.session = id_, session
@@ -254,15 +254,6 @@ def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
     return handle._session
 
 
-_WORDS = {
-    torch.strided: "strided",
-    torch.contiguous_format: "contiguous_format",
-    torch.preserve_format: "preserve_format",
-    torch.channels_last: "channels_last",
-    torch.channels_last_3d: "channels_last_3d",
-}
-
-
 def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool) -> tuple[Any, Any, Any, int]:
     """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind."""
     if a is None or isinstance(a, (bool, str)):
@@ -274,10 +265,10 @@ def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool
             _check_snapshot(a)
         return session, a._spec, a._object.wire, 0
     if isinstance(a, torch.Tensor):
-        number = _wrapped_number(a)
+        number = wrapped_number(a)
         if number is not None:
-            return session, type(number), _number(number), 0
-        _check_plain(plan, a)
+            return session, type(number), number_(number), 0
+        check_plain(plan.name, a)
         plain.append((None, 0, a))
         return session, spec_of(a), None, 0
     if isinstance(a, (list, tuple)):
@@ -291,45 +282,14 @@ def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool
         plain += own
         return session, tuple(parts), wire.Items(values), 9 * len(values)
     if isinstance(a, (int, float, complex)):
-        return session, (type(a), None if loose else a), _number(a), 0
+        return session, (type(a), None if loose else a), number_(a), 0
     if isinstance(a, torch.dtype):
         return session, a, wire.Dtype(str(a).removeprefix("torch.")), 0
     if isinstance(a, torch.device):
         return session, a, "cpu", 0
-    if a in _WORDS:
-        return session, a, _WORDS[a], 0
+    if a in WORDS:
+        return session, a, WORDS[a], 0
     raise HandleError(f"{plan.name}: an argument of type {type(a).__name__} cannot be sent to a server")
-
-
-def _number(a: Any) -> Any:
-    return wire.Complex(a.real, a.imag) if isinstance(a, complex) else a
-
-
-_PROBES = {
-    torch.float64: torch.zeros((), dtype=torch.float32),
-    torch.int64: torch.zeros((), dtype=torch.int8),
-    torch.complex128: torch.zeros((), dtype=torch.complex64),
-}
-
-
-def _wrapped_number(a: torch.Tensor) -> Any:
-    """The Python number that torch wrapped in a tensor on its way here, or None.
-
-    torch does not tell, but only a wrapped number is weaker than another tensor without dimensions.
-    """
-    probe = _PROBES.get(a.dtype)
-    if probe is None or a.dim() or type(a) is not torch.Tensor or torch.result_type(a, probe) == a.dtype:
-        return None
-    return a.item()
-
-
-def _check_plain(plan: Plan, a: torch.Tensor) -> None:
-    if type(a) not in (torch.Tensor, torch.nn.Parameter):
-        raise HandleError(f"{plan.name}: a {type(a).__name__} and a handle cannot meet in one operator")
-    if a.layout is not torch.strided or a.device.type != "cpu" or a.is_quantized:
-        raise HandleError(
-            f"{plan.name}: only dense CPU tensors can be sent to a server, this one is {a.layout} on {a.device}"
-        )
 
 
 def _check_snapshot(a: BaseHandleTensor) -> None:
@@ -379,7 +339,7 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
                 outs.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
-            number = _wrapped_number(a)
+            number = wrapped_number(a)
             return spec_of(a).meta if number is None else number
         if isinstance(a, (list, tuple)):
             return type(a)(stand_in(x, fresh) for x in a)
@@ -530,33 +490,3 @@ def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: di
         func = aten._native_batch_norm_legit_no_training.default
         return _send(cls, plan_of(func), (x, weight, bias, mean, var, momentum, eps), None)
     return _send(cls, plan_of(aten._native_batch_norm_legit.default), args, None)
-
-
-# ---------------------------------------------------------------- the place in the user's code
-
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = os.path.dirname(torchnp.__file__) + os.sep
-_TESTS = os.path.join(_OURS, "tests") + os.sep
-
-
-class _Outside(dict):
-    def __missing__(self, filename: str) -> bool:
-        inside = filename.startswith((_TORCH, _OURS, "<")) and not filename.startswith(
-            (_TESTS, "<stdin>", "<string>", "<ipython")
-        )
-        self[filename] = not inside
-        return not inside
-
-
-_outside = _Outside()
-
-
-def caller() -> tuple[CodeType, int] | None:
-    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if _outside[code.co_filename]:
-            return code, frame.f_lasti
-        frame = frame.f_back  # type: ignore[assignment]
-    return None

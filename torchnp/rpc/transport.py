@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
@@ -10,7 +11,6 @@ from typing import Protocol
 
 from torchnp.rpc import wire
 from torchnp.rpc.errors import ConnectionLost, ProtocolError
-
 
 _SLICE = 1 << 18
 
@@ -130,10 +130,8 @@ class Tcp:
 
     def _read_last_words(self) -> None:
         """Replies that came before the connection broke: the reason may be among them."""
-        try:
+        with contextlib.suppress(ConnectionLost):
             self._read()
-        except ConnectionLost:
-            pass
 
     def _read(self) -> None:
         """Take what has arrived, without waiting."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -55,7 +55,7 @@ class Complex(_Frame, tag=2, frozen=True):
     imag: float
 
 
-Item = Union[None, bool, int, float, Name, Handle, Dtype, Complex]
+Item = None | bool | int | float | Name | Handle | Dtype | Complex
 
 
 class Items(_Frame, tag=3):
@@ -64,10 +64,10 @@ class Items(_Frame, tag=3):
     items: Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
 
 
-Arg = Union[None, bool, int, float, Name, Handle, Dtype, Complex, Items]
+Arg = Item | Items
 
 # What the client expects of one result: None is a new tensor in C order, False no tensor, a list its strides.
-Expected = Union[None, bool, Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]]
+Expected = None | bool | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
 
 class Op(_Frame):
@@ -201,8 +201,8 @@ class Status(_Frame, tag=20):
     bytes: UInt
 
 
-Request = Union[Hello, Ops, Data, Del, Seed, Open, Sync, Publish]
-Reply = Union[Welcome, Ack, Err, Result, Status]
+Request = Hello | Ops | Data | Del | Seed | Open | Sync | Publish
+Reply = Welcome | Ack | Err | Result | Status
 
 encode = msgspec.msgpack.Encoder().encode
 _request = msgspec.msgpack.Decoder(Request).decode
@@ -246,10 +246,28 @@ def dtype_of(name: str) -> np.dtype:
 
 _DTYPES: dict[str, np.dtype] = {
     name: getattr(dtypes, name)
-    for name in (
-        "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 "
-        "complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz"
-    ).split()
+    for name in [
+        "bool_",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex32",
+        "complex64",
+        "complex128",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+    ]
 }
 _DTYPES["bool"] = _DTYPES.pop("bool_")
 
@@ -274,10 +292,23 @@ def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
 
 # Types of schema arguments that a frame can carry.
 _CARRIED = frozenset(
-    "Tensor int SymInt float bool Scalar str ScalarType Layout Device MemoryFormat Generator".split(),
+    [
+        "Tensor",
+        "int",
+        "SymInt",
+        "float",
+        "bool",
+        "Scalar",
+        "str",
+        "ScalarType",
+        "Layout",
+        "Device",
+        "MemoryFormat",
+        "Generator",
+    ],
 )
 # They swap or resize storage under live views, or need what a server does not have.
-_NEVER = frozenset("resize_ resize_as_ resize_output_ set_ set_data _resize_output_ record_stream".split())
+_NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
 
 
 def can_travel(schema: Any) -> bool:

@@ -1,0 +1,40 @@
+"""The place in the user's code that issued an operator: cheap to note for each, looked up only when one fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+import torch
+
+import torchnp
+
+Where = tuple[CodeType, int] | None
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = os.path.dirname(torchnp.__file__) + os.sep
+_TESTS = os.path.join(_OURS, "tests") + os.sep
+
+
+class _Outside(dict):
+    def __missing__(self, filename: str) -> bool:
+        inside = filename.startswith((_TORCH, _OURS, "<")) and not filename.startswith(
+            (_TESTS, "<stdin>", "<string>", "<ipython")
+        )
+        self[filename] = not inside
+        return not inside
+
+
+_outside = _Outside()
+
+
+def caller() -> Where:
+    """The innermost frame outside torch and torchnp, as a code object and a position: it keeps no variables alive."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if _outside[code.co_filename]:
+            return code, frame.f_lasti
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,49 @@
+"""Plain values that meet handles in an operator: what they are on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torchnp.rpc import wire
+from torchnp.rpc.errors import HandleError
+
+WORDS = {
+    torch.strided: "strided",
+    torch.contiguous_format: "contiguous_format",
+    torch.preserve_format: "preserve_format",
+    torch.channels_last: "channels_last",
+    torch.channels_last_3d: "channels_last_3d",
+}
+
+
+def number(a: Any) -> Any:
+    return wire.Complex(a.real, a.imag) if isinstance(a, complex) else a
+
+
+_PROBES = {
+    torch.float64: torch.zeros((), dtype=torch.float32),
+    torch.int64: torch.zeros((), dtype=torch.int8),
+    torch.complex128: torch.zeros((), dtype=torch.complex64),
+}
+
+
+def wrapped_number(a: torch.Tensor) -> Any:
+    """The Python number that torch wrapped in a tensor on its way here, or None.
+
+    torch does not tell, but only a wrapped number is weaker than another tensor without dimensions.
+    """
+    probe = _PROBES.get(a.dtype)
+    if probe is None or a.dim() or type(a) is not torch.Tensor or torch.result_type(a, probe) == a.dtype:
+        return None
+    return a.item()
+
+
+def check_plain(name: str, a: torch.Tensor) -> None:
+    if type(a) not in (torch.Tensor, torch.nn.Parameter):
+        raise HandleError(f"{name}: a {type(a).__name__} and a handle cannot meet in one operator")
+    if a.layout is not torch.strided or a.device.type != "cpu" or a.is_quantized:
+        raise HandleError(
+            f"{name}: only dense CPU tensors can be sent to a server, this one is {a.layout} on {a.device}"
+        )

@@ -1,0 +1,63 @@
+"""Where torch would choose a fused CPU operator before a handle is asked: on handles it takes the route of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torchnp.rpc.tensor import BaseHandleTensor
+
+# The operator that chooses, and the global flag that it looks at: LSTMs would become one opaque oneDNN operator,
+# attention one flash operator.
+_ROUTES: tuple[tuple[str, Callable[[], bool], Callable[[bool], None]], ...] = (
+    ("lstm.input", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    ("scaled_dot_product_attention", torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+)
+# Tensor subclasses have this key above autograd's, where the choice has not been made yet.
+_KEY = torch._C.DispatchKey.PythonTLSSnapshot
+_library: list[torch.library.Library] = []
+
+
+def take_composite_routes() -> None:
+    """Install the choice, once per process; calls without a handle are passed on as they are."""
+    if not _library:
+        library = torch.library.Library("aten", "IMPL")
+        for name, read, write in _ROUTES:
+            library.impl(name, _routed(name, read, write), _KEY.name, with_keyset=True)
+        _library.append(library)
+
+
+def _routed(name: str, read: Callable[[], bool], write: Callable[[bool], None]) -> Callable[..., Any]:
+    packet, _, overload = name.partition(".")
+    func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        below = keys.remove(_KEY)
+        flat = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, (list, tuple)) else (a,))]
+        if not any(isinstance(x, BaseHandleTensor) for x in flat):
+            return func.redispatch(below, *args, **kwargs)
+        enabled = read()
+        write(False)
+        try:
+            return func.redispatch(below, *args, **kwargs)
+        finally:
+            write(enabled)
+
+    return run
+
+
+def without_fast_path(module: torch.nn.Module) -> None:
+    """Keep a module's forward from torch's fused transformer operators, and leave other modules' as they are."""
+    enabled: list[bool] = []
+
+    def before(module: torch.nn.Module, args: Any) -> None:
+        enabled.append(torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)
+
+    def after(module: torch.nn.Module, args: Any, out: Any) -> None:
+        torch.backends.mha.set_fastpath_enabled(enabled.pop())
+
+    module.register_forward_pre_hook(before)
+    module.register_forward_hook(after, always_call=True)

@@ -1,0 +1,47 @@
+"""Servers for the tests of the remote tensor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from torchnp import rpc
+
+TRANSPORTS = ("local", "tcp")
+
+
+@contextlib.contextmanager
+def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
+    """A server process of its own on a free port: its address, and the process."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torchnp.rpc.server", *options]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = server.stdout.readline()
+        assert line.startswith("listening on "), line + server.stderr.read()
+        yield "tcp://" + line.split()[-1], server
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+_shared: list[str] = []
+_stack = contextlib.ExitStack()
+
+
+def session(transport: str) -> rpc.Session:
+    """A new session in process, or with the TCP server that all tests of this process share."""
+    if transport == "local":
+        return rpc.local()
+    if not _shared:
+        _shared.append(_stack.enter_context(process())[0])
+    return rpc.connect(_shared[0])
+
+
+def stop() -> None:
+    """Stop the shared server."""
+    _shared.clear()
+    _stack.close()
