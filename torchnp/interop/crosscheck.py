@@ -45,6 +45,8 @@ _FREE_RESULTS = {
     "aten::_linalg_eigh": {1},
     "aten::linalg_eig": {1},
     "aten::mkldnn_rnn_layer": {3},
+    "aten::_ctc_loss": {1},  # beyond a target's length
+    "aten::_ctc_loss.Tensor": {1},
 }
 
 
@@ -125,6 +127,8 @@ class _Call:
 def _describe(x: Any) -> str:
     if isinstance(x, Tensor):
         flags = "".join(flag for flag, on in ((" conj", x.is_conj()), (" neg", x.is_neg())) if on)
+        if x.layout != torch.strided:
+            return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)} {x.layout}"
         layout = "" if x.is_contiguous() else f" strides {list(x.stride())}"
         return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}{layout}{flags}"
     if isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x):
@@ -149,6 +153,8 @@ class _Copies:
         return x
 
     def _copy(self, x: Tensor) -> Tensor:
+        if x._is_zerotensor():
+            return torch._efficientzerotensor(x.shape, dtype=x.dtype)
         storage = x.untyped_storage()
         key = storage._cdata
         if key not in self._storages:

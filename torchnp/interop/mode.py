@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchnp import dtypes
@@ -30,6 +32,7 @@ _ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
         "aten::_scaled_dot_product_flash_attention_for_cpu",
     ),
 )
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
 
 
@@ -61,7 +64,7 @@ class NumpyMode(TorchDispatchMode):
       negative bits, ``lift_fresh``, ...): torch does it, and `summary` lists it as ``bookkeeping``.
     - Ops on meta tensors have no values: torch runs them (``meta``).
     - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
-      torch defines it by, which are then computed.
+      torch defines it by, which are then computed; the body of a ``torch.library.custom_op`` likewise.
     - Tensor subclasses that handle their own operators are asked first.
 
     Sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
@@ -174,7 +177,9 @@ class NumpyMode(TorchDispatchMode):
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
         elif func.namespace in ("aten", "prims") and plan.is_composite(name) and func._can_decompose():
-            step = Step(name, "taken apart", self._take_apart(func))
+            step = Step(name, "taken apart", self._take_apart(func.decompose))
+        elif func.namespace not in ("aten", "prims") and name in OPDEFS:
+            step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
         else:
             step = Step(name, "missing", self._without_kernel(func))
         self._steps[func] = step
@@ -187,10 +192,10 @@ class NumpyMode(TorchDispatchMode):
 
         return compared
 
-    def _take_apart(self, func: Any) -> plan.Run:
+    def _take_apart(self, parts: Callable[..., Any]) -> plan.Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             with self:
-                return func.decompose(*args, **kwargs)
+                return parts(*args, **kwargs)
 
         return run
 

@@ -436,6 +436,18 @@ def test_composites_without_a_row_are_taken_apart():
     assert mode.calls["aten::mm"] + mode.calls["aten::addmm"] + mode.calls["aten::matmul"] == 1
 
 
+def test_custom_ops_written_in_python_are_taken_apart():
+    @torch.library.custom_op("torchnp_test::sine_plus_one", mutates_args=())
+    def sine_plus_one(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    x = torch.ones(2)
+    with NumpyMode(table=TorchTable()) as mode:
+        y = sine_plus_one(x)
+    torch.testing.assert_close(y, x.sin() + 1)
+    assert mode.calls == {"torchnp_test::sine_plus_one": 1, "aten::sin": 1, "aten::add.Tensor": 1}
+
+
 def test_settings_come_back():
     from torchnp import dtypes
     from torchnp.random import get_rng_state

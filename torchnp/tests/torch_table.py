@@ -13,6 +13,10 @@ from torchnp.interop.streams import is_random
 from torchnp.random import Generator, default_generator
 
 
+_NAMES = {name: getattr(torch, name) for name in ("strided", "contiguous_format", "preserve_format", "channels_last")}
+_NAMES |= {"cpu": torch.device("cpu"), "channels_last_3d": torch.channels_last_3d}
+
+
 def _enter(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return wrap(x)
@@ -21,7 +25,7 @@ def _enter(x: Any) -> Any:
     if isinstance(x, np.dtype):
         return TORCH_DTYPE[x]
     if isinstance(x, str):
-        return torch.device("cpu") if x == "cpu" else getattr(torch, x, x)
+        return _NAMES.get(x, x)
     return x
 
 
