@@ -20,7 +20,7 @@ _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 def bits(x: ndarray) -> ndarray:
     """The same memory in a dtype that NumPy knows: ml_dtypes' types as unsigned integers of their size."""
-    return x.view(_BITS[x.itemsize]) if x.dtype.isbuiltin != 1 else x
+    return x.view(_BITS[x.itemsize]) if x.dtype.num > 255 else x
 
 
 # ---------------------------------------------------------------- windows

@@ -490,7 +490,7 @@ def _space_number(name: str, **ends: Any) -> list[Any]:
     if wrong:
         told = " and ".join(f"{k} with {ends[k].ndim} dimension(s)" for k in tensors)
         raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {told}.")
-    return [v.item() if isinstance(v, ndarray) and v.dtype.isbuiltin == 1 else _wide_item(v) for v in ends.values()]
+    return [v.item() if isinstance(v, ndarray) and v.dtype.num < 256 else _wide_item(v) for v in ends.values()]
 
 
 def _wide_item(x: Any) -> Any:

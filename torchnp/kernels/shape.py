@@ -215,7 +215,7 @@ def _local_scalar_dense(self):
     """The first value as a Python number."""
     check(self.size > 0, "_local_scalar_dense: Empty tensor not supported")
     x = self if self.size == 1 else self[(slice(0, 1),) * self.ndim]
-    if x.dtype.isbuiltin != 1:
+    if x.dtype.num > 255:
         x = x.astype(complex64 if is_complex_dtype(x.dtype) else float32)
     return x.item()
 

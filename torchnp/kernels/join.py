@@ -1,0 +1,332 @@
+"""Several tensors as one, and the tensors that a product of sets makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
+from torchnp.dtypes import cast, get_default_dtype, result_type
+from torchnp.kernels._memory import bits, empty_in_order
+from torchnp.kernels.slicing import narrow
+from torchnp.kernels.view import expand, reshape
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+_CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+
+
+def common_dtype(tensors: Sequence[ndarray]) -> np.dtype:
+    """The dtype that all tensors promote to."""
+    first = tensors[0].dtype
+    for x in tensors:
+        if x.dtype is not first:
+            return result_type(*tensors)
+    return first
+
+
+def _check_list(tensors: Sequence[ndarray], name: str) -> None:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
+# ---------------------------------------------------------------- cat
+
+
+@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "promotion-category"])
+def cat(tensors, dim=0):
+    """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
+    check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)
+    for i, x in enumerate(tensors):
+        if not x.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    dtype = common_dtype(tensors)
+    shape, total, parts = None, 0, []
+    for i, x in enumerate(tensors):
+        if x.shape == (0,):
+            continue
+        if shape is None:
+            shape = x.shape
+            dim = wrap_dim(dim, len(shape))
+            rest = (*shape[:dim], *shape[dim + 1 :])
+        elif (*x.shape[:dim], *x.shape[dim + 1 :]) != rest or x.ndim != len(shape):
+            _raise_cat(shape, x.shape, dim, i)
+        total += x.shape[dim]
+        parts.append(x if x.dtype is dtype else cast(x, dtype))
+    if shape is None:
+        return np.empty(0, dtype)
+    size = (*shape[:dim], total, *shape[dim + 1 :])
+    # np.concatenate would take over the order of axes in memory from its inputs; torch does so for channels_last only.
+    out = empty_in_order(size, dtype, None if parts[0].flags.c_contiguous else _common_order(parts))
+    np.concatenate([bits(x) for x in parts] if dtype.num > 255 else parts, dim, bits(out))
+    return out
+
+
+def _common_order(parts: Sequence[ndarray]) -> tuple[int, ...] | None:
+    order = _CHANNELS_LAST.get(parts[0].ndim)
+    return order if order and all(x.transpose(order).flags.c_contiguous for x in parts) else None
+
+
+def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, position: int) -> None:
+    if len(first) != len(other):
+        raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(other)}")
+    a, b = next((m, n) for i, (m, n) in enumerate(zip(first, other)) if m != n and i != dim)
+    raise RuntimeError(
+        f"Sizes of tensors must match except in dimension {dim}. Expected size {a} but got size {b} "
+        f"for tensor number {position} in the list."
+    )
+
+
+@kernel("concat", "concatenate", like=np.concatenate, differs=["cat-legacy-empty", "promotion-category"])
+def concat(tensors, dim=0):
+    """`cat`."""
+    return cat(tensors, dim)
+
+
+@kernel("stack", "_stack", like=np.stack, differs=["promotion-category"])
+def stack(tensors, dim=0):
+    """Tensors of one shape along a new dimension."""
+    _check_list(tensors, "stack")
+    dim = wrap_dim(dim, tensors[0].ndim + 1)
+    shape = tensors[0].shape
+    for i, x in enumerate(tensors):
+        if x.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {shape_text(shape)} at entry 0 and "
+                f"{shape_text(x.shape)} at entry {i}"
+            )
+    widened = (*shape[:dim], 1, *shape[dim:])
+    return cat([x.reshape(widened) for x in tensors], dim)
+
+
+@kernel("hstack", like=np.hstack)
+def hstack(tensors):
+    """`cat` along dimension 1, or 0 for vectors."""
+    _check_list(tensors, "hstack")
+    parts = [atleast_1d(x) for x in tensors]
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@kernel("vstack", "row_stack", like=np.vstack)
+def vstack(tensors):
+    """`cat` along dimension 0 of tensors with at least 2 dimensions."""
+    _check_list(tensors, "vstack")
+    return cat([atleast_2d(x) for x in tensors], 0)
+
+
+@kernel("dstack", like=np.dstack)
+def dstack(tensors):
+    """`cat` along dimension 2 of tensors with at least 3 dimensions."""
+    _check_list(tensors, "dstack")
+    return cat([atleast_3d(x) for x in tensors], 2)
+
+
+@kernel("column_stack", like=np.column_stack)
+def column_stack(tensors):
+    """`hstack` that takes vectors for columns."""
+    _check_list(tensors, "column_stack")
+    return hstack([x.reshape(x.size, 1) if x.ndim <= 1 else x for x in tensors])
+
+
+@kernel("block_diag", differs=["no-counterpart"])
+def block_diag(tensors):
+    """Matrices along the diagonal of a larger one, zero elsewhere."""
+    dtype = result_type(*tensors) if len(tensors) else get_default_dtype()
+    if not len(tensors):
+        return np.empty((1, 0), dtype)
+    for i, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
+            )
+    blocks = [atleast_2d(x) for x in tensors]
+    out = np.zeros((sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)), dtype)
+    row = column = 0
+    for b in blocks:
+        out[row : row + b.shape[0], column : column + b.shape[1]] = cast(b, dtype)
+        row, column = row + b.shape[0], column + b.shape[1]
+    return out
+
+
+@kernel("_chunk_cat", differs=["no-counterpart"])
+def _chunk_cat(tensors, dim, num_chunks):
+    """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
+    _check_list_named(tensors)
+    check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
+    dim = wrap_dim(dim, tensors[0].ndim)
+    dtype, rows = tensors[0].dtype, []
+    for x in tensors:
+        check(x.size > 0, "_chunk_cat expects non-empty tensor")
+        check(x.dtype == dtype, "_chunk_cat expects all input tensors have the same dtype")
+        check(
+            x.shape[:dim] == tensors[0].shape[:dim],
+            "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors",
+        )
+        padded = np.zeros((*x.shape[:dim], -(-x.shape[dim] // num_chunks) * num_chunks, *x.shape[dim + 1 :]), dtype)
+        padded[(*(slice(None),) * dim, slice(x.shape[dim]))] = x
+        rows.append(padded.reshape(*x.shape[:dim], num_chunks, -1))
+    return cat(rows, dim + 1)
+
+
+def _check_list_named(tensors: Sequence[ndarray]) -> None:
+    check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
+
+
+# ---------------------------------------------------------------- at least so many dimensions
+
+
+@kernel("atleast_1d", like=np.atleast_1d)
+def atleast_1d(self):
+    """The tensor with at least one dimension."""
+    return self if self.ndim else self.reshape(1)
+
+
+@kernel("atleast_2d", like=np.atleast_2d)
+def atleast_2d(self):
+    """The tensor with at least two dimensions, new ones in front."""
+    return self if self.ndim > 1 else self.reshape(1, -1 if self.size else 0)
+
+
+@kernel("atleast_3d", like=np.atleast_3d)
+def atleast_3d(self):
+    """The tensor with at least three dimensions: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
+    if self.ndim > 2:
+        return self
+    return self.reshape(*self.shape, 1) if self.ndim == 2 else self.reshape(1, self.size, 1)
+
+
+@kernel("atleast_1d.Sequence", like=np.atleast_1d)
+def atleast_1d_sequence(tensors):
+    """`atleast_1d` of each tensor."""
+    return [atleast_1d(x) for x in tensors]
+
+
+@kernel("atleast_2d.Sequence", like=np.atleast_2d)
+def atleast_2d_sequence(tensors):
+    """`atleast_2d` of each tensor."""
+    return [atleast_2d(x) for x in tensors]
+
+
+@kernel("atleast_3d.Sequence", like=np.atleast_3d)
+def atleast_3d_sequence(tensors):
+    """`atleast_3d` of each tensor."""
+    return [atleast_3d(x) for x in tensors]
+
+
+@kernel("broadcast_tensors", like=np.broadcast_arrays, differs=["expand-writable"])
+def broadcast_tensors(tensors):
+    """Each tensor expanded to the common shape."""
+    shape = broadcast_shapes(*(x.shape for x in tensors))
+    return [expand(x, shape) for x in tensors]
+
+
+# ---------------------------------------------------------------- products of sets
+
+
+@kernel("meshgrid", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])
+def meshgrid(tensors):
+    """Each vector expanded over a grid with one dimension for each."""
+    _check_list(tensors, "meshgrid")
+    for x in tensors:
+        if x.ndim > 1:
+            shape = "".join(f"{n:2d}" for n in x.shape)
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shape}")
+    check(
+        all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype"
+    )
+    shape = [x.size for x in tensors]
+    return [
+        expand(x.reshape(*(-1 if i == j else 1 for j in range(len(shape)))) if x.size else x.reshape([0 if i == j else 1 for j in range(len(shape))]), shape)
+        for i, x in enumerate(tensors)
+    ]
+
+
+@kernel("meshgrid.indexing", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])
+def meshgrid_indexing(tensors, *, indexing):
+    """`meshgrid` whose first two dimensions are swapped by ``indexing="xy"``."""
+    _check_list(tensors, "meshgrid")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if indexing == "ij" or len(tensors) < 2:
+        return meshgrid(tensors)
+    grids = meshgrid([tensors[1], tensors[0], *tensors[2:]])
+    grids[:2] = grids[1::-1]
+    return grids
+
+
+@kernel("cartesian_prod", differs=["no-counterpart"])
+def cartesian_prod(tensors):
+    """All tuples of one value from each vector, as rows."""
+    for x in tensors:
+        check(x.ndim == 1, f"Expect a 1D vector, but got shape {shape_text(x.shape)}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([g.reshape(-1) for g in meshgrid(tensors)], 1)
+
+
+@kernel("combinations", differs=["no-counterpart"])
+def combinations(self, r=2, with_replacement=False):
+    """All combinations of ``r`` values of a vector, as rows."""
+    check(self.ndim == 1, f"Expect a 1D vector, but got shape {shape_text(self.shape)}")
+    check(r >= 0, f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return np.empty(0, self.dtype)
+    places = np.indices((self.size,) * r).reshape(r, -1)
+    ahead, behind = places[:-1], places[1:]
+    keep = (ahead <= behind if with_replacement else ahead < behind).all(0)
+    return self[places[:, keep].T]
+
+
+# ---------------------------------------------------------------- lists of tensors in one vector
+
+
+@kernel("flatten_dense_tensors", like=np.concatenate)
+def flatten_dense_tensors(tensors):
+    """All elements of all tensors in one vector."""
+    if len(tensors) == 1:
+        return tensors[0].reshape(-1)
+    return cat([x.reshape(-1) for x in tensors])
+
+
+@kernel("unflatten_dense_tensors", like=np.split)
+def unflatten_dense_tensors(flat, tensors):
+    """A vector cut into the shapes of tensors, on its own memory."""
+    start, out = 0, []
+    for x in tensors:
+        if not x.size:
+            out.append(np.empty(0, flat.dtype))
+            continue
+        out.append(reshape(narrow(flat, 0, start, x.size), x.shape))
+        start += x.size
+    return out
+
+
+@kernel("pad_sequence", differs=["no-counterpart"])
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    """Sequences of different lengths in one tensor, filled up at one side."""
+    check(len(sequences) > 0, "received an empty list of sequences")
+    check(
+        padding_side in ("left", "right"),
+        f"Expected padding_side to be one of left or right, but got {padding_side}.",
+    )
+    longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
+    out = np.full((len(sequences), longest, *trailing), padding_value, np.float64)
+    out = cast(out, sequences[0].dtype)
+    for row, x in zip(out, sequences):
+        n = x.shape[0]
+        row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = cast(x, out.dtype)
+    return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
+
+
+@kernel("_foreach_copy", like=np.copyto)
+def _foreach_copy(self, src, non_blocking=False):
+    """Each tensor of ``src`` in the shape and dtype of the one in ``self``."""
+    from torchnp.kernels.copy import copy
+
+    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    if len(self) != len(src):
+        raise RuntimeError(
+            f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}"
+        )
+    return [copy(x, y) for x, y in zip(self, src)]

@@ -1,0 +1,302 @@
+"""The same elements in other places: flips, rolls, repeats, triangles, shuffles. All of them copy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, int32, int64
+from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order
+from torchnp.kernels.copy import clone
+from torchnp.kernels.create import fill_value
+from torchnp.kernels.slicing import at, diagonal
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- flip, rotate, roll
+
+
+@kernel("flip", like=np.flip, differs=["copy-not-view"])
+def flip(self, dims):
+    """A copy with some dimensions in reverse order."""
+    dims = wrap_dims(dims, self.ndim)
+    turned = self[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(self.ndim))]
+    out = empty_in_order(self.shape, self.dtype, memory_order(self))
+    out[...] = turned
+    return out
+
+
+@kernel("fliplr", like=np.fliplr, differs=["copy-not-view"])
+def fliplr(self):
+    """A copy with dimension 1 in reverse order."""
+    check(self.ndim >= 2, "Input must be >= 2-d.")
+    return flip(self, [1])
+
+
+@kernel("flipud", like=np.flipud, differs=["copy-not-view"])
+def flipud(self):
+    """A copy with dimension 0 in reverse order."""
+    check(self.ndim >= 1, "Input must be >= 1-d.")
+    return flip(self, [0])
+
+
+@kernel("rot90", like=np.rot90, differs=["copy-not-view"])
+def rot90(self, k=1, dims=(0, 1)):
+    """A copy turned by quarters in the plane of two dimensions."""
+    check(len(dims) == 2, f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    check(self.ndim >= 2, f"expected total dims >= 2, but got total dims = {self.ndim}")
+    a, b = dims
+    first, second = wrap_dim(a, self.ndim), wrap_dim(b, self.ndim)
+    check(first != second, f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
+    a, b, k = first, second, k % 4
+    if k == 0:
+        return clone(self, memory_format="contiguous_format")
+    if k == 2:
+        return flip(self, [a, b])
+    return flip(self, [b if k == 1 else a]).swapaxes(a, b)
+
+
+@kernel("roll", like=np.roll, differs=["roll-aligned"])
+def roll(self, shifts, dims=()):
+    """A copy with elements moved along dimensions, those that leave coming in at the other end."""
+    shifts, dims = _listed(shifts), _listed(dims)
+    if (len(shifts) == 1 and len(dims) == 1 and not self.size):
+        return clone(self, memory_format="contiguous_format")
+    check(len(shifts) > 0, "`shifts` required")
+    if not len(dims) and len(shifts) == 1:
+        return _roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape)
+    check(
+        len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+    )
+    for shift, dim in zip(shifts, dims):
+        check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+        self = _roll1(self, shift, wrap_dim(dim, self.ndim))
+    return self
+
+
+def _listed(x: object) -> list[int]:
+    return [x] if isinstance(x, int) else list(x)
+
+
+def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
+    out, n = np.empty(x.shape, x.dtype), x.shape[dim]
+    shift = shift % n if n else 0
+    out[at(dim, slice(shift, None))] = x[at(dim, slice(0, n - shift))]
+    out[at(dim, slice(0, shift))] = x[at(dim, slice(n - shift, None))]
+    return out
+
+
+# ---------------------------------------------------------------- repeat
+
+
+@kernel("repeat", like=np.tile)
+def repeat(self, repeats):
+    """The whole tensor several times along each dimension."""
+    extra = len(repeats) - self.ndim
+    check(
+        extra >= 0,
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+    )
+    shape = (1,) * extra + self.shape
+    size = [n * r for n, r in zip(shape, repeats)]
+    if any(n < 0 for n in size):
+        first = next(n for n in size if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape_text(size)}")
+    out = np.empty(size, self.dtype)
+    if out.size:
+        blocks = [n for pair in zip(repeats, shape) for n in pair]
+        out.reshape(blocks)[...] = self.reshape([n for s in shape for n in (1, s)])
+    return out
+
+
+@kernel("tile", like=np.tile)
+def tile(self, dims):
+    """`repeat` that takes fewer numbers than dimensions."""
+    return repeat(self, [1] * (self.ndim - len(dims)) + list(dims))
+
+
+@kernel("repeat_interleave.Tensor", like=np.repeat)
+def repeat_interleave_tensor(repeats, *, output_size=None):
+    """Each index as often as its repeat says."""
+    check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
+    if repeats.dtype not in (int32, int64):
+        raise not_implemented("repeat_interleave_cpu", repeats.dtype)
+    check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
+    if output_size is not None:
+        check(int(repeats.sum()) == output_size, "allocated size does not match required size")
+    return np.arange(repeats.size, dtype=repeats.dtype).repeat(repeats)
+
+
+@kernel("repeat_interleave.self_Tensor", like=np.repeat)
+def repeat_interleave(self, repeats, dim=None, *, output_size=None):
+    """Each position along a dimension as often as its repeat says."""
+    if dim is None:
+        self, dim = self.reshape(-1), 0
+    elif not self.ndim:
+        self = self.reshape(1)
+    dim = wrap_dim(dim, self.ndim)
+    extent = self.shape[dim]
+    check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
+    if repeats.size == 1:
+        repeats = np.broadcast_to(repeats.reshape(1), (extent,))
+    elif repeats.size != extent:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and "
+            f"input.size({dim}) = {extent}"
+        )
+    index = repeat_interleave_tensor(repeats, output_size=output_size)
+    return bits(self).take(index, dim).view(self.dtype)
+
+
+@kernel("repeat_interleave.self_int", like=np.repeat)
+def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
+    """Each position along a dimension ``repeats`` times."""
+    if dim is None:
+        self, dim = self.reshape(-1), 0
+    elif not self.ndim:
+        self = self.reshape(1)
+    dim = wrap_dim(dim, self.ndim)
+    check(repeats >= 0, "Repeats must be non-negative")
+    if output_size is not None and output_size != repeats * self.shape[dim]:
+        raise RuntimeError(
+            f"repeat_interleave: Invalid output_size, expected {repeats * self.shape[dim]} but got {output_size}"
+        )
+    return self.repeat(repeats, dim)
+
+
+# ---------------------------------------------------------------- triangles and diagonals
+
+
+def _triangle(x: ndarray, diagonal: int, name: str, lower: bool) -> ndarray:
+    check(x.ndim >= 2, f"{name}: input tensor must have at least 2 dimensions")
+    if x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S:
+        raise not_implemented(name, x.dtype)
+    rows, columns = x.shape[-2:]
+    keep = np.arange(rows)[:, None] + diagonal
+    keep = np.arange(columns) <= keep if lower else np.arange(columns) >= keep
+    out = np.zeros(x.shape, x.dtype)
+    np.copyto(bits(out), bits(x), where=keep)
+    return out
+
+
+@kernel("tril", like=np.tril)
+def tril(self, diagonal=0):
+    """The entries on and below a diagonal, zero elsewhere."""
+    return _triangle(self, diagonal, "tril", True)
+
+
+@kernel("triu", like=np.triu)
+def triu(self, diagonal=0):
+    """The entries on and above a diagonal, zero elsewhere."""
+    return _triangle(self, diagonal, "triu", False)
+
+
+@kernel("diag_embed", like=np.diagflat)
+def diag_embed(self, offset=0, dim1=-2, dim2=-1):
+    """The last dimension as the diagonal of two new dimensions."""
+    ndim = self.ndim + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    check(first != second, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = self.shape[-1] + abs(offset)
+    size = list(self.shape[:-1])
+    for d in sorted((first, second)):
+        size.insert(d, n)
+    out = np.zeros(size, self.dtype)
+    diagonal(out, offset, first, second)[...] = self
+    return out
+
+
+@kernel("diag", like=np.diag)
+def diag(self, diagonal=0):
+    """The diagonal of a matrix, or the matrix of a diagonal."""
+    check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
+    return diag_embed(self, diagonal) if self.ndim == 1 else self.diagonal(diagonal).copy()
+
+
+@kernel("diagflat", like=np.diagflat)
+def diagflat(self, offset=0):
+    """The matrix that has all elements on a diagonal."""
+    return diag_embed(self.reshape(-1), offset)
+
+
+@kernel("fill_diagonal_", like=np.fill_diagonal)
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Write one number on the main diagonal; with ``wrap`` a tall matrix has it again after each square."""
+    check(self.ndim >= 2, "dimensions must larger than 1")
+    if self.ndim > 2:
+        check(len(set(self.shape)) == 1, "all dimensions of input must be of equal length")
+    value = _number(fill_value, self.dtype)
+    n = min(self.shape)
+    self[(np.arange(n),) * self.ndim] = value
+    if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
+        rows, columns = self.shape
+        flat = np.arange(n * (columns + 1), rows * columns, columns + 1)
+        self[flat // columns, flat % columns] = value
+    return self
+
+
+_number = fill_value
+
+
+# ---------------------------------------------------------------- channels and pixels
+
+
+def _image(x: ndarray, name: str) -> None:
+    check(
+        x.ndim >= 3,
+        f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)",
+    )
+
+
+def _like_image(out: ndarray, source: ndarray) -> ndarray:
+    """A shuffled view as a dense tensor in the memory format of its source."""
+    last = source.ndim == 4 and not source.flags.c_contiguous and is_contiguous(source, "channels_last")
+    return clone(out, memory_format="channels_last" if last else "contiguous_format")
+
+
+@kernel("pixel_shuffle", differs=["no-counterpart"])
+def pixel_shuffle(self, upscale_factor):
+    """Channels (..., C r r, H, W) as pixels (..., C, H r, W r)."""
+    _image(self, "pixel_shuffle")
+    r = upscale_factor
+    check(r > 0, f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    *batch, c, h, w = self.shape
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    out = np.moveaxis(self.reshape(*batch, c // (r * r), r, r, h, w), (-4, -3), (-3, -1))
+    return _like_image(out.reshape(*batch, c // (r * r), h * r, w * r), self)
+
+
+@kernel("pixel_unshuffle", differs=["no-counterpart"])
+def pixel_unshuffle(self, downscale_factor):
+    """Pixels (..., C, H r, W r) as channels (..., C r r, H, W)."""
+    _image(self, "pixel_unshuffle")
+    r = downscale_factor
+    check(r > 0, f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *batch, c, h, w = self.shape
+    for name, n, d in (("height", h, -2), ("width", w, -1)):
+        if n % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, "
+                f"but input.size({d})={n} is not divisible by {r}"
+            )
+    out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))
+    return _like_image(out.reshape(*batch, c * r * r, h // r, w // r), self)
+
+
+@kernel("channel_shuffle", "native_channel_shuffle", differs=["no-counterpart"])
+def channel_shuffle(self, groups):
+    """Channels in ``groups`` interleaved."""
+    check(self.ndim > 2, f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}")
+    check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    c = self.shape[1]
+    check(
+        c % groups == 0,
+        f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.",
+    )
+    out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
+    return _like_image(out.reshape(self.shape), self)
