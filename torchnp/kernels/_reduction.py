@@ -49,7 +49,9 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-BLOCK = 256  # terms added one after the other; longer runs are added in blocks, which keeps the error of torch's cascade
+BLOCK = (
+    256  # terms added one after the other; longer runs are added in blocks, which keeps the error of torch's cascade
+)
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:

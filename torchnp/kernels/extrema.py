@@ -64,7 +64,9 @@ def aminmax(self, *, dim=None, keepdim=False):
     axes = None if dim is None else axes_of(dim, self.ndim)
     refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
     if self.size == 0 and axes is None:
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     for axis in axes or ():
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
     x = ordered(self)

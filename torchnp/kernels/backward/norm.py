@@ -1,0 +1,132 @@
+"""Gradients of layer, group, batch and weight normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented
+from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels.batchnorm import channel_dot, channel_sum, per_channel
+from torchnp.kernels.norm import check_group, check_layer, inner, with_layout
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _like(value: ndarray, x: ndarray) -> ndarray:
+    return dt.cast(value.reshape(x.shape), x.dtype)
+
+
+def _normalised_gradient(grad: ndarray, xhat: ndarray, rstd: ndarray) -> ndarray:
+    """Gradient of rows from that of their normalised form: what is left of it beside the row's mean and the row."""
+    n = grad.dtype.type(grad.shape[1])
+    mean = np.add.reduce(grad, 1, None, None, True) / n
+    along = np.vecdot(grad, xhat)[:, None] / n
+    return (grad - mean - xhat * along) * rstd
+
+
+@kernel("native_layer_norm_backward", differs=["half-opmath"])
+def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
+    """Gradients of `native_layer_norm` with respect to input, weight and bias."""
+    n = check_layer(input, normalized_shape, weight, bias)
+    check(not output_mask[1] or weight is not None, "tensor does not have a device")
+    check(not output_mask[2] or bias is not None, "tensor does not have a device")
+    if input.size == 0:
+        return tuple(
+            np.zeros(t.shape, t.dtype) if wanted else None
+            for t, wanted in zip((input, weight, bias), output_mask, strict=True)
+        )
+    if input.dtype not in dt.FLOATS:
+        raise not_implemented("LayerNormBackwardKernelImpl", input.dtype)
+    x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
+    inverse = inner(rstd).reshape(-1, 1)
+    xhat = (x - inner(mean).reshape(-1, 1)) * inverse
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[0]:
+        scaled = grad if weight is None else grad * inner(weight).reshape(-1)
+        grad_input = _like(_normalised_gradient(scaled, xhat, inverse), input)
+    if output_mask[1]:
+        grad_weight = _like(add_reduce(grad * xhat, (0,)), weight)
+    if output_mask[2]:
+        grad_bias = _like(add_reduce(grad, (0,)), bias)
+    return grad_input, grad_weight, grad_bias
+
+
+@kernel("native_group_norm_backward", differs=["half-opmath"])
+def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
+    """Gradients of `native_group_norm` with respect to input, weight and bias."""
+    check_group(input, weight, None, C, group)
+    check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
+    if input.size and input.dtype not in dt.FLOATS:
+        raise not_implemented("GroupNormBackwardKernelImpl", input.dtype)
+    x, grad = inner(input).reshape(N * group, -1), inner(grad_out).reshape(N, C, HxW)
+    inverse = inner(rstd).reshape(-1, 1)
+    xhat = (x - inner(mean).reshape(-1, 1)) * inverse
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[0]:
+        scaled = grad if weight is None else grad * inner(weight).reshape(C, 1)
+        if input.size:
+            scaled = _normalised_gradient(scaled.reshape(N * group, -1), xhat, inverse)
+        grad_input = with_layout(_like(scaled, input), input)
+    if output_mask[1]:
+        grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
+    if output_mask[2]:
+        grad_bias = _like(channel_sum(grad), weight)
+    return grad_input, grad_weight, grad_bias
+
+
+@kernel("native_batch_norm_backward", differs=["half-opmath"])
+def native_batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+):
+    """Gradients of `native_batch_norm` with respect to input, weight and bias."""
+    if input.dtype not in dt.FLOATS:
+        raise not_implemented("batch_norm_backward", input.dtype)
+    x, grad = inner(input), inner(grad_out)
+    kind = x.dtype.type
+    if train:
+        mean, invstd = inner(save_mean), inner(save_invstd)
+    else:
+        mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
+    d = x - per_channel(mean, x)
+    total, along = channel_sum(grad), channel_dot(d, grad) * invstd
+    parameter = _parameter_dtype(input, weight, save_mean, running_mean)
+    grad_input = None
+    if output_mask[0]:
+        scale = invstd if weight is None else invstd * inner(weight)
+        if train:
+            n = kind(input.size // input.shape[1])
+            grad = grad - per_channel(total / n, x) - d * per_channel(along * invstd / n, x)
+        grad_input = with_layout(dt.cast(grad * per_channel(scale, x), input.dtype), input)
+    grad_weight = dt.cast(along, parameter) if output_mask[1] else None
+    grad_bias = dt.cast(total, parameter) if output_mask[2] else None
+    return grad_input, grad_weight, grad_bias
+
+
+def _parameter_dtype(x: ndarray, *parameters: Any) -> np.dtype:
+    return next((p.dtype for p in parameters if p is not None), x.dtype)
+
+
+@kernel("batch_norm_backward", differs=["half-opmath"])
+def batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve
+):
+    """`native_batch_norm_backward`; the reserve is for other devices."""
+    return native_batch_norm_backward(
+        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
+    )
+
+
+@kernel("_weight_norm_interface_backward", differs=["half-opmath"])
+def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
+    """Gradients of `_weight_norm_interface` with respect to v and g."""
+    if saved_v.dtype not in dt.FLOATS:
+        raise not_implemented("weight_norm_backward_kernel", saved_v.dtype)
+    v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
+    axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
+    along = add_reduce(grad * v, axes, True)
+    grad_v = g / norms * (grad - v * (along / (norms * norms)))
+    return dt.cast(grad_v, saved_v.dtype), dt.cast(along / norms, saved_g.dtype)

@@ -1,0 +1,263 @@
+"""Layer, group and root-mean-square normalisation, weight normalisation and renorm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.kernels._reduction import add_reduce
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- shared
+
+
+def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
+    """Whether a half type is normalised with float32 parameters, the one mixture that torch accepts."""
+    given = [p for p in parameters if p is not None]
+    if not given or given[0].dtype == x.dtype:
+        return False
+    for p in given:
+        check(p.dtype == dt.float32, "mixed dtype (CPU): expect parameter to have scalar type of Float")
+    check(dt.opmath(x.dtype) == dt.float32 != x.dtype, "mixed dtype (CPU): all inputs must share same datatype.")
+    return True
+
+
+def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
+    """Refuse what torch's kernel has no code for, then parameters of a dtype of their own."""
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(name, x.dtype)
+    given = [p.dtype for p in parameters if p is not None]
+    if given and given[0] == x.dtype:
+        for found in given:
+            if found != x.dtype:
+                raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(found)}")
+
+
+def inner(x: ndarray | None) -> Any:
+    """A tensor in the dtype of the computation."""
+    return None if x is None else dt.cast(x, dt.opmath(x.dtype))
+
+
+def with_layout(y: ndarray, x: ndarray) -> ndarray:
+    """``y`` laid out as ``x`` is, if that is dense but not C order (channels_last)."""
+    if x.ndim < 4 or x.flags.c_contiguous or not _channels_last(x):
+        return y
+    out = np.empty_like(y.transpose(0, *range(2, y.ndim), 1), order="C")
+    out[...] = y.transpose(0, *range(2, y.ndim), 1)
+    return out.transpose(0, y.ndim - 1, *range(1, y.ndim - 1))
+
+
+def _channels_last(x: ndarray) -> bool:
+    return x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous
+
+
+def centred(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d."""
+    n = x.dtype.type(x.shape[1])
+    mean = np.add.reduce(x, 1, None, None, True) / n
+    d = x - mean
+    return d, mean, np.vecdot(d, d)[:, None] / n
+
+
+# ---------------------------------------------------------------- layer norm
+
+
+def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None) -> int:
+    """Check the shapes as torch does; the number of normalised elements."""
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
+        )
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and p.shape != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
+            )
+    if x.shape[max(x.ndim - len(shape), 0) :] != shape or x.ndim < len(shape):
+        raise RuntimeError(
+            f"Given normalized_shape={shape_text(shape)}, expected input with shape "
+            f"[*, {shape_text(shape)[1:]}, but got input of size{shape_text(x.shape)}"
+        )
+    return math.prod(shape)
+
+
+@kernel("native_layer_norm", differs=["half-opmath"])
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """Rows less their mean over their standard deviation, times weight plus bias; also mean and 1 / deviation."""
+    stats = dt.float32 if mixed(input, weight, bias) else input.dtype
+    n = check_layer(input, normalized_shape, weight, bias)
+    check_kernel("LayerNormKernelImpl", input, weight, bias)
+    x = inner(input).reshape(input.size // n if n else math.prod(input.shape[: -len(normalized_shape)]), n)
+    kept = input.shape[: input.ndim - len(normalized_shape)] + (1,) * len(normalized_shape)
+    if n == 0:
+        return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
+    y, mean, variance = centred(x)
+    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    np.multiply(y, rstd, y)
+    if weight is not None:
+        np.multiply(y, inner(weight).reshape(-1), y)
+    if bias is not None:
+        np.add(y, inner(bias).reshape(-1), y)
+    return (
+        dt.cast(y.reshape(input.shape), input.dtype),
+        dt.cast(mean.reshape(kept), stats),
+        dt.cast(rstd.reshape(kept), stats),
+    )
+
+
+@kernel("layer_norm", differs=["half-opmath"])
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    """Layer normalisation."""
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+# ---------------------------------------------------------------- RMS norm
+
+
+@kernel("_fused_rms_norm", differs=["half-opmath"])
+def _fused_rms_norm(input, normalized_shape, weight, eps):
+    """Rows over the root of their mean square, times weight; also 1 / root."""
+    shape = tuple(normalized_shape)
+    if input.dtype not in (*dt.FLOATS, dt.complex64, dt.complex128):
+        raise not_implemented("rms_norm", input.dtype)
+    n = _check_rms(input, shape, weight)
+    x = inner(input)
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    if eps is None:
+        eps = np.finfo(dt.to_real(x.dtype)).eps
+    real = dt.to_real(x.dtype)
+    mean_square = add_reduce(x * x, axes, True) / real.type(n)
+    rstd = (1 / np.sqrt(mean_square + real.type(eps))).astype(x.dtype)
+    y = x * rstd
+    if weight is not None:
+        y = y * dt.cast(weight, dt.promote_types(x.dtype, dt.opmath(weight.dtype)))
+    return dt.cast(y, input.dtype), rstd
+
+
+def _check_rms(x: ndarray, shape: tuple[int, ...], weight: ndarray | None) -> int:
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
+        )
+    if weight is not None and weight.shape != shape:
+        raise RuntimeError(
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
+            f"{shape_text(weight.shape)} and normalized_shape = {shape_text(shape)}"
+        )
+    if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={shape_text(shape)}, expected input with shape "
+            f"[*{', '.join(map(str, shape))}], but got input of size{shape_text(x.shape)}"
+        )
+    return math.prod(shape)
+
+
+@kernel("rms_norm", differs=["half-opmath"])
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Root-mean-square normalisation."""
+    return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+
+
+# ---------------------------------------------------------------- group norm
+
+
+def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
+    check(group > 0, f"Expected num groups to be greater than 0, got {group}")
+    if channels % group:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape_text(x.shape)} and num_groups={group}"
+        )
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and p.shape != (channels,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
+            )
+
+
+@kernel("native_group_norm", differs=["half-opmath"])
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
+    check_group(input, weight, bias, C, group)
+    stats = dt.float32 if mixed(input, weight, bias) else input.dtype
+    check_kernel("GroupNormKernelImpl", input, weight, bias)
+    check(
+        input.size == N * C * HxW,
+        "Expected X.numel() == N * C * HxW to be true, but got false.  (Could this error message be improved?  "
+        "If so, please report an enhancement request to PyTorch.)",
+    )
+    if input.size == 0:
+        empty = np.zeros((N, group), stats)
+        return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
+    y, mean, variance = centred(inner(input).reshape(N * group, -1))
+    rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
+    np.multiply(y, rstd, y)
+    y = y.reshape(N, C, HxW)
+    if weight is not None:
+        np.multiply(y, inner(weight).reshape(C, 1), y)
+    if bias is not None:
+        np.add(y, inner(bias).reshape(C, 1), y)
+    y = with_layout(dt.cast(y.reshape(input.shape), input.dtype), input)
+    return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
+
+
+@kernel("group_norm", differs=["half-opmath"])
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    """Group normalisation."""
+    wrap_dim(1, input.ndim)
+    n, channels = input.shape[:2]
+    check_group(input, weight, bias, channels, num_groups)
+    return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
+
+
+# ---------------------------------------------------------------- renorm
+
+
+@kernel("renorm", differs=["half-opmath"])
+def renorm(self, p, dim, maxnorm):
+    """Slices along a dimension whose p-norm exceeds ``maxnorm``, scaled down to it."""
+    check(not isinstance(p, complex), "renorm: p must be real-valued")
+    check(p > 0, "renorm: non-positive-norm not supported")
+    check(not isinstance(maxnorm, complex), "renorm: maxnorm must be real-valued")
+    check(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    axis = wrap_dim(dim, self.ndim)
+    from torchnp.kernels.vectornorm import linalg_vector_norm
+
+    others = [i for i in range(self.ndim) if i != axis]
+    norms = linalg_vector_norm(inner(self) if dt.is_inexact(self.dtype) else self, p, others, True)
+    limit = norms.dtype.type(maxnorm)
+    # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
+    scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
+    return dt.cast(inner(self) * scale, self.dtype)
+
+
+# ---------------------------------------------------------------- weight norm
+
+
+@kernel("_weight_norm_interface", differs=["half-opmath"])
+def _weight_norm_interface(v, g, dim=0):
+    """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms."""
+    if v.dtype not in dt.FLOATS:
+        raise not_implemented("weight_norm_kernel", v.dtype)
+    x = inner(v)
+    axes = tuple(i for i in range(v.ndim) if i != wrap_dim(dim, v.ndim))
+    norms = np.sqrt(add_reduce(x * x, axes, True))
+    return dt.cast(x * (inner(g) / norms), v.dtype), norms
+
+
+@kernel("_weight_norm", differs=["half-opmath"])
+def _weight_norm(v, g, dim=0):
+    """v * g / |v| with a norm for each slice along ``dim``."""
+    return _weight_norm_interface(v, g, dim)[0]

@@ -1,0 +1,136 @@
+"""softmax and log_softmax, with their backward functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.kernels._reduction import add_reduce
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def prepare(name: str, x: ndarray, dim: int) -> tuple[int, bool]:
+    """The axis, and whether there is nothing to compute; torch's kernels know the four real float types only."""
+    axis = wrap_dim(dim, x.ndim)
+    if x.size == 0:
+        return axis, True
+    if x.dtype not in dt.FLOATS:
+        last = "lastdim_" if axis == max(x.ndim, 1) - 1 else ""
+        raise not_implemented(f"{name}_{last}kernel_impl", x.dtype)
+    return axis, False
+
+
+def shifted(self: ndarray, axis: int) -> ndarray:
+    """The input in the dtype of the computation, as rows at least 1-d, less the largest of each."""
+    x = dt.cast(self, dt.opmath(self.dtype)) if self.ndim else dt.cast(self, dt.opmath(self.dtype)).reshape(1)
+    return x - np.maximum.reduce(x, axis, None, None, True)
+
+
+@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"])
+def _softmax(self, dim, half_to_float):
+    """exp(x) over its sum along a dimension."""
+    check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
+    axis, empty = prepare("softmax", self, dim)
+    if empty:
+        return np.empty(self.shape, self.dtype)
+    x = shifted(self, axis)
+    np.exp(x, x)
+    np.divide(x, add_reduce(x, (axis,), True), x)
+    return dt.cast(x, self.dtype).reshape(self.shape)
+
+
+@kernel("_log_softmax", differs=["half-opmath", "zero-dim-axis"])
+def _log_softmax(self, dim, half_to_float):
+    """Logarithm of softmax, from the logarithm of the sum."""
+    check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
+    axis, empty = prepare("log_softmax", self, dim)
+    if empty:
+        return np.empty(self.shape, self.dtype)
+    x = shifted(self, axis)
+    np.subtract(x, np.log(add_reduce(np.exp(x), (axis,), True)), x)
+    return dt.cast(x, self.dtype).reshape(self.shape)
+
+
+# ---------------------------------------------------------------- composites
+
+
+def _converted(x: ndarray, dtype: Any) -> ndarray:
+    return x if dtype is None else dt.cast(x, dt.as_dtype(dtype))
+
+
+@kernel("softmax.int", "special_softmax", differs=["half-opmath", "zero-dim-axis"])
+def softmax(self, dim, dtype=None):
+    """softmax along a dimension, after conversion to ``dtype``."""
+    return _softmax(_converted(self, dtype), dim, False)
+
+
+@kernel("log_softmax.int", differs=["half-opmath", "zero-dim-axis"])
+def log_softmax(self, dim, dtype=None):
+    """log_softmax along a dimension, after conversion to ``dtype``."""
+    return _log_softmax(_converted(self, dtype), dim, False)
+
+
+@kernel("special_log_softmax", differs=["half-opmath", "zero-dim-axis"])
+def special_log_softmax(self, dim, *, dtype=None):
+    """log_softmax along a dimension, after conversion to ``dtype``."""
+    return _log_softmax(_converted(self, dtype), dim, False)
+
+
+@kernel("_safe_softmax", differs=["half-opmath", "zero-dim-axis"])
+def _safe_softmax(self, dim, dtype=None):
+    """softmax with 0 in place of NaN where a whole row is -inf."""
+    out = softmax(self, dim, dtype)
+    check(not dt.is_complex(self.dtype), "isneginf does not support complex inputs.")
+    if self.dtype in dt.FLOAT8S:
+        raise not_implemented("isneginf_cpu", self.dtype)
+    if self.dtype not in dt.FLOATS or self.size == 0:
+        return out
+    x = self if self.ndim else self.reshape(1)
+    masked = np.logical_and.reduce(x == -np.inf, wrap_dim(dim, self.ndim), None, None, True)
+    return np.where(masked, out.dtype.type(0), out).reshape(self.shape)
+
+
+# ---------------------------------------------------------------- backward
+
+
+def _prepare_backward(name: str, grad: ndarray, output: ndarray, dim: int) -> tuple[int, bool]:
+    if grad.shape != output.shape:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but "
+            f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)} "
+            f"(while checking arguments for {name})"
+        )
+    found = prepare(name, grad, dim)
+    if grad.dtype != output.dtype:
+        raise RuntimeError(
+            f"expected scalar type {dt.scalar_name(grad.dtype)} but found {dt.scalar_name(output.dtype)}"
+        )
+    return found
+
+
+@kernel("_softmax_backward_data", differs=["half-opmath"])
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """(grad - sum(grad * output)) * output."""
+    axis, empty = _prepare_backward("softmax_backward", grad_output, output, dim)
+    if empty:
+        return np.empty(output.shape, output.dtype)
+    inner = dt.opmath(output.dtype)
+    grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
+    total = add_reduce(grad * out, (axis,), True)
+    return dt.cast((grad - total) * out, grad_output.dtype).reshape(output.shape)
+
+
+@kernel("_log_softmax_backward_data", differs=["half-opmath"])
+def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
+    """grad - exp(output) * sum(grad)."""
+    axis, empty = _prepare_backward("log_softmax_backward", grad_output, output, dim)
+    if empty:
+        return np.empty(output.shape, output.dtype)
+    inner = dt.opmath(output.dtype)
+    grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
+    return dt.cast(grad - np.exp(out) * add_reduce(grad, (axis,), True), grad_output.dtype).reshape(output.shape)

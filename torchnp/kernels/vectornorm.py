@@ -1,0 +1,141 @@
+"""Norms of vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented
+from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers", "empty-dim", "half-opmath"])
+def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
+    name = "linalg.vector_norm"
+    if not dt.is_inexact(self.dtype):
+        got = dt.scalar_name(self.dtype)
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {got}")
+    check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
+    axes = axes_of(dim, self.ndim)
+    ord = float(ord)
+    _check_has_identity(name, self, ord, dim, axes)
+    wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
+    if self.dtype in dt.FLOAT8S:
+        raise not_implemented("norm_cpu", self.dtype)
+    x = dt.cast(self, dt.opmath(wide))
+    return dt.cast(np.asarray(_norm(x, ord, axes, keepdim)), dt.to_real(wide))
+
+
+def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
+    if ord == 0:
+        return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
+    if ord == 2:
+        if x.dtype.kind == "c":
+            return np.sqrt(add_reduce(x.real * x.real + x.imag * x.imag, axes, keepdim))
+        return np.sqrt(add_reduce(x * x, axes, keepdim))
+    x = np.abs(x)
+    if ord == 1 or length_of(x.shape, axes) == 1:
+        return add_reduce(x, axes, keepdim)
+    if abs(ord) == math.inf:
+        ufunc = np.maximum if ord > 0 else np.minimum
+        return ufunc.reduce(x, axes, None, None, keepdim)
+    kind = x.dtype.type
+    return add_reduce(x ** kind(ord), axes, keepdim) ** kind(1 / ord)
+
+
+def _check_has_identity(name: str, x: ndarray, ord: float, dim: Any, axes: Any) -> None:
+    """Refuse norms of nothing that have no neutral element."""
+    if x.size or not (ord < 0 or ord == math.inf):
+        return
+    spelled = f"{ord:g}"
+    if axes is None:
+        raise RuntimeError(
+            f"{name} cannot compute the {spelled} norm on an empty tensor because the operation does not have an identity"
+        )
+    for axis in listed_axes(axes, x.ndim):
+        check(
+            x.shape[axis],
+            f"{name} cannot compute the {spelled} norm on the dimension {axis}because this dimension is empty and the "
+            "operation does not have an identity",
+        )
+
+
+def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
+    found = dt.scalar_name(wanted)
+    check(dt.is_inexact(wanted), f"{name}: dtype should be floating point or complex, but got {found}")
+    kind = "complex" if dt.is_complex(source) else "real"
+    check(
+        dt.is_complex(source) == dt.is_complex(wanted),
+        f"{name}: dtype should be {kind} for {kind} inputs, but got {found}",
+    )
+    if dt.promote_types(source, wanted) != wanted:
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({dt.scalar_name(source)}) should be convertible without narrowing "
+            f"to the specified dtype ({found})"
+        )
+    return wanted
+
+
+# ---------------------------------------------------------------- norm
+
+
+def _check_norm(x: ndarray) -> None:
+    if not dt.is_inexact(x.dtype):
+        got = dt.scalar_name(x.dtype)
+        raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {got} instead.")
+
+
+@kernel("norm.Scalar", like=np.linalg.norm, differs=["no-integers", "half-opmath"])
+def norm_scalar(self, p=2):
+    """p-norm of all elements."""
+    _check_norm(self)
+    return linalg_vector_norm(self, p)
+
+
+@kernel("norm.ScalarOpt_dim", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+def norm_dim(self, p, dim, keepdim=False):
+    """p-norm over dimensions; 2 by default."""
+    _check_norm(self)
+    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim)
+
+
+@kernel("norm.ScalarOpt_dtype", like=np.linalg.norm, differs=["no-integers", "half-opmath"])
+def norm_dtype(self, p, *, dtype):
+    """p-norm of all elements, computed in ``dtype``."""
+    return linalg_vector_norm(self, 2 if p is None else p, None, False, dtype=dtype)
+
+
+@kernel("norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+def norm_dim_dtype(self, p, dim, keepdim, *, dtype):
+    """p-norm over dimensions, computed in ``dtype``."""
+    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+def frobenius_norm(self, dim, keepdim=False):
+    """2-norm over one or two dimensions."""
+    _check_norm(self)
+    return norm_dim(self, 2, dim, keepdim)
+
+
+@kernel("norm_except_dim")
+def norm_except_dim(v, pow=2, dim=0):
+    """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
+    if dim == -1:
+        return norm_scalar(v, pow)
+    return norm_dim(v, pow, [i for i in range(v.ndim) if i != dim], True)
+
+
+@kernel("dist", differs=["no-integers"])
+def dist(self, other, p=2):
+    """p-norm of the difference."""
+    from torchnp.kernels.arithmetic import sub
+
+    return norm_scalar(sub(self, other), p)
