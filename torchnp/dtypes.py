@@ -9,6 +9,7 @@ exhaustively.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import ml_dtypes
@@ -63,7 +64,8 @@ def as_dtype(dtype: Any) -> np.dtype:
         return found
     if dtype is float:
         return _default
-    found = np.dtype(dtype).newbyteorder("=")
+    found = np.dtype(dtype)
+    found = found if found.isnative else found.newbyteorder("=")
     if found not in _CATEGORY:
         raise TypeError(f"torch has no dtype {found}: torchnp knows {', '.join(map(str, ALL))}")
     return found
@@ -114,7 +116,7 @@ def is_signed(dtype: np.dtype) -> bool:
 
 def is_half(dtype: np.dtype) -> bool:
     """float16 or bfloat16."""
-    return dtype == float16 or dtype == bfloat16
+    return dtype in (float16, bfloat16)
 
 
 # ---------------------------------------------------------------- related dtypes
@@ -211,10 +213,8 @@ def promote_types(a: Any, b: Any) -> np.dtype:
 PROMOTE: dict[tuple[np.dtype, np.dtype], np.dtype] = {}
 for _a in ALL:
     for _b in ALL:
-        try:
+        with contextlib.suppress(RuntimeError):
             PROMOTE[_a, _b] = promote_types(_a, _b)
-        except RuntimeError:
-            pass
 del _a, _b
 
 
