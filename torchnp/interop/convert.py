@@ -64,9 +64,11 @@ def share(tensor: torch.Tensor) -> np.ndarray:
     if tensor.requires_grad:
         tensor = tensor.detach()
     bits = _TO_BITS.get(tensor.dtype)
-    if bits is None:
-        return _numpy(tensor)
-    return _numpy(_view(tensor, bits[0])).view(bits[1])
+    array = _numpy(tensor) if bits is None else _numpy(_view(tensor, bits[0])).view(bits[1])
+    if not array.size:  # torch gives arrays without elements strides of 0
+        strides = [s * array.itemsize for s in tensor.stride()]
+        return np.ndarray(array.shape, array.dtype, array, strides=strides)
+    return array
 
 
 def _plain(tensor: Any) -> torch.Tensor:
@@ -150,6 +152,9 @@ def _awkward(stride: int, itemsize: int) -> bool:
 
 def wrap(array: np.ndarray) -> torch.Tensor:
     """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
+    if not array.size:
+        strides = [s // array.itemsize for s in array.strides]
+        return torch.empty_strided(array.shape, strides, dtype=TORCH_DTYPE[array.dtype])
     bits = _FROM_BITS.get(array.dtype)
     if bits is None:
         return _from_numpy(array)

@@ -129,7 +129,7 @@ def _physical(tensor: Tensor) -> Tensor:
 
 def _place(view: ndarray) -> tuple[int, tuple[int, ...]]:
     """Address, and strides in elements as torch counts them."""
-    if view.flags.writeable and view.dtype in NATIVE:  # reading both off a tensor costs a third of asking NumPy
+    if view.flags.writeable and view.size and view.dtype in NATIVE:  # reading both off a tensor costs a third of asking NumPy
         tensor = torch.from_numpy(view)
         return tensor.data_ptr(), tensor.stride()
     itemsize = view.itemsize
@@ -148,6 +148,8 @@ def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True)
         start = address - base.untyped_storage().data_ptr()
         if not certain and not 0 <= start < base.untyped_storage().nbytes():
             return _fresh(view)
+    elif not certain and view.dtype != array.dtype:
+        return _fresh(view)
     else:  # nothing to address
         start = base.storage_offset() * array.itemsize
     if view.dtype == array.dtype:

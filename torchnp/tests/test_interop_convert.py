@@ -47,10 +47,10 @@ def test_both_ways_on_one_memory(dtype, layout):
     assert a.flags.writeable
     y = to_torch(a)
     assert (y.dtype, y.shape, y.requires_grad) == (x.dtype, x.shape, False)
+    assert a.strides == tuple(s * a.itemsize for s in x.stride())
+    assert y.stride() == x.stride()
     if x.numel():
-        assert a.strides == tuple(s * a.itemsize for s in x.stride())
         assert a.__array_interface__["data"][0] == x.data_ptr() == y.data_ptr()
-        assert y.stride() == x.stride()
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
