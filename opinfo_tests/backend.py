@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree
+from .schemas import resizable_buffers
 
 
 @dataclass
@@ -23,7 +24,8 @@ class Seen:
 
     ``results`` is flat (None, numbers and booleans stay as they are); ``alias`` has for each result the window
     ``(buffer, offset, strides)`` on an argument's memory, None where there is none, or ``...`` where the backend
-    cannot tell; ``after`` has each array argument after the call, ``buffers`` the raw memory where that is visible.
+    cannot tell; ``after`` has each array argument after the call, ``buffers`` the raw memory where that is visible, ``random`` the
+    states of the default generator and of generator arguments after the call.
     """
 
     results: list = field(default_factory=list)
@@ -34,6 +36,7 @@ class Seen:
     error: tuple[str, str] | None = None
     seconds: float = 0.0
     strides: list = field(default_factory=list)
+    random: list[bytes | None] = field(default_factory=list)
 
 
 def structure_of(out: Any) -> str:
@@ -73,6 +76,10 @@ class Backend:
         """Return a new generator."""
         raise TypeError(f"{type(self).__name__} has no generators")
 
+    def state(self, generator: Any = None) -> bytes | None:
+        """Return the state of a generator (of the default one) as torch writes it, None where that cannot be told."""
+        return None
+
     def place(self, result: Any, buffers: list[np.ndarray]) -> Any:
         """Return the window of ``result`` on an argument's buffer, None, or ``...`` where that cannot be told."""
         return ...
@@ -81,23 +88,35 @@ class Backend:
         """Run ``case`` on fresh copies of its buffers."""
         buffers = case.fresh_buffers()
         mine: list[Any] = []
+        generators: list[Any] = []
+        resizable = resizable_buffers(case)
+        owned: dict[int, np.ndarray] = {}
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
-                mine.append(self.put(x.on(buffers)))
+                a = x.on(buffers)
+                if x.buffer in resizable:
+                    a = owned[x.buffer] = a.copy()
+                mine.append(self.put(a))
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)
-            return self.generator(x.seed) if type(x) is Seeded else x
+            if type(x) is Seeded:
+                generators.append(self.generator(x.seed))
+                return generators[-1]
+            return x
 
         args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-        self.seed(case.seed)
+        if case.draws:
+            self.seed(case.seed)
         start = time.perf_counter()
         try:
             out = self.run(case.op, args, kwargs)
-        except Exception as e:  # noqa: BLE001  an error is something that is seen, whatever its class
+        except Exception as e:
             return Seen(error=error_of(e), seconds=time.perf_counter() - start, buffers=self.memory(buffers))
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
+        for i, a in owned.items():
+            buffers[i] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
         for r in leaves(out):
             plain = r is None or isinstance(r, (bool, int, float, complex, str))
             got = r if plain else self.get(r)
@@ -105,6 +124,8 @@ class Backend:
             seen.results.append(got)
         seen.after = [self.get(x) for x in mine]
         seen.buffers = self.memory(buffers)
+        if case.draws:
+            seen.random = [self.state(g) for g in (None, *generators)]
         return seen
 
     def memory(self, buffers: list[np.ndarray]) -> list[np.ndarray] | None:
@@ -145,6 +166,11 @@ class Table(Backend):
     def seed(self, seed: int) -> None:
         if self._torchnp is not None:
             self._torchnp.manual_seed(seed)
+
+    def state(self, generator: Any = None) -> bytes | None:
+        if self._torchnp is None:
+            return None
+        return (generator or self._torchnp.default_generator).get_state().tobytes()
 
     def generator(self, seed: int) -> Any:
         return self._torchnp.Generator(seed)

@@ -10,15 +10,37 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-_NUMPY_NAMES = (
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
-)
-_ML_NAMES = "bfloat16 complex32 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
+_NUMPY_NAMES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+_ML_NAMES = [
+    "bfloat16",
+    "complex32",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
 DTYPES: dict[str, np.dtype] = {n: np.dtype(n) for n in _NUMPY_NAMES} | {
     n: np.dtype(getattr(ml_dtypes, n)) for n in _ML_NAMES
 }
@@ -51,6 +73,11 @@ class Array:
     def on(self, buffers: list[np.ndarray]) -> np.ndarray:
         """Return the NumPy view that this window describes."""
         return window(buffers[self.buffer], DTYPES[self.dtype], self.shape, self.strides, self.offset)
+
+    def is_whole(self, buffer: np.ndarray) -> bool:
+        """Return whether this is the whole buffer, row by row."""
+        a = self.on([buffer] * (self.buffer + 1))
+        return a.nbytes == buffer.size and a.flags.c_contiguous
 
 
 @dataclass(frozen=True)
@@ -102,6 +129,11 @@ class Case:
                 return leaf.name
         return "none"
 
+    @cached_property
+    def draws(self) -> bool:
+        """Whether the schema says that the operator draws random numbers."""
+        return "nondeterministic_seeded" in schemas()[self.op].tags
+
     @property
     def seed(self) -> int:
         return int(self.digest[:6], 16)
@@ -114,10 +146,18 @@ class Case:
 
     def describe(self, limit: int = 200) -> str:
         """Return the call as text: dtype, shape and, when few, the values of each array."""
-        one = lambda leaf: describe_array(leaf.on(self.buffers)) if isinstance(leaf, Array) else show(leaf)  # noqa: E731
+        one = lambda leaf: describe_array(leaf.on(self.buffers)) if isinstance(leaf, Array) else show(leaf)
         parts = [show_tree(a, one) for a in self.args] + [f"{k}={show_tree(v, one)}" for k, v in self.kwargs.items()]
         text = f"{self.op}({', '.join(parts)})"
         return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+@cache
+def schemas() -> dict[str, Any]:
+    """Return every registered schema by its full name."""
+    from torchnp import schema
+
+    return schema.load()
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:

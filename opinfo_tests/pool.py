@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import mmap
 import multiprocessing as mp
 import os
@@ -63,6 +64,7 @@ class Worker:
 def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, seen: SharedSet) -> None:
     """Take tasks from the parent until it says None; send rows as they come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.disable()  # a crash is reported as an outcome
 
     def before(case_id: str) -> None:
         note.value = case_id.encode()[: _NOTE - 1]

@@ -15,6 +15,7 @@ from .schemas import blank_written
 from .torch_backend import DTYPE_NAMES, raw
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
+MAX_DIMS = 64  # an ndarray's
 
 
 class OutOfContractError(Exception):
@@ -31,6 +32,11 @@ class Freezer:
     def array(self, t: torch.Tensor) -> Array:
         if t.layout is not torch.strided or t.device.type != "cpu" or t.dtype not in DTYPE_NAMES:
             raise OutOfContractError(f"{t.layout} {t.device} {t.dtype}")
+        if t.ndim > MAX_DIMS:
+            raise OutOfContractError(f"more than {MAX_DIMS} dimensions")
+        reach = t.storage_offset() + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1
+        if t.numel() and reach * t.element_size() > t.untyped_storage().nbytes():
+            raise OutOfContractError("a tensor that a failed call left larger than its memory")
         if t.is_conj() or t.is_neg():
             t = t.resolve_conj().resolve_neg()
         key = t.untyped_storage()._cdata

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -51,12 +52,14 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
 
 def run_case(case: Case, oracle: Backend, backend: Backend) -> tuple[Verdict, float]:
     """Judge one case."""
-    mine = backend.execute(case)
-    want = oracle.execute(case)
-    writes = written_arrays(case)
-    verdict = judge(case, want, mine, writes)
-    verdict = second_opinion(case, oracle, want, mine, verdict, writes)
-    verdict.refused = want.error[0] if want.error else ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mine = backend.execute(case)
+        want = oracle.execute(case)
+        writes = written_arrays(case)
+        verdict = judge(case, want, mine, writes)
+        verdict = second_opinion(case, oracle, want, mine, verdict, writes)
+        verdict.refused = want.error[0] if want.error else ""
     return verdict, mine.seconds
 
 
@@ -146,7 +149,7 @@ def run_one(task: Task, judge_: Judge) -> Done:
         for _ in samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order):
             count += 1
             judge_.drain()
-    except Exception as e:  # noqa: BLE001  a sample generator that fails is reported, and the other tasks run
+    except Exception as e:
         error = f"{type(e).__name__}: {e}"
     judge_.drain()
     return Done(task, count, recorder.calls, recorder.left_out, error)

@@ -5,21 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from torchnp import schema
-
 from .case import Array, Case, leaves
-
-
-@cache
-def all_schemas() -> dict[str, Any]:
-    """Return every registered schema by its full name."""
-    return schema.load()
+from .case import schemas as all_schemas
 
 
 @cache
 def out_forms() -> dict[str, str]:
     """Return the ``out=`` overload of each functional overload that has one with the same arguments."""
-    shape = lambda s: (s.packet, tuple((a.name, a.type) for a in s.args if not a.is_out))  # noqa: E731
+    shape = lambda s: (s.packet, tuple((a.name, a.type) for a in s.args if not a.is_out))
     by_shape = {shape(s): name for name, s in all_schemas().items() if s.is_out}
     return {name: by_shape[shape(s)] for name, s in all_schemas().items() if not s.mutates and shape(s) in by_shape}
 
@@ -44,6 +37,23 @@ def written_arrays(case: Case) -> frozenset[int]:
                     found.add(index)
                 index += 1
     return frozenset(found)
+
+
+def is_out(op: str) -> bool:
+    return all_schemas()[op].is_out
+
+
+def resizable_buffers(case: Case) -> frozenset[int]:
+    """Return the buffers that are one ``out=`` argument, whole: an ndarray there must own its memory to be resized."""
+    declared = all_schemas()[case.op]
+    if not declared.is_out:
+        return frozenset()
+    uses: dict[int, int] = {}
+    for a in case.arrays():
+        uses[a.buffer] = uses.get(a.buffer, 0) + 1
+    outs = [leaf for a in declared.args if a.is_out for leaf in leaves(case.kwargs.get(a.name))]
+    whole = (a for a in outs if isinstance(a, Array) and uses[a.buffer] == 1 and a.is_whole(case.buffers[a.buffer]))
+    return frozenset(a.buffer for a in whole)
 
 
 # What these hold before the call is never read: uninitialised memory there would make a case's hash unstable.

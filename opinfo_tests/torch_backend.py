@@ -73,9 +73,10 @@ class TorchDevice(Backend):
         return overload_of(op)(*args, **kwargs)
 
     def execute(self, case: Case) -> Seen:
-        buffers = case.fresh_buffers()
-        storages = [torch.from_numpy(b).to(self.device) for b in buffers]
+        # Memory of torch's own, which out= may resize.
+        storages = [torch.from_numpy(b).clone().to(self.device) for b in case.buffers]
         mine: list[torch.Tensor] = []
+        generators: list[torch.Generator] = []
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
@@ -83,15 +84,19 @@ class TorchDevice(Backend):
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)
-            return torch.Generator(self.device).manual_seed(x.seed) if type(x) is Seeded else x
+            if type(x) is Seeded:
+                generators.append(torch.Generator(self.device).manual_seed(x.seed))
+                return generators[-1]
+            return x
 
         args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-        torch.manual_seed(case.seed)
+        if case.draws:
+            torch.manual_seed(case.seed)
         start = time.perf_counter()
         try:
             with torch.no_grad():
                 out = self.run(case.op, args, kwargs)
-        except Exception as e:  # noqa: BLE001  an error is something that is seen, whatever its class
+        except Exception as e:
             return Seen(error=error_of(e), seconds=time.perf_counter() - start)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
         places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if s.numel()}
@@ -108,6 +113,9 @@ class TorchDevice(Backend):
             seen.alias.append(self._place(r, places))
         seen.after = [to_array(t.cpu()) for t in mine]
         seen.buffers = [raw(s.cpu()) for s in storages]
+        if case.draws and self.device == "cpu":
+            states = [torch.get_rng_state(), *(g.get_state() for g in generators)]
+            seen.random = [s.numpy().tobytes() for s in states]
         return seen
 
     @staticmethod

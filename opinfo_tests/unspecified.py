@@ -51,7 +51,7 @@ def second_opinion(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
     """Return ``unspecified`` in place of wrong-value where torch itself gives other values; else the verdict."""
-    if verdict.outcome != "wrong-value":
+    if not verdict.by_element:
         return verdict
     base = case.op.partition("::")[2].partition(".")[0].rstrip("_")
     if base in REPEATS and index_repeats(case):
