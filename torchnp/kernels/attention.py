@@ -1,0 +1,319 @@
+"""Attention: the scaled dot product, and the layers that torch fuses around it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels import activation, norm
+from torchnp.kernels.dropout import dropout
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- the scaled dot product
+
+
+@functools.lru_cache(maxsize=64)
+def later(rows: int, columns: int) -> ndarray:
+    """True where a causal mask forbids: the key comes after the query."""
+    return ~np.tri(rows, columns, dtype=np.bool_)
+
+
+def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float | None) -> ndarray:
+    """The masked, scaled product of every query with every key."""
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
+    s = np.matmul(q, k.swapaxes(-1, -2))
+    s *= np.asarray(factor, s.dtype)
+    if mask is not None:
+        if mask.dtype == dt.bool_:
+            s = np.where(mask, s, np.asarray(-np.inf, s.dtype))
+        else:
+            s = s + dt.cast(mask, s.dtype)
+    if causal:
+        np.copyto(s, -np.inf, where=later(*s.shape[-2:]))
+    return s
+
+
+def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """``exp(s - top)`` in place of ``s``, with its sums and tops; a row that is masked throughout gives zeros."""
+    if s.shape[-1] == 0:
+        nothing = np.zeros((*s.shape[:-1], 1), s.dtype)
+        return s, nothing, nothing
+    top = s.max(-1, keepdims=True)
+    np.copyto(top, 0, where=top == -np.inf)
+    s -= top
+    np.exp(s, out=s)
+    return s, s.sum(-1, keepdims=True), top
+
+
+def attend(
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
+) -> tuple[ndarray, ndarray]:
+    """The values averaged by softmax of the scores, and the logarithm of each row's sum."""
+    e, total, top = exponentials(scores(q, k, mask, causal, scale))
+    out = np.matmul(e, v)
+    empty = total == 0
+    out /= np.where(empty, np.asarray(1, total.dtype), total)
+    log_sum = np.where(empty, 0, top + np.log(total))
+    return out, log_sum[..., 0]
+
+
+_FLASH = "scaled_dot_product_attention_flash_attention: "
+
+
+@kernel("_scaled_dot_product_flash_attention_for_cpu", differs=["masked-row", "half-opmath"])
+def _scaled_dot_product_flash_attention_for_cpu(
+    query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None
+):
+    """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
+    dtype = query.dtype
+    if dtype not in dt.FLOATS:
+        raise RuntimeError(
+            f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, but got {dt.scalar_name(dtype)} instead."
+        )
+    check(
+        query.ndim == key.ndim == value.ndim == 4,
+        f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}",
+    )
+    check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
+    check(
+        query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size"
+    )
+    if attn_mask is not None:
+        check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
+        check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
+    inner = dt.opmath(dtype)
+    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
+    out, log_sum = attend(q, k, v, attn_mask, is_causal, scale)
+    result = np.empty_like(query, shape=out.shape)  # laid out as the query
+    result[...] = dt.cast(out, dtype)
+    return result, log_sum.swapaxes(1, 2).copy().swapaxes(1, 2)
+
+
+def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
+    names = {dt.float32: "float", dt.float64: "double", dt.int64: "long int", dt.float16: "c10::Half"}
+    if not query.dtype == key.dtype == value.dtype:
+        a, b, c = (names.get(x.dtype, str(x.dtype)) for x in (query, key, value))
+        raise RuntimeError(
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {a} key.dtype: {b} "
+            f"and value.dtype: {c} instead."
+        )
+    check(
+        min(query.ndim, key.ndim, value.ndim) >= 2,
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+        f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.",
+    )
+    if mask is not None and mask.dtype not in (dt.bool_, dt.float32, query.dtype):
+        a, b = (names.get(x.dtype, str(x.dtype)) for x in (mask, query))
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, "
+            f"but got attn_mask.dtype: {a} and  query.dtype: {b} instead."
+        )
+
+
+@kernel("scaled_dot_product_attention", differs=["masked-row", "half-opmath"])
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
+):
+    """Values averaged by the softmax of queries times keys."""
+    _check_operands(query, key, value, attn_mask)
+    flash = (
+        dropout_p == 0
+        and query.ndim == key.ndim == value.ndim == 4
+        and query.dtype in dt.FLOATS
+        and query.shape[-1] == key.shape[-1] == value.shape[-1]
+    )
+    if not flash:
+        rest = (attn_mask, dropout_p, is_causal, None)
+        return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
+    key, value = _grouped(query, key, value, enable_gqa)
+    inner = dt.opmath(query.dtype)
+    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
+    out = dt.cast(attend(q, k, v, attn_mask, is_causal, scale)[0], query.dtype)
+    result = np.empty_like(query, shape=out.shape)
+    result[...] = out
+    return result
+
+
+def _grouped(query: ndarray, key: ndarray, value: ndarray, enable_gqa: bool) -> tuple[ndarray, ndarray]:
+    """Keys and values repeated until each head of the queries has its own."""
+    if not enable_gqa:
+        return key, value
+    heads, k_heads, v_heads = query.shape[-3], key.shape[-3], value.shape[-3]
+    check(
+        heads % k_heads == 0 and heads % v_heads == 0,
+        "Number of heads in key and value must divide the number of heads in ",
+    )
+    return np.repeat(key, heads // k_heads, -3), np.repeat(value, heads // v_heads, -3)
+
+
+@kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
+def _scaled_dot_product_attention_math(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None, enable_gqa=False
+):
+    """Attention and its weights."""
+    dtype = query.dtype
+    if dt.is_complex(dtype):
+        raise not_implemented("softmax_lastdim_kernel_impl", dtype)
+    if not dt.is_inexact(dtype):
+        raise RuntimeError(f"expected scalar type Float but found {dt.scalar_name(value.dtype)}")
+    check(
+        attn_mask is None or not is_causal,
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
+    )
+    key, value = _grouped(query, key, value, enable_gqa)
+    batch = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
+    check(
+        query.shape[-1] == key.shape[-1],
+        f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {query.shape[-1]}] "
+        f"but got: [{batch}, {key.shape[-1]}].",
+    )
+    inner = dt.opmath(dtype)
+    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
+    weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))
+    weights /= np.where(total == 0, np.asarray(1, inner), total)
+    if dropout_p > 0:
+        if dropout_mask is not None:
+            weights = np.where(dropout_mask, weights, np.asarray(0, inner))
+            v = v * np.asarray(1 / (1 - dropout_p), inner)
+        else:
+            weights = dropout(weights, dropout_p, True)
+    return dt.cast(np.matmul(weights, v), dtype), dt.cast(weights, dtype)
+
+
+@kernel("_fused_sdp_choice")
+def _fused_sdp_choice(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
+) -> int:
+    """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
+    fused = (
+        dropout_p == 0
+        and query.ndim == key.ndim == value.ndim == 4
+        and query.dtype in dt.FLOATS
+        and query.shape[-1] == key.shape[-1] == value.shape[-1]
+        and 0 not in query.shape + key.shape
+        and (attn_mask is None or attn_mask.ndim in (2, 4))
+    )
+    return int(fused)
+
+
+# ---------------------------------------------------------------- multi-head attention and the encoder layer
+
+
+def _linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
+    y = np.matmul(x, weight.T)
+    return y if bias is None else y + bias
+
+
+def _split_heads(x: ndarray, heads: int) -> ndarray:
+    batch, time, size = x.shape
+    return x.reshape(batch, time, heads, size // heads).swapaxes(1, 2)
+
+
+@kernel("_transform_bias_rescale_qkv")
+def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ndarray, ndarray]:
+    """Queries (scaled), keys and values of all heads from one packed projection."""
+    check(qkv.shape[-1] % (3 * num_heads) == 0, "qkv.size(2) must be divisible by 3 * num_heads")
+    inner = dt.opmath(qkv.dtype)
+    packed = dt.cast(qkv, inner) + dt.cast(qkv_bias, inner)
+    q, k, v = (_split_heads(part, num_heads) for part in np.split(packed, 3, -1))
+    q = q * np.asarray(1 / math.sqrt(q.shape[-1]), inner)
+    return tuple(np.ascontiguousarray(dt.cast(part, qkv.dtype)) for part in (q, k, v))
+
+
+def _masked(s: ndarray, mask: ndarray, mask_type: int | None) -> ndarray:
+    """Scores with -inf where the mask is true: 0 over (query, key), 1 over (batch, key), 2 over all."""
+    mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf says the same
+    if mask_type == 1 and mask.ndim == 2:
+        mask = mask[:, None, None, :]
+    return np.where(mask, np.asarray(-np.inf, s.dtype), s)
+
+
+def _multi_head(
+    x: tuple[ndarray, ndarray, ndarray],
+    heads: int,
+    weights: tuple[ndarray, ndarray, ndarray, ndarray],
+    mask: ndarray | None,
+    mask_type: int | None,
+) -> tuple[ndarray, ndarray]:
+    """Projections in, attention and projection out, all in one dtype; and the attention weights."""
+    qkv_weight, qkv_bias, proj_weight, proj_bias = weights
+    size = proj_weight.shape[0]
+    projected = [
+        _split_heads(_linear(part, qkv_weight[i * size : (i + 1) * size], qkv_bias[i * size : (i + 1) * size]), heads)
+        for i, part in enumerate(x)
+    ]
+    s = scores(projected[0], projected[1], None, False, None)
+    if mask is not None:
+        s = _masked(s, mask, mask_type)
+    s -= s.max(-1, keepdims=True)
+    attention = np.exp(s, out=s)
+    attention /= attention.sum(-1, keepdims=True)
+    joined = np.matmul(attention, projected[2]).swapaxes(1, 2)
+    return _linear(joined.reshape(*joined.shape[:2], size), proj_weight, proj_bias), attention
+
+
+@kernel("_native_multi_head_attention", differs=["half-opmath"])
+def _native_multi_head_attention(
+    query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+    need_weights=True, average_attn_weights=True, mask_type=None,
+):  # fmt: skip
+    """Self or cross attention with packed projections, as torch fuses it for inference."""
+    d = embed_dim
+    check(query.ndim == 3, f"expected 3-D `query`, got {query.ndim}-D tensor")
+    check(query.shape[2] == d, f"passed-in embed_dim {d} didn't match last dim of query {query.shape[2]}")
+    check(
+        qkv_weight.shape[0] == 3 * d,
+        f"expected `qkv_weight` first dim to be 3x embed_dim, got {shape_text(qkv_weight.shape)}",
+    )
+    check(qkv_bias.ndim == 1, f"expected 1-D `qkv_bias`, got {qkv_bias.ndim}-D tensor")
+    check(d % num_head == 0, "`embed_dim` must divide evenly by `num_heads`")
+    dtype, inner = query.dtype, dt.opmath(query.dtype)
+    x = tuple(dt.cast(part, inner) for part in (query, key, value))
+    weights = tuple(dt.cast(w, inner) for w in (qkv_weight, qkv_bias, proj_weight, proj_bias))
+    out, attention = _multi_head(x, num_head, weights, mask, mask_type)
+    if not need_weights:
+        return dt.cast(out, dtype), None
+    if average_attn_weights:
+        attention = attention.mean(1, dtype=inner)
+    return dt.cast(out, dtype), dt.cast(attention, dtype)
+
+
+@kernel("_transformer_encoder_layer_fwd", differs=["half-opmath"])
+def _transformer_encoder_layer_fwd(
+    src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
+    norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2,
+    mask=None, mask_type=None,
+):  # fmt: skip
+    """A whole encoder layer: attention and two dense layers, each with a residual and a norm."""
+    dtype, inner = src.dtype, dt.opmath(src.dtype)
+    cast = functools.partial(dt.cast, dtype=inner)
+    weights = tuple(map(cast, (qkv_weight, qkv_bias, proj_weight, proj_bias)))
+    first, second = (tuple(map(cast, pair)) for pair in ((norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)))
+    dense_1, dense_2 = (tuple(map(cast, pair)) for pair in ((ffn_weight_1, ffn_bias_1), (ffn_weight_2, ffn_bias_2)))
+
+    def normed(x: ndarray, parameters: tuple[Any, Any]) -> ndarray:
+        return norm.native_layer_norm(x, [embed_dim], *parameters, eps)[0]
+
+    def attended(x: ndarray) -> ndarray:
+        return _multi_head((x, x, x), num_heads, weights, mask, mask_type)[0]
+
+    def dense(x: ndarray) -> ndarray:
+        hidden = _linear(x, *dense_1)
+        hidden = activation.gelu(hidden) if use_gelu else np.maximum(hidden, np.asarray(0, inner))
+        return _linear(hidden, *dense_2)
+
+    x = cast(src)
+    if norm_first:
+        x = x + attended(normed(x, first))
+        x = x + dense(normed(x, second))
+    else:
+        x = normed(x + attended(x), first)
+        x = normed(x + dense(x), second)
+    return dt.cast(x, dtype)

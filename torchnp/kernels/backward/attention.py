@@ -1,0 +1,42 @@
+"""Gradients of attention."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels.attention import scores
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("_scaled_dot_product_flash_attention_for_cpu_backward", differs=["half-opmath"])
+def _scaled_dot_product_flash_attention_for_cpu_backward(
+    grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
+):
+    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
+    dtype, inner = query.dtype, dt.opmath(query.dtype)
+    for x in (grad_out, key, value, out):
+        check(
+            x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}"
+        )
+    g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, key, value, out))
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    weights = scores(q, k, attn_mask, is_causal, scale)
+    weights -= dt.cast(logsumexp, inner)[..., None]
+    np.exp(weights, out=weights)
+    grad_value = np.matmul(weights.swapaxes(-1, -2), g)
+    weights *= np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True)
+    weights *= np.asarray(factor, inner)
+    grad_query = np.matmul(weights, k)
+    grad_key = np.matmul(weights.swapaxes(-1, -2), q)
+    return tuple(_time_first(dt.cast(x, dtype)) for x in (grad_query, grad_key, grad_value))
+
+
+def _time_first(x: ndarray) -> ndarray:
+    """torch lays these gradients out as (batch, time, heads, size)."""
+    return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
