@@ -23,6 +23,10 @@ from torchnp.rpc.wire import Agreement, agreement
 log = logging.getLogger("torchnp.rpc")
 
 
+class Refusal(RuntimeError):
+    """What the server itself does not do; its text tells no values."""
+
+
 class Row:
     """What the server has to know about an overload to run it."""
 
@@ -330,7 +334,7 @@ class Connection:
     def _check(self, row: Row, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
         for entry in targets:
             if entry.buffer is not None and entry.buffer.readonly:
-                raise RuntimeError(
+                raise Refusal(
                     f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
                 )
         if row.sized is not None and row.sized < len(args) and isinstance(args[row.sized], list):
@@ -341,7 +345,7 @@ class Connection:
         if row.masks:
             for index in args[1] if len(args) > 1 and isinstance(args[1], list) else ():
                 if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
-                    raise RuntimeError("a mask as an index gives a shape that depends on values; use torch.where")
+                    raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
 
     def _keep(self, op: wire.Op, row: Row, out: Any, public: bool) -> None:
         """Store the results under the ids that the client chose."""
@@ -372,7 +376,7 @@ class Connection:
             raise error
         if isinstance(error, (QuotaError, MemoryError)):
             return Failure(self.seq, "quota", "", str(error) or "the server is out of memory", row.name)
-        if not public:
+        if not public and not isinstance(error, Refusal):
             return Failure(self.seq, "op", "RuntimeError", privacy.WITHHELD, row.name)
         names = [c.__name__ for c in type(error).__mro__]
         cls = next((n for n in names if n in KERNEL_ERRORS), None)

@@ -9,6 +9,7 @@ import torch
 from torchnp.rpc.plan import Plan
 
 MAX_CACHED = 1 << 14
+MAX_ZEROS = 1 << 20  # elements
 
 
 class Spec:
@@ -98,9 +99,34 @@ def infer(key: tuple, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Outcom
         # Nothing but written arguments comes out, and those keep their shape.
         outcome = Outcome.__new__(Outcome)
         outcome.specs, outcome.groups, outcome.count, outcome.expected = [], [], 0, []
+    except Exception:
+        _raise_in_torchs_words(plan, args, kwargs)
+        raise
     else:
         outcome = Outcome(plan, out)
     if len(_OUTCOMES) > MAX_CACHED:
         _OUTCOMES.clear()
     _OUTCOMES[key] = outcome
     return outcome
+
+
+def _raise_in_torchs_words(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> None:
+    """The meta device has words of its own for some errors: raise the CPU's, if the CPU refuses zeros as well."""
+    total = 0
+
+    def zeros(a: Any) -> Any:
+        nonlocal total
+        if isinstance(a, torch.Tensor):
+            total += a.numel()
+            if total > MAX_ZEROS:
+                raise OverflowError
+            return torch.zeros_like(a, device="cpu")
+        if isinstance(a, (list, tuple)):
+            return type(a)(map(zeros, a))
+        return torch.device("cpu") if isinstance(a, torch.device) else a
+
+    try:
+        values, named = zeros(args), {k: zeros(v) for k, v in kwargs.items()}
+    except OverflowError:
+        return
+    plan.func(*values, **named)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-import torchnp
 from torchnp.rpc import shapes, wire
 from torchnp.rpc.errors import HandleError, ValueAccessError
 from torchnp.rpc.place import caller
@@ -232,7 +233,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
     if plan.name not in session.index:
-        return _without_kernel(cls, plan, args, kwargs or {})
+        return _without_kernel(session, plan, args, kwargs or {})
     full_key = tuple(key)
     outcome = None if plan.is_out else shapes.cached(full_key)
     if outcome is None:
@@ -345,12 +346,12 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
             return type(a)(stand_in(x, fresh) for x in a)
         return torch.device("meta") if isinstance(a, torch.device) else a
 
-    outcome = shapes.infer(
-        key,
-        plan,
-        tuple(stand_in(a, False) for a in args),
-        {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()},
-    )
+    metas = tuple(stand_in(a, False) for a in args)
+    named = {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()}
+    with warnings.catch_warnings():
+        if outs:  # a resized out= is an error below
+            warnings.simplefilter("ignore")
+        outcome = shapes.infer(key, plan, metas, named)
     for handle, meta in outs:
         if meta.shape != handle.shape:
             raise HandleError(
@@ -381,13 +382,20 @@ def _results(
     return tuple(results) if results else None
 
 
-def _without_kernel(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
+class _MissingRow(NotImplementedError):
+    pass
+
+
+def _without_kernel(session: Session, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Through torch's own decomposition where the table has no row."""
     decomposition = None if plan.written else decomposition_of(plan.func)
-    if decomposition is None:
-        near = ", ".join(torchnp.table.close_names(plan.name)) or "none"
-        raise NotImplementedError(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
-    return decomposition(*args, **kwargs)
+    try:
+        if decomposition is not None:
+            return decomposition(*args, **kwargs)
+    except _MissingRow:
+        pass  # the row to name is the one that was asked for
+    near = ", ".join(difflib.get_close_matches(plan.name, session.index, n=5)) or "none"
+    raise _MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
 
 
 # ---------------------------------------------------------------- the special ways

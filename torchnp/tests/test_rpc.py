@@ -304,7 +304,7 @@ def test_the_random_stream_is_torchs(session):
     ]
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a.publish(), b, rtol=0, atol=3e-7)
-    with pytest.raises(RuntimeError, match="session.manual_seed"):
+    with pytest.raises(RuntimeError, match=r"session\.manual_seed"):
         torch.bernoulli(h * 0.5, generator=torch.Generator())
 
 

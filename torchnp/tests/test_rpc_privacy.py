@@ -1,0 +1,165 @@
+"""Owner datasets: clients compute with them, and no value of them or of anything made from them comes out."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from torchnp import rpc
+
+
+@pytest.fixture
+def session():
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    with rpc.local(datasets={"rows": rows, "labels": np.array([0, 2, 1, 0])}) as s:
+        s.rows = rows
+        yield s
+
+
+def refused(handle):
+    with pytest.raises(rpc.PrivacyError, match="exact values of owner data are not released"):
+        handle.publish()
+
+
+def test_datasets_have_a_shape_and_no_values(session):
+    assert session.datasets == {"rows": (torch.Size([4, 3]), torch.float32), "labels": (torch.Size([4]), torch.int64)}
+    x = session.dataset("rows")
+    assert x.shape == (4, 3)
+    refused(x)
+    with pytest.raises(ValueError, match="has no dataset 'row'; it has rows, labels"):
+        session.dataset("row")
+    assert session.sync().object_bytes == 0
+
+
+def test_everything_made_from_private_values_is_private(session):
+    x = session.dataset("rows")
+    mine = session.send(torch.ones(4, 3))
+    made = {
+        "unary": x.exp(),
+        "binary": mine + x,
+        "view": x[1:, :2],
+        "view-of-result": (x * 2).T[0],
+        "copy": x.clone(),
+        "shape-only": torch.zeros_like(x),
+        "reduced": x.sum(),
+        "compared": mine > x,
+        "chosen": torch.where(x > 3, mine, 0),
+        "indexed": mine[session.dataset("labels")],
+        "joined": torch.cat([mine, x]),
+        "several": torch.max(x, 0)[1],
+        "list": x.split(2)[1],
+        "foreach": torch._foreach_add([mine], [x])[0],
+        "out": torch.add(x, 1, out=torch.empty_like(mine)),
+        "random": torch.bernoulli(x.clamp(0, 1)),
+        "cast": x.to(torch.float64),
+        "detached": x.detach(),
+        "loss": F.cross_entropy(mine, session.dataset("labels")),
+    }
+    session.sync()
+    for handle in made.values():
+        refused(handle)
+        refused(handle + 1)
+    assert torch.equal((mine * 2).publish(), torch.full((4, 3), 2.0))
+
+
+def test_gradients_of_private_data_are_private(session):
+    w = session.send(torch.ones(3, 2), requires_grad=True)
+    (session.dataset("rows") @ w).square().sum().backward()
+    refused(w.grad)
+    torch.optim.SGD([w], lr=0.1).step()
+    refused(w)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t, x: t.add_(x),
+        lambda t, x: t.copy_(x),
+        lambda t, x: t[1:].mul_(x[1:]),
+        lambda t, x: t.view(12)[:3].copy_(x[0]),
+        lambda t, x: torch.add(x, 1, out=t),
+        lambda t, x: torch._foreach_add_([t], [x]),
+        lambda t, x: t.masked_fill_(x > 3, 1.0),
+        lambda t, x: t.index_put_((torch.tensor([0]),), x[0]),
+    ],
+    ids=["add_", "copy_", "slice", "view", "out", "foreach", "mask", "index"],
+)
+def test_writing_private_values_taints_all_views(session, write):
+    x = session.dataset("rows")
+    target = session.send(torch.zeros(4, 3))
+    before, derived = target[0], target * 1
+    write(target, x)
+    session.sync()
+    refused(target)
+    refused(before)
+    refused(target.view(12)[5])
+    assert torch.equal(derived.publish(), torch.zeros(4, 3))
+    target.zero_()
+    refused(target)
+
+
+def test_a_failed_write_of_private_values_gives_nothing_away(session):
+    target = session.send(torch.zeros(4, 3))
+    target.index_put_((session.dataset("labels") + 9,), session.dataset("rows"))
+    with pytest.raises(RuntimeError, match="message is withheld") as caught:
+        session.sync()
+    assert "9" not in caught.value.remote_text
+    with pytest.raises(RuntimeError, match="withheld"):
+        target.publish()
+
+
+def test_datasets_are_read_only_and_stay_so(session):
+    x = session.dataset("rows")
+    for write in (lambda: x.add_(1), lambda: x[1:].zero_(), lambda: torch.add(x, 1, out=x), lambda: x.T.fill_(0)):
+        write()
+        with pytest.raises(RuntimeError, match="read-only: clone"):
+            session.sync()
+    assert np.array_equal(session.rows, np.arange(12, dtype=np.float32).reshape(4, 3))
+    total = x.sum()  # the dataset itself has not failed
+    session.sync()
+    refused(total)
+    x.clone().add_(1)
+    session.sync()
+
+
+def test_windows_stay_inside_a_dataset():
+    secret = np.arange(100.0)
+    with rpc.local(datasets={"part": secret[10:20]}) as session:
+        x = session.dataset("part")
+        x.as_strided((2, 5), (5, 1), 0).sum()
+        session.sync()
+        for bad in (
+            lambda: x.as_strided((20,), (1,), 0),
+            lambda: x.as_strided((2,), (90,), 0),
+            lambda: session.send(torch.zeros(4)).as_strided((1000,), (1,), 0),
+            lambda: session.send(torch.zeros(4))[1:].as_strided((4,), (1,), 1),
+        ):
+            bad()
+            with pytest.raises(RuntimeError):
+                session.sync()
+
+
+def test_fresh_memory_holds_nothing_of_others():
+    with rpc.local(datasets={"secret": np.full(100_000, 7.0)}) as session:
+        for _ in range(5):
+            made = session.dataset("secret") * 1.0
+            session.sync()
+            del made
+            gc.collect()
+            session.sync()
+            mine = session.send(torch.zeros(100_000, dtype=torch.float64))
+            for fresh in (torch.empty_like(mine), mine.new_empty(100_000), mine.new_empty_strided((100_000,), (1,))):
+                assert not (fresh.publish() == 7).any()
+
+
+def test_private_draws_do_not_move_the_public_stream(session):
+    mine = session.send(torch.zeros(5))
+    session.manual_seed(0)
+    want = torch.rand_like(mine).publish()
+    session.manual_seed(0)
+    torch.bernoulli(session.dataset("rows").clamp(0, 1))
+    assert torch.equal(torch.rand_like(mine).publish(), want)
