@@ -128,8 +128,9 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
         fits, parts = True, (x,)
     if kind == 1:
         limits = np.iinfo(dtype)
-        low = -int(limits.max) if dtype.kind == "u" else int(limits.min)  # negative numbers wrap where they fit
-        fits = fits and all(math.isfinite(p) and low <= int(p) <= limits.max for p in parts[:1])
+        # Negative integers wrap in an unsigned dtype where they fit; negative floats do not.
+        low = int(limits.min) if dtype.kind != "u" else -int(limits.max) if isinstance(x, int) else 0
+        fits = fits and all(math.isfinite(p) and low <= p and int(p) <= limits.max for p in parts[:1])
         x = int(parts[0]) if fits else x
     elif kind > 1:
         largest = float(ml_dtypes.finfo(dt.to_real(dtype)).max)
@@ -302,7 +303,16 @@ def _declare(
         return finish(function(dt.cast(dt.cast(x, common), inner)), out)
 
     def run2(a: Any, b: Any) -> ndarray:
-        function, common, inner, out = loop_of(dt.result_type(a, b))
+        try:
+            common = dt.result_type(a, b)
+        except RuntimeError:
+            for x in map(tensor, (a, b)):  # complex operands are refused before promotion
+                if dt.is_complex(x.dtype):
+                    refuse(cpu, ALL, x.dtype, refuses)
+            raise
+        if exact_scalars and common in FLOAT8 and (_is_scalar(a) or _is_scalar(b)):
+            raise not_implemented(f"{cpu}_reduced_float", common)
+        function, common, inner, out = loop_of(common)
         if inner is common:
             a, b = operand(a, common), operand(b, common)
         else:
@@ -403,9 +413,8 @@ def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[...,
                 if not kwargs:
                     a, b = args
                     dtype = a.dtype
-                    if type(b) is not ndarray and (type(b) is float or type(b) is int):
-                        if dtype.kind == "f" or (type(b) is int and dtype.kind in "iu"):
-                            b = number(b, dtype)  # a number of no higher category takes the tensor's dtype
+                    if (type(b) is float and dtype.kind == "f") or (type(b) is int and dtype.kind in "fiu"):
+                        b = number(b, dtype)  # a number of no higher category takes the tensor's dtype
                     if dtype is b.dtype:
                         out = direct[dtype](a, b)
                         return out if type(out) is ndarray else np.asarray(out)

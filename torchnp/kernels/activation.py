@@ -31,7 +31,7 @@ ndarray = np.ndarray
 
 
 def _relu(x: ndarray) -> ndarray:
-    return np.maximum(x, number(0, x.dtype))
+    return np.maximum(number(0, x.dtype), x)
 
 
 relu = unary(
@@ -172,7 +172,7 @@ def _hardswish(x: ndarray) -> ndarray:
 
 
 def _relu6(x: ndarray) -> ndarray:
-    return np.minimum(np.maximum(x, number(0, x.dtype)), number(6, x.dtype))
+    return np.minimum(number(6, x.dtype), np.maximum(number(0, x.dtype), x))
 
 
 sigmoid = unary("sigmoid special_expit", _sigmoid, int_to_float, cpu="sigmoid_cpu", differs=["int-to-default-float"])

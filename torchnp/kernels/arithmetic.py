@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import check
 from torchnp.kernels._elementwise import (
     ALL,
     ANY_COMPLEX,
     BOOL,
     COMPLEX,
+    FLOAT8,
     FLOATS,
     INTS,
     NUMBERS,
+    UNSIGNED,
     Refusals,
     binary,
     check_broadcast,
@@ -55,23 +57,22 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
 
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
-    """``a + alpha * b`` or ``a - alpha * b`` in the promoted dtype."""
+    """``a + alpha * b`` in the promoted dtype; ``function`` is np.add, or np.subtract for alpha = -1."""
     common = dt.result_type(a, b)
     _alpha(alpha, common)
     refuse("add_stub", _ADDABLE, common)
     inner = dt.opmath(common)
     a, b = (dt.cast(operand(x, common), inner) for x in (a, b))
     try:
-        if alpha is True or alpha == 1:
+        if alpha == 1 or function is np.subtract:
             value = function(a, b)
         elif common == dt.bool_:
-            value = a if not alpha else function(a, b)
-            value = np.broadcast_to(value, broadcast_shapes(a.shape, b.shape)).copy()
+            value = np.add(a, b & bool(alpha))
         elif common == dt.float32:
             # torch fuses the multiplication and the addition: the product is exact in double.
-            value = function(a, np.multiply(b, scalar(alpha, common), dtype=np.float64))
+            value = np.add(a, np.multiply(b, scalar(alpha, common), dtype=np.float64))
         else:
-            value = function(a, b * dt.cast(scalar(alpha, common), inner))
+            value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
         check_broadcast(a, b)
         raise
@@ -90,6 +91,13 @@ def _check_subtractable(a: Any, b: Any) -> None:
         "Subtraction, the `-` operator, with a bool tensor is not supported. "
         "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
     )
+
+
+def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
+    """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
+    _check_subtractable(a, b)
+    _alpha(alpha, dt.result_type(a, b))
+    return _scaled_sum(a, b, 1, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
 
 
 @kernel("add.Tensor", like=np.add, differs=_PROMOTION, make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)))
@@ -111,15 +119,13 @@ _SUBTRACT_DIFFERS = [*_PROMOTION, "no-bool-subtraction"]
 @kernel("sub.Tensor", "subtract.Tensor", like=np.subtract, differs=_SUBTRACT_DIFFERS, make=_SUBTRACT)
 def sub(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self - alpha * other``."""
-    _check_subtractable(self, other)
-    return _scaled_sum(self, other, alpha, np.subtract)
+    return _difference(self, other, alpha)
 
 
 @kernel("sub.Scalar", "subtract.Scalar", like=np.subtract, differs=_SUBTRACT_DIFFERS, make=_SUBTRACT)
 def sub_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
     """``self - alpha * other``."""
-    _check_subtractable(self, other)
-    return _scaled_sum(self, other, alpha, np.subtract)
+    return _difference(self, other, alpha)
 
 
 @kernel("rsub.Tensor", like=np.subtract, differs=_SUBTRACT_DIFFERS)
@@ -139,6 +145,7 @@ def rsub_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
 mul = binary(
     "mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar",
     np.multiply,
+    cpu="mul_cpu",
     takes=ALL,
     exact_scalars=True,
     differs=_PROMOTION,
@@ -296,27 +303,25 @@ _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
 def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     """``self`` to the power of a number; small powers by multiplication, halves by square root."""
     common = dt.result_type(self, exponent)
-    check(
-        dt.is_inexact(common) or exponent >= 0,
-        "Integers to negative integer powers are not allowed.",
-    )
+    check(dt.is_inexact(common) or exponent >= 0, "Integers to negative integer powers are not allowed.")
     if exponent == 0:
         return np.ones_like(self, common)
     if exponent == 1:
         return np.array(dt.cast(self, common), order="K")
-    special = _BY_EXPONENT.get(exponent)
-    if special is None or not (dt.is_inexact(common) or exponent in (2, 3)):
-        return _POWER(self, exponent)
-    refuse("pow", REAL | COMPLEX, common)
-    return finish(special(dt.cast(dt.cast(self, common), dt.opmath(common))), common)
+    small = _BY_EXPONENT.get(exponent)
+    # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
+    if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
+        return _POWER(self, scalar(exponent, common) if isinstance(exponent, float) else exponent)
+    refuse("pow" if exponent != 0.5 else "sqrt_vml_cpu", REAL | COMPLEX, common)
+    return finish(small(dt.cast(self, common)), common)
 
 
 @kernel("pow.Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS])
 def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     """A number to the power of a tensor."""
-    if self == 1:
-        return np.ones_like(exponent, dt.result_type(self, exponent))
-    return _POWER(self, exponent)
+    if self == 1 and not isinstance(self, bool):
+        return np.ones(exponent.shape, dt.result_type(self, exponent))
+    return _POWER(self, np.ascontiguousarray(exponent).reshape(exponent.shape))
 
 
 @kernel("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", like=np.float_power)
@@ -369,7 +374,7 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
     """From the nearer end, so that both ends are exact."""
-    return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+    return np.where(np.abs(w) < 0.5, a + w * (b - a), b + (w - 1) * (b - a))
 
 
 def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
@@ -379,11 +384,12 @@ def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
             raise RuntimeError(f"expected dtype {_SPELLED[first]} for `{name}` but got dtype {_SPELLED[x.dtype]}")
 
 
-_SPELLED = {
-    dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double",
-    dt.uint8: "unsigned char", dt.int8: "signed char", dt.int16: "short int", dt.int32: "int", dt.int64: "long int",
-    dt.complex32: "c10::complex<c10::Half>", dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
-    dt.bool_: "bool",
+# dtypes as C++ spells them in these messages.
+_SPELLED = {dt_: f"c10::{dt.scalar_name(dt_)}" for dt_ in (*dt.HALVES, *dt.FLOAT8S)} | {
+    dt.bool_: "bool", dt.uint8: "unsigned char", dt.int8: "signed char", dt.int16: "short int", dt.int32: "int",
+    dt.int64: "long int", dt.uint16: "short unsigned int", dt.uint32: "unsigned int", dt.uint64: "long unsigned int",
+    dt.float32: "float", dt.float64: "double", dt.complex32: "c10::complex<c10::Half>",
+    dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
 }  # fmt: skip
 
 
@@ -419,16 +425,24 @@ def _no_complex(name: str) -> Refusals:
 _LIMITS = BOOL | REAL
 maximum = binary("maximum max.other", np.maximum, cpu="maximum_cpu", takes=_LIMITS, refuses=_no_complex("maximum"))
 minimum = binary("minimum min.other", np.minimum, cpu="minimum_cpu", takes=_LIMITS, refuses=_no_complex("minimum"))
-fmax = binary("fmax", np.fmax, cpu="fmax_cpu", takes=_LIMITS, refuses=_no_complex("fmax"))
-fmin = binary("fmin", np.fmin, cpu="fmin_cpu", takes=_LIMITS, refuses=_no_complex("fmin"))
+# Integers go the way of maximum and minimum.
+_UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
+for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
+    binary(
+        _name,
+        _function,
+        cpu=f"{_name}_cpu",
+        takes=_LIMITS,
+        refuses=[*_no_complex(_name), (UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
+    )
 
 
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
-    out = dt.result_type(self, *given)
-    if dt.is_complex(out):
+    if dt.is_complex(self.dtype):
         raise NotImplementedError("clamp is not supported for complex types")
+    out = dt.result_type(self, *given)
     refuse(cpu, takes, out)
     check_broadcast(self, *given)
     inner = dt.opmath(out)
@@ -437,11 +451,11 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
         for x in (low, high)
     )
     x = dt.cast(dt.cast(self, out), inner)
+    # Of two zeros NumPy's maximum and minimum take the second: the tensor's own.
     if low is not None:
-        x = np.maximum(x, low)
+        x = np.maximum(low, x)
     if high is not None:
-        x = np.minimum(x, high)
-    # A limit that is nan makes everything nan: minimum and maximum propagate it.
+        x = np.minimum(high, x)
     return finish(x, out)
 
 
@@ -501,7 +515,22 @@ def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
 binary("atan2 arctan2", np.arctan2, int_to_float, cpu="atan2_cpu", takes=FLOATS, differs=_FLOAT)
 binary("hypot", np.hypot, cpu="hypot_cpu", takes=FLOATS, differs=["no-integers"])
 binary("copysign.Tensor copysign.Scalar", np.copysign, int_to_float, cpu="copysign_cpu", takes=FLOATS, differs=_FLOAT)
-binary("nextafter", np.nextafter, cpu="nextafter_cpu", takes=FLOATS, compute=lambda d: d, differs=["no-integers"])
+
+
+def _nextafter(a: ndarray, b: ndarray) -> ndarray:
+    """Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first."""
+    return np.where(a == b, b, np.nextafter(a, b))
+
+
+binary(
+    "nextafter",
+    _nextafter,
+    like=np.nextafter,
+    cpu="nextafter_cpu",
+    takes=FLOATS,
+    compute=lambda d: d,
+    differs=["no-integers"],
+)
 binary(
     "logaddexp",
     np.logaddexp,
@@ -525,10 +554,12 @@ def heaviside(self: ndarray, values: ndarray) -> ndarray:
     return _heaviside_row(self, values)
 
 
-@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-is-a-product"])
+@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"])
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
-    """``self * 2.0 ** other``; the power is taken in the dtype of ``other`` and a Python float."""
-    return mul(self, pow_of_scalar(2.0, other))
-
-
-__all__ = ["add", "add_scalar", "clamp", "div", "mul", "pow", "sub"]
+    """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
+    if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
+        refuse("ldexp_cpu", FLOATS, self.dtype)
+        refuse("ldexp_cpu_exp", INTS, other.dtype)
+        check_broadcast(self, other)
+        return finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
+    return mul(self, pow_of_scalar(2.0 + 0j if dt.is_complex(self.dtype) else 2.0, other))

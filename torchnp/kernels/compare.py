@@ -103,16 +103,12 @@ for _name, _function in (
 @kernel("equal", like=np.array_equal)
 def equal(self: ndarray, other: ndarray) -> bool:
     """Whether shape and all elements are the same; nan is unequal to itself."""
-    check(
-        self.dtype == other.dtype,
-        f"Expected object of data type {dt.scalar_name(self.dtype)} but got data type {dt.scalar_name(other.dtype)} "
-        "for argument 'other' in call to equal",
-    )
     if self.shape != other.shape:
         return False
-    if self.dtype == dt.complex32:
-        raise not_implemented("equal_cpu", self.dtype)
-    return bool(np.equal(self, other).all())
+    common = dt.result_type(self, other)
+    if common == dt.complex32:
+        raise not_implemented("equal_cpu", common)
+    return bool(eq(self, other).all())
 
 
 @kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes"])

@@ -164,7 +164,12 @@ def _angle(x: ndarray) -> ndarray:
     return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0)))
 
 
-_SIGNED = {"cpu": "sign_cpu", "bool": np.positive, "integer": np.sign}
+def copied(x: ndarray) -> ndarray:
+    """The same values in memory of their own, in the same layout."""
+    return x.copy(order="K")
+
+
+_SIGNED = {"cpu": "sign_cpu", "bool": copied, "integer": np.sign}
 
 abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBERS | frozenset([dt.float8_e4m3fn]))
 neg = unary(
@@ -219,7 +224,7 @@ unary(
     differs=["angle-of-negative-zero", "int-to-default-float"],
 )
 unary("square", np.square, bool_to_int, cpu="pow", takes=INTS | FLOATS | COMPLEX, differs=["bool-power-is-int64"])
-unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=NUMBERS | BOOL, bool=np.positive)
+unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=NUMBERS | BOOL, bool=copied)
 
 
 @kernel("conj_physical", like=np.conjugate)
