@@ -1,0 +1,117 @@
+"""What the products share: the multiplication of each dtype, and torch's checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import not_implemented, shape_text
+from torchnp.kernels._elementwise import scalar
+
+ndarray = np.ndarray
+
+_WORDS = {
+    dt.bool_: "bool", dt.uint8: "unsigned char", dt.int8: "signed char", dt.int16: "short", dt.int32: "int",
+    dt.int64: "long", dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double",
+    dt.complex32: "c10::complex<c10::Half>", dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
+}  # fmt: skip
+
+
+def words(dtype: np.dtype) -> str:
+    """A dtype as C++ spells it, in some of torch's messages."""
+    return _WORDS.get(dtype, dt.scalar_name(dtype))
+
+
+# ---------------------------------------------------------------- checks
+
+
+def check_products(kernel: str, dtype: np.dtype, float8: bool = False) -> None:
+    if dtype in (dt.bool_, dt.complex32, *dt.BARE_UNSIGNED) or (not float8 and dtype in dt.FLOAT8S):
+        raise not_implemented(kernel, dtype)
+
+
+def check_matrices(a: ndarray, b: ndarray) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """``x`` broadcast to ``shape``, or torch's error of expand."""
+    if x.shape == shape:
+        return x
+    check_expand(x, shape)
+    return np.broadcast_to(x, shape)
+
+
+_LEGACY = frozenset({*dt.INTS, dt.float16, dt.float32, dt.float64})  # these have a legacy tensor type in torch
+
+
+def check_expand(x: ndarray, shape: Sequence[int]) -> None:
+    if x.ndim > len(shape):
+        name = dt.scalar_name(x.dtype)
+        name = f"{f'torch.{name}Tensor' if x.dtype in _LEGACY else f'CPU{name}Type'}{{{shape_text(x.shape)}}}"
+        raise RuntimeError(
+            f"expand({name}, size={shape_text(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({x.ndim})"
+        )
+    offset = len(shape) - x.ndim
+    for i in reversed(range(x.ndim)):
+        if x.shape[i] not in (1, shape[offset + i]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[offset + i]}) must match the existing size ({x.shape[i]}) at "
+                f"non-singleton dimension {offset + i}.  Target sizes: {shape_text(shape)}.  "
+                f"Tensor sizes: {shape_text(x.shape)}"
+            )
+
+
+def factor(number: Any, dtype: np.dtype) -> ndarray:
+    """beta or alpha in the dtype of the computation; floats are truncated for integers."""
+    return scalar(number, dt.opmath(dtype))
+
+
+# ---------------------------------------------------------------- values
+
+
+def product(a: ndarray, b: ndarray, round_: bool = True) -> ndarray:
+    """``a @ b`` in one dtype, accumulated in float32 for the half types and rounded once."""
+    dtype = a.dtype
+    if dtype.kind in "fc" and dtype.itemsize > 2:
+        return np.asarray(np.matmul(blas_ready(a), blas_ready(b)))
+    if dtype.kind in "iu":
+        return _integer_product(a, b)
+    inner = dt.opmath(dtype)
+    out = np.asarray(np.matmul(dt.cast(a, inner), dt.cast(b, inner)))
+    return dt.cast(out, dtype) if round_ else out
+
+
+def blas_ready(x: ndarray) -> ndarray:
+    """BLAS needs one of the last two strides to be 1; NumPy multiplies the others without it, slowly."""
+    if x.ndim < 2 or x.strides[-1] == x.itemsize or x.strides[-2] == x.itemsize or x.size < 64:
+        return x
+    return np.ascontiguousarray(x)
+
+
+def _integer_product(a: ndarray, b: ndarray) -> ndarray:
+    """NumPy has no BLAS for integers: where float64 holds every partial sum, it is exact and far faster."""
+    dtype, terms = a.dtype, a.shape[-1]
+    if a.size * b.shape[-1] > 4096 and 2 * (8 * dtype.itemsize - 1) + max(terms, 1).bit_length() <= 52:
+        exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        return np.asarray(exact).astype(np.int64).astype(dtype)
+    return np.asarray(np.matmul(a, b))
+
+
+def beta_times(base: ndarray, beta: Any, total: ndarray | None) -> ndarray:
+    """beta * base + total; with beta 0 the base does not count, NaN or not."""
+    if beta == 0:
+        return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
+    scaled = dt.cast(base, dt.opmath(base.dtype))
+    if beta != 1:
+        scaled = scaled * beta
+    if total is None:
+        return scaled.copy()
+    return np.add(scaled, total, total if total.dtype == scaled.dtype and total.ndim else None)

@@ -1,0 +1,361 @@
+"""Products of tensors of any shape, through the matrix products."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import (
+    broadcast_shapes,
+    check,
+    not_implemented,
+    shape_text,
+    size_mismatch,
+    wrap_dim,
+    wrap_dims,
+)
+from torchnp.kernels._products import check_products, product, words
+from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- matmul
+
+
+@kernel("matmul", "linalg_matmul", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+def matmul(self, other):
+    """Product of vectors, matrices or batches of matrices, which broadcast."""
+    a, b = self.ndim, other.ndim
+    if a == 0 or b == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
+    if a == 1 and b == 1:
+        return dot(self, other)
+    if a == 2 and b == 1:
+        return mv(self, other)
+    if a == 1 and b == 2:
+        return mm(self[None], other)[0]
+    if a == 2 and b == 2:
+        return mm(self, other)
+    if b <= 2:  # many rows times one matrix or vector
+        rows = self.reshape(math.prod(self.shape[:-1]), self.shape[-1])
+        out = mm(rows, other) if b == 2 else mv(rows, other)
+        return out.reshape(*self.shape[:-1], *other.shape[1:])
+    return _batched(self, other)
+
+
+def _batched(a: ndarray, b: ndarray) -> ndarray:
+    left = a[None] if a.ndim == 1 else a
+    try:
+        batch = broadcast_shapes(left.shape[:-2], b.shape[:-2])
+    except RuntimeError:
+        raise _batch_mismatch(left.shape[:-2], b.shape[:-2]) from None
+    if left.shape[-1] != b.shape[-2]:
+        n = math.prod(batch)
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{n}, {left.shape[-1]}] "
+            f"but got: [{n}, {b.shape[-2]}]."
+        )
+    if a.size and b.size:
+        check_products("bmm", a.dtype)
+    _check_found(a, b)
+    out = product(left, b)
+    return out[..., 0, :] if a.ndim == 1 else out
+
+
+def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    at = max(i for i in range(n) if a[i] != b[i] and 1 not in (a[i], b[i]))
+    return size_mismatch(a[at], b[at], at)
+
+
+@kernel("linear", differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias."""
+    if bias is None:
+        return matmul(input, weight.T)
+    if input.ndim == 2:
+        return addmm(bias, input, weight.T)
+    if input.ndim and bias.ndim == 1:
+        out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
+        return out.reshape(*input.shape[:-1], out.shape[-1])
+    out = matmul(input, weight.T)
+    return _plus(out, bias)
+
+
+def _plus(a: ndarray, b: ndarray) -> ndarray:
+    out = dt.result_type(a, b)
+    inner = dt.opmath(out)
+    broadcast_shapes(a.shape, b.shape)
+    return dt.cast(np.asarray(dt.cast(a, inner) + dt.cast(b, inner)), out)
+
+
+# ---------------------------------------------------------------- sums over chosen dimensions
+
+
+@kernel("inner", like=np.inner, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+def inner(self, other):
+    """Sums of products over the last dimensions."""
+    if self.ndim == 0 or other.ndim == 0:
+        out = dt.result_type(self, other)
+        return dt.cast(np.asarray(np.multiply(*(dt.cast(x, dt.opmath(out)) for x in (self, other)))), out)
+    if self.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{shape_text(self.shape)} and {shape_text(other.shape)}"
+        )
+    return tensordot(self, other, [-1], [-1])
+
+
+@kernel("tensordot", like=np.tensordot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+def tensordot(self, other, dims_self, dims_other):
+    """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
+    check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
+    check(self.dtype == other.dtype, "both inputs should have same dtype")
+    left = [wrap_dim(d, self.ndim) for d in dims_self]
+    right = [wrap_dim(d, other.ndim) for d in dims_other]
+    a, b = self, other
+    for i, j in zip(left, right, strict=True) if a.ndim and b.ndim else ():
+        if b.shape[j] == 1 and a.shape[i] != 1:
+            a = _summed(a, i)
+        elif a.shape[i] == 1 and b.shape[j] != 1:
+            b = _summed(b, j)
+        elif a.shape[i] != b.shape[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
+                f"size {b.shape[j]} in dim {j}"
+            )
+    if a.ndim == 0 or b.ndim == 0:
+        return inner(a, b)
+    wrap_dims(left, a.ndim), wrap_dims(right, b.ndim)
+    rows = [i for i in range(a.ndim) if i not in left]
+    columns = [j for j in range(b.ndim) if j not in right]
+    shape = [*(a.shape[i] for i in rows), *(b.shape[j] for j in columns)]
+    depth = math.prod(a.shape[i] for i in left)
+    a2 = a.transpose(*rows, *left).reshape(math.prod(a.shape[i] for i in rows), depth)
+    b2 = b.transpose(*right, *columns).reshape(depth, math.prod(b.shape[j] for j in columns))
+    if not rows and not columns:
+        return dot(a2[0], b2[:, 0])
+    return mm(a2, b2).reshape(shape)
+
+
+def _summed(x: ndarray, axis: int) -> ndarray:
+    from torchnp.kernels.reduce import sum_dim
+
+    return sum_dim(x, axis, True, dtype=x.dtype)
+
+
+@kernel("kron", like=np.kron, differs=["promotion"])
+def kron(self, other):
+    """Each element of the first times all of the second, laid out in blocks."""
+    n = max(self.ndim, other.ndim)
+    out = dt.result_type(self, other)
+    a = dt.cast(self, dt.opmath(out)).reshape((1,) * (n - self.ndim) + self.shape)
+    b = dt.cast(other, dt.opmath(out)).reshape((1,) * (n - other.ndim) + other.shape)
+    shape = [i * j for i, j in zip(a.shape, b.shape, strict=True)]
+    left = a.reshape([k for size in a.shape for k in (size, 1)])
+    right = b.reshape([k for size in b.shape for k in (1, size)])
+    return dt.cast((left * right).reshape(shape), out)
+
+
+@kernel("bilinear", differs=["no-mixed-dtypes", "half-opmath"])
+def bilinear(input1, input2, weight, bias=None):
+    """input1 @ weight[k] @ input2 for each k, plus bias."""
+    check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    for i, (m, n) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
+        check(m == n, f"bilinear(): input batch dimensions do not match at dim {i}: got {m} and {n}")
+    for i, x in ((1, input1), (2, input2)):
+        if x.shape[-1] != weight.shape[i]:
+            raise RuntimeError(
+                f"bilinear(): input{i} size does not match weight size: got {x.shape[-1]} but expected {weight.shape[i]}"
+            )
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
+        )
+    if not input1.dtype == input2.dtype == weight.dtype:
+        raise RuntimeError(
+            f"All tensors must have the same dtype, got input1: {words(input1.dtype)}, "
+            f"input2: {words(input2.dtype)}, weight: {words(weight.dtype)}"
+        )
+    batch = input1.shape[:-1]
+    x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
+    check_products("bmm", weight.dtype)
+    inner_ = dt.opmath(weight.dtype)
+    left = np.matmul(dt.cast(x1, inner_), dt.cast(weight, inner_))  # one row of products for each output
+    out = np.multiply(left, dt.cast(x2, inner_)).sum(-1, dtype=inner_).T
+    out = dt.cast(np.ascontiguousarray(out), weight.dtype).reshape(*batch, weight.shape[0])
+    return out if bias is None else _plus(out, bias)
+
+
+# ---------------------------------------------------------------- chains
+
+
+@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-dtypes"])
+def chain_matmul(matrices):
+    """Product of a list of matrices."""
+    for m in matrices:
+        check(m.ndim == 2, f"Tensor dimension is {m.ndim}, expected 2 instead.")
+    check(len(matrices) > 0, "chain_matmul(): Expected one or more matrices")
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return matrices[0].copy() if len(matrices) == 1 else linalg_multi_dot(matrices)
+
+
+@kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-dtypes"])
+def linalg_multi_dot(tensors):
+    """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors."""
+    n = len(tensors)
+    check(n >= 2, f"multi_dot(): expected at least 2 tensors but got {n}")
+    _check_ends(tensors)
+    first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    chain = list(tensors)
+    if first:
+        chain[0] = chain[0][None]
+    if last:
+        chain[-1] = chain[-1][:, None]
+    for i, t in enumerate(chain):
+        check(t.ndim == 2, f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if t.dtype != chain[0].dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {words(chain[0].dtype)} and "
+                f"tensor {i} is {words(t.dtype)}"
+            )
+    for i in range(n - 1):
+        if chain[i].shape[1] != chain[i + 1].shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {shape_text(tensors[i].shape)} and "
+                f"{shape_text(tensors[i + 1].shape)} cannot be multiplied"
+            )
+    out = _multiplied(chain, _cheapest(chain), 0, n - 1)
+    return out.reshape([size for size, gone in zip(out.shape, (first, last), strict=True) if not gone])
+
+
+def _check_ends(tensors: list[ndarray]) -> None:
+    for word, t in (("first", tensors[0]), ("last", tensors[-1])):
+        check(t.ndim in (1, 2), f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
+
+
+def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
+    """Where to split each run of the chain so that the fewest multiplications are made."""
+    sizes = [chain[0].shape[0], *(t.shape[1] for t in chain)]
+    cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(len(chain))}
+    split = {}
+    for span in range(1, len(chain)):
+        for i in range(len(chain) - span):
+            j = i + span
+            options = [cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i, j] = min(options)
+            split[i, j] = i + options.index(cost[i, j])
+    return split
+
+
+def _multiplied(chain: list[ndarray], split: dict[tuple[int, int], int], i: int, j: int) -> ndarray:
+    if i == j:
+        return chain[i]
+    k = split[i, j]
+    return mm(_multiplied(chain, split, i, k), _multiplied(chain, split, k + 1, j))
+
+
+# ---------------------------------------------------------------- vectors along a dimension
+
+
+@kernel("linalg_vecdot", like=np.linalg.vecdot, differs=["no-integers", "no-mixed-dtypes", "half-opmath"])
+def linalg_vecdot(x, y, *, dim=-1):
+    """Sums of products along a dimension, the first conjugated."""
+    if not dt.is_inexact(x.dtype):
+        got = dt.scalar_name(x.dtype)
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {got}")
+    if x.dtype != y.dtype:
+        raise RuntimeError(
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{dt.scalar_name(x.dtype)} and y of type {dt.scalar_name(y.dtype)} instead"
+        )
+    if x.dtype in dt.FLOAT8S or x.dtype == dt.complex32:
+        raise not_implemented("vdot" if x.dtype == dt.complex32 else "dot", x.dtype)
+    from torchnp.kernels._reduction import add_reduce
+
+    shape = broadcast_shapes(x.shape, y.shape)
+    axis = wrap_dim(dim, len(shape))
+    inner_ = dt.opmath(x.dtype)
+    a, b = dt.cast(x, inner_), dt.cast(y, inner_)
+    products = np.multiply(a.conj() if dt.is_complex(inner_) else a, b)
+    return dt.cast(np.asarray(add_reduce(products, (axis,) if shape else None)), x.dtype)
+
+
+@kernel("linalg_cross", like=np.linalg.cross, differs=["cross-broadcast", "half-opmath"])
+def linalg_cross(self, other, *, dim=-1):
+    """Cross products of vectors of 3 elements along a dimension."""
+    check(self.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
+    axis = wrap_dim(dim, self.ndim)
+    if self.ndim == 0 or not self.shape[axis] == other.shape[axis] == 3:
+        found = (x.shape[axis] if x.ndim else 1 for x in (self, other))
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {next(found)} and {next(found)}"
+        )
+    shape = broadcast_shapes(self.shape, other.shape)
+    check_products("cross", self.dtype)
+    _check_found(self, other)
+    inner_ = dt.opmath(self.dtype)
+    a, b = (np.moveaxis(dt.cast(x, inner_), axis, 0) for x in (self, other))
+    out = np.empty(shape, inner_)
+    o = np.moveaxis(out, axis, 0)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        o[i] = a[j] * b[k] - a[k] * b[j]
+    return dt.cast(out, self.dtype)
+
+
+@kernel("cross", like=np.cross, differs=["cross-default-dim", "cross-broadcast", "half-opmath"])
+def cross(self, other, dim=None):
+    """Cross products along a dimension, by default the first of size 3."""
+    if dim is None:
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
+            "a future release.",
+            UserWarning,
+            stacklevel=2,
+        )
+        dim = next((i for i, n in enumerate(self.shape) if n == 3), None)
+        check(dim is not None, "no dimension of size 3 in input")
+    return linalg_cross(self, other, dim=dim)
+
+
+# ---------------------------------------------------------------- trace
+
+
+@kernel("trace", like=np.trace, differs=["sum-dtype", "matrix-only"])
+def trace(self):
+    """Sum of the diagonal of a matrix."""
+    check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
+    check_products("trace", self.dtype)
+    from torchnp.kernels.reduce import sum_all
+
+    return sum_all(np.diagonal(self))
+
+
+@kernel("_trilinear", differs=["half-opmath"])
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """Products of three tensors, each with sizes of 1 put in, summed over dimensions."""
+    from torchnp.kernels.reduce import sum_dim
+
+    total = i1.ndim + len(expand1)
+    check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
+
+    def widened(x: ndarray, dims: Any) -> ndarray:
+        for d in sorted(dims):
+            x = np.expand_dims(x, d)
+        return dt.cast(x, dt.opmath(x.dtype))
+
+    parts = (widened(i1, expand1), widened(i2, expand2), widened(i3, expand3))
+    out = parts[0] * parts[1] * parts[2]
+    return dt.cast(sum_dim(out, sumdim) if len(sumdim) else out, i1.dtype)

@@ -1,0 +1,266 @@
+"""Matrix and vector products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._elementwise import scalar
+from torchnp.kernels._products import (
+    beta_times,
+    check_matrices,
+    check_products,
+    expanded,
+    factor,
+    product,
+    words,
+)
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- two matrices, two batches
+
+
+@kernel("mm", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+def mm(self, mat2):
+    """Product of two matrices."""
+    check(self.ndim == 2, "self must be a matrix")
+    check(mat2.ndim == 2, "mat2 must be a matrix")
+    check_matrices(self, mat2)
+    if self.dtype != mat2.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {words(self.dtype)} != {words(mat2.dtype)}"
+        )
+    if self.size and mat2.size:
+        check_products("addmm_impl_cpu_", self.dtype, float8=True)
+    return product(self, mat2)
+
+
+@kernel("bmm", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+def bmm(self, mat2):
+    """Products of the matrices of two batches."""
+    _check_batches(self, mat2)
+    if self.size and mat2.size:
+        check_products("bmm", self.dtype)
+    _check_found(self, mat2)
+    return product(self, mat2)
+
+
+def _check_batches(a: ndarray, b: ndarray) -> None:
+    check(a.ndim == 3, "batch1 must be a 3D tensor")
+    check(b.ndim == 3, "batch2 must be a 3D tensor")
+    if b.shape[:2] != (a.shape[0], a.shape[2]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] "
+            f"but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
+def _check_found(a: ndarray, b: ndarray) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"expected scalar type {dt.scalar_name(a.dtype)} but found {dt.scalar_name(b.dtype)}")
+
+
+# ---------------------------------------------------------------- plus a matrix
+
+
+@kernel("addmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+def addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat1 @ mat2)."""
+    return dt.cast(_addmm(self, mat1, mat2, beta, alpha), mat1.dtype)
+
+
+def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -> ndarray:
+    """`addmm` before it is rounded to a half type."""
+    check(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
+    check(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    check_matrices(mat1, mat2)
+    for name, other in (("self", self), ("mat1", mat1)):
+        if other.dtype != mat2.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got "
+                f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
+            )
+    base = expanded(self, (mat1.shape[0], mat2.shape[1]))
+    if mat1.size and mat2.size:
+        check_products("addmm_impl_cpu_", self.dtype, float8=True)
+    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
+    # alpha 0 leaves the product out, NaN and all; baddbmm does not.
+    total = product(mat1, mat2, round_=False) if a != 0 else None
+    return beta_times(base, b, None if total is None else total if a == 1 else total * a)
+
+
+@kernel("_addmm_activation", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
+    """`addmm` followed by relu, or by gelu in its tanh form."""
+    from torchnp.kernels.activation import gelu, relu
+
+    out = addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    if use_gelu:
+        return gelu(out, approximate="tanh")
+    check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
+    return relu(out)
+
+
+@kernel("baddbmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
+    """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
+    _check_batches(batch1, batch2)
+    base = expanded(self, (*batch1.shape[:2], batch2.shape[2]))
+    if self.dtype != batch1.dtype:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {words(self.dtype)}, batch1: {words(batch1.dtype)}, "
+            f"batch2: {words(batch2.dtype)}"
+        )
+    if batch1.size and batch2.size:
+        check_products("baddbmm", self.dtype)
+    _check_found(batch1, batch2)
+    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
+    total = product(batch1, batch2, round_=False)
+    return dt.cast(beta_times(base, b, total if a == 1 else total * a), self.dtype)
+
+
+@kernel("addbmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
+    """beta * self + alpha * sum(batch1 @ batch2)."""
+    check(batch1.ndim == 3, "batch1 must be a 3D tensor")
+    check(batch2.ndim == 3, "batch2 must be a 3D tensor")
+    if batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+        )
+    if batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
+            f"{batch2.shape[1]}x{batch2.shape[2]})"
+        )
+    base = expanded(self, (batch1.shape[1], batch2.shape[2]))
+    if batch1.shape[0] == 0 or base.size == 0:
+        return dt.cast(np.asarray(beta_times(base, factor(beta, self.dtype), None)), self.dtype)
+    if dt.is_half(self.dtype):  # torch rounds after each matrix
+        out = base
+        for a, b in zip(batch1, batch2, strict=True):
+            out, beta = addmm(out, a, b, beta=beta, alpha=alpha), 1
+        return out
+    # The sum over the batch is one product with the batch counted into the inner dimension.
+    rows = batch1.transpose(1, 0, 2).reshape(base.shape[0], -1)
+    return addmm(base, rows, batch2.reshape(-1, base.shape[1]), beta=beta, alpha=alpha)
+
+
+# ---------------------------------------------------------------- vectors
+
+
+@kernel("addmv", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+def addmv(self, mat, vec, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat @ vec)."""
+    if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
+    size = self.shape[0] if self.ndim else mat.shape[0]
+    if mat.shape[1] != vec.shape[0] or (mat.shape[0] != size and size != 1):
+        raise RuntimeError(
+            f"size mismatch, got input ({size}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+        )
+    if not self.dtype == mat.dtype == vec.dtype:
+        names = [dt.scalar_name(x.dtype) for x in (self, mat, vec)]
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
+        )
+    base = expanded(self, (mat.shape[0],))
+    if mat.size:
+        check_products("addmv_impl_cpu", self.dtype)
+    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
+    total = product(mat, vec, round_=False) if a != 0 else None
+    return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
+
+
+@kernel("mv", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+def mv(self, vec):
+    """Product of a matrix and a vector."""
+    if self.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}")
+    return addmv(np.zeros(self.shape[0], vec.dtype), self, vec, beta=0)
+
+
+def _check_dot(a: ndarray, b: ndarray) -> None:
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}"
+        )
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor {shape_text(a.shape)} and src {shape_text(b.shape)} to have "
+            f"the same number of elements, but got {a.size} and {b.size} elements respectively"
+        )
+
+
+@kernel("dot", like=np.dot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "vectors-only"])
+def dot(self, tensor):
+    """Sum of products of two vectors."""
+    _check_dot(self, tensor)
+    check_products("dot", self.dtype)
+    return product(self, tensor)
+
+
+@kernel("vdot", like=np.vdot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "vectors-only"])
+def vdot(self, other):
+    """Sum of products of two vectors, the first conjugated."""
+    _check_dot(self, other)
+    check_products("vdot" if self.dtype == dt.complex32 else "dot", self.dtype)
+    return product(self.conj() if dt.is_complex(self.dtype) else self, other)
+
+
+@kernel("addr", differs=["half-opmath", "beta-zero"])
+def addr(self, vec1, vec2, *, beta=1, alpha=1):
+    """beta * self + alpha * outer(vec1, vec2)."""
+    for name, v in (("vec1", vec1), ("vec2", vec2)):
+        check(v.ndim == 1, f"addr: Expected 1-D argument {name}, but got {v.ndim}-D")
+    base = expanded(self, (vec1.size, vec2.size))
+    out = dt.result_type(self, vec1, vec2)
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        _check_addr_number(name, number, out)
+    if out in (*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32):
+        raise not_implemented("addr_cpu", out)
+    if out == dt.bool_:
+        pair = np.logical_and.outer(vec1, vec2) if alpha else np.zeros(base.shape, bool)
+        return np.logical_or(base, pair) if beta else pair
+    # The half types are rounded after each step here, as torch does.
+    b, a = scalar(beta, out), scalar(alpha, out)
+    pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
+    return pair if b == 0 else b * dt.cast(base, out) + pair
+
+
+def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
+    if isinstance(number, bool):
+        check(out == dt.bool_, f"Boolean {name} only supported for Boolean results.")
+    if not dt.is_inexact(out):
+        check(
+            not isinstance(number, (float, complex)),
+            f"For integral input tensors, argument {name} must not be a floating point number.",
+        )
+    check(
+        dt.is_complex(out) or not isinstance(number, complex),
+        f"For non-complex input tensors, argument {name} must not be a complex number.",
+    )
+
+
+@kernel("outer", like=np.outer, differs=["vectors-only", "promotion"])
+def outer(self, vec2):
+    """Products of all pairs of two vectors."""
+    for name, v in (("self", self), ("vec2", vec2)):
+        check(v.ndim == 1, f"outer: Expected 1-D argument {name}, but got {v.ndim}-D")
+    out = dt.result_type(self, vec2)
+    inner = dt.opmath(out)
+    return dt.cast(np.multiply.outer(dt.cast(self, inner), dt.cast(vec2, inner)), out)
+
+
+@kernel("ger", like=np.outer, differs=["vectors-only", "promotion"])
+def ger(self, vec2):
+    """Products of all pairs of two vectors."""
+    return outer(self, vec2)
