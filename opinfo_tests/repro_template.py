@@ -10,6 +10,8 @@ TEMPLATE = '''"""<TITLE>
 Runs torch and the backend on the same inputs, prints both, and exits with 1 when they differ.
 """
 
+from __future__ import annotations
+
 import base64
 import sys
 import zlib
@@ -176,7 +178,9 @@ def main():
         print("torch   ", show(want) if isinstance(want, Exception) else "returns " + "; ".join(map(show, want)))
         print("backend ", show(got) if isinstance(got, Exception) else "returns " + "; ".join(map(show, got)))
         words = lambda e: (type(e).__name__.lstrip("_"), str(e).split()[:4])
-        return not (isinstance(want, Exception) and isinstance(got, Exception) and words(want) == words(got))
+        differ = not (isinstance(want, Exception) and isinstance(got, Exception) and words(want) == words(got))
+        print("DIFFERENT" if differ else "the same")
+        return differ
     differ = len(want) != len(got)
     for i, (w, g) in enumerate(zip(want, got)):
         ok = KIND == "ties" and i > 0 or same(w, g)
