@@ -1,0 +1,253 @@
+"""Variance, standard deviation, covariance and logsumexp."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes, ordered
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- variance and standard deviation
+
+_DIFFERS = ["correction", "empty-dim", "no-integers", "half-opmath"]
+
+
+def _check(name: str, x: ndarray) -> None:
+    if not dt.is_inexact(x.dtype):
+        who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
+        raise RuntimeError(f"{who} floating point and complex dtypes")
+    if x.dtype in dt.FLOAT8S:
+        if name.endswith("_mean"):
+            raise not_implemented("std_cpu", x.dtype)
+        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
+
+
+def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
+    """Variance (or its root, as the name says) and mean.
+
+    torch accumulates in double for float32 too, so that a small variance beside a large mean comes out right.
+    """
+    _check(name, x)
+    axes = axes_of(dim, x.ndim)
+    n = length_of(x.shape, axes)
+    freedom = n - (1 if correction is None else float(correction))
+    wide = np.complex128 if dt.is_complex(x.dtype) else np.float64
+    value = dt.cast(x, np.dtype(wide))
+    mean = np.asarray(add_reduce(value, axes, True)) / np.float64(n)
+    d = value - mean
+    squares = d.real * d.real + d.imag * d.imag if wide is np.complex128 else d * d
+    total = np.asarray(add_reduce(squares, axes, keepdim))
+    if freedom <= 0 and total.size:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            UserWarning,
+            stacklevel=2,
+        )
+    spread = total / np.float64(max(freedom, 0.0))
+    if name.startswith("std"):
+        spread = np.sqrt(spread)
+    mean = _running_mean(value, mean, axes)
+    if not keepdim:
+        mean = mean.reshape(total.shape)
+    return dt.cast(np.asarray(spread), dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
+
+
+def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
+    """torch updates the mean element by element: an infinity makes it NaN unless it comes last."""
+    if not np.isinf(mean).any():
+        return mean
+    axes = listed_axes(axes, x.ndim)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(*(n for n in _reduced(x, axes)), -1)
+    early = np.logical_not(np.isfinite(rows[..., :-1])).any(-1).reshape(mean.shape)
+    return np.where(np.isinf(mean) & early, np.nan, mean)
+
+
+@kernel("var.correction", like=np.var, differs=_DIFFERS)
+def var(self, dim=None, *, correction=None, keepdim=False):
+    """Mean squared distance from the mean, over N - correction."""
+    return _moments("var", self, dim, correction, keepdim)[0]
+
+
+@kernel("var.dim", like=np.var, differs=_DIFFERS)
+def var_dim(self, dim, unbiased=True, keepdim=False):
+    """Mean squared distance from the mean, over N - 1 if unbiased."""
+    return _moments("var", self, dim, int(unbiased), keepdim)[0]
+
+
+@kernel("var", like=np.var, differs=_DIFFERS)
+def var_all(self, unbiased=True):
+    """Mean squared distance of all elements from their mean, over N - 1 if unbiased."""
+    return _moments("var", self, None, int(unbiased), False)[0]
+
+
+@kernel("std.correction", like=np.std, differs=_DIFFERS)
+def std(self, dim=None, *, correction=None, keepdim=False):
+    """Square root of `var`."""
+    return _moments("std", self, dim, correction, keepdim)[0]
+
+
+@kernel("std.dim", like=np.std, differs=_DIFFERS)
+def std_dim(self, dim, unbiased=True, keepdim=False):
+    """Square root of `var`."""
+    return _moments("std", self, dim, int(unbiased), keepdim)[0]
+
+
+@kernel("std", like=np.std, differs=_DIFFERS)
+def std_all(self, unbiased=True):
+    """Square root of `var`."""
+    return _moments("std", self, None, int(unbiased), False)[0]
+
+
+@kernel("var_mean.correction", differs=_DIFFERS)
+def var_mean(self, dim=None, *, correction=None, keepdim=False):
+    """`var` and mean."""
+    return _moments("var_mean", self, dim, correction, keepdim)
+
+
+@kernel("var_mean.dim", differs=_DIFFERS)
+def var_mean_dim(self, dim, unbiased=True, keepdim=False):
+    """`var` and mean."""
+    return _moments("var_mean", self, dim, int(unbiased), keepdim)
+
+
+@kernel("var_mean", differs=_DIFFERS)
+def var_mean_all(self, unbiased=True):
+    """`var` and mean of all elements."""
+    return _moments("var_mean", self, None, int(unbiased), False)
+
+
+@kernel("std_mean.correction", differs=_DIFFERS)
+def std_mean(self, dim=None, *, correction=None, keepdim=False):
+    """`std` and mean."""
+    return _moments("std_mean", self, dim, correction, keepdim)
+
+
+@kernel("std_mean.dim", differs=_DIFFERS)
+def std_mean_dim(self, dim, unbiased=True, keepdim=False):
+    """`std` and mean."""
+    return _moments("std_mean", self, dim, int(unbiased), keepdim)
+
+
+@kernel("std_mean", differs=_DIFFERS)
+def std_mean_all(self, unbiased=True):
+    """`std` and mean of all elements."""
+    return _moments("std_mean", self, None, int(unbiased), False)
+
+
+# ---------------------------------------------------------------- logsumexp
+
+
+@kernel("logsumexp", "special_logsumexp", differs=["empty-dim", "int-to-float", "half-opmath"])
+def logsumexp(self, dim, keepdim=False):
+    """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
+    axes = axes_of(dim, self.ndim)
+    # torch takes the largest over no dimension at all here, and its own result does not fit.
+    if axes is None and self.ndim and self.size and not keepdim:
+        raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {shape_text((1,) * self.ndim)}")
+    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
+    if out in dt.FLOAT8S:
+        raise not_implemented("max_values_cpu", out)
+    if out == dt.complex32:
+        raise not_implemented("exp_vml_cpu", out)
+    x = dt.cast(self, dt.opmath(out))
+    if x.size == 0:
+        return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)
+    top = np.asarray(np.maximum.reduce(x.real, axes, None, None, True))
+    top = np.where(np.isinf(top), top.dtype.type(0), top)
+    total = np.log(add_reduce(np.exp(x - top), axes, True)) + top
+    return dt.cast(total if keepdim else total.reshape(_reduced(x, axes)), out)
+
+
+def _reduced(x: ndarray, axes: Any) -> tuple[int, ...]:
+    return () if axes is None else tuple(n for i, n in enumerate(x.shape) if i not in axes)
+
+
+# ---------------------------------------------------------------- covariance
+
+
+@kernel("cov", like=np.cov, differs=["cov-dtype"])
+def cov(self, *, correction=1, fweights=None, aweights=None):
+    """Covariances of the rows, each column an observation."""
+    check(
+        self.ndim <= 2,
+        f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions",
+    )
+    check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input")
+    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
+    if out in (*dt.FLOAT8S, dt.complex32):
+        raise not_implemented("sum_cpu", out)
+    rows = dt.cast(self, dt.opmath(out)).reshape((1, -1) if self.ndim < 2 else self.shape)
+    weights = _weights(rows.shape[1], fweights, aweights)
+    real = dt.to_real(rows.dtype)
+    n = rows.shape[1]
+    if rows.size == 0 or (weights is not None and not weights.any()):
+        check(weights is None or n == 0 or weights.any(), "cov(): weights sum to zero, can't be normalized")
+    if weights is None:
+        norm, mean = n, add_reduce(rows, (1,), True) / real.type(n)
+    else:
+        w = weights.astype(real)
+        norm, mean = w.sum(), (rows * w).sum(1, keepdims=True) / w.sum()
+    if weights is None or aweights is None or correction == 0:
+        freedom = norm - correction
+    else:
+        freedom = norm - correction * float((weights * dt.cast(aweights, dt.float64)).sum()) / float(norm)
+    if freedom <= 0:
+        warnings.warn("cov(): degrees of freedom is <= 0", UserWarning, stacklevel=2)
+        freedom = 0
+    d = rows - mean
+    weighted = d if weights is None else d * weights.astype(real)
+    found = (d @ weighted.conj().T if dt.is_complex(rows.dtype) else d @ weighted.T) / real.type(max(freedom, 0))
+    found = dt.cast(found, out)
+    return found.reshape(()) if self.ndim < 2 else found
+
+
+def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
+    total = None
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None:
+            continue
+        check(
+            w.ndim <= 1,
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions",
+        )
+        kinds = dt.is_integral(w.dtype) if name == "fweights" else dt.is_floating(w.dtype)
+        spoken = "integral" if name == "fweights" else "floating point"
+        check(
+            kinds, f"cov(): expected {name} to have {spoken} dtype but got {name} with {dt.scalar_name(w.dtype)} dtype"
+        )
+        check(
+            w.size == n,
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{w.size} != {n}",
+        )
+        check(w.size == 0 or w.min() >= 0, f"cov(): {name} cannot be negative")
+        w = dt.cast(w, dt.float64).reshape(-1)
+        total = w if total is None else total * w
+    return total
+
+
+@kernel("corrcoef", like=np.corrcoef, differs=["cov-dtype"])
+def corrcoef(self):
+    """Covariances of the rows over the products of their deviations, clipped to [-1, 1]."""
+    check(
+        self.ndim <= 2,
+        f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions",
+    )
+    c = cov(self)
+    if c.ndim == 0:
+        return c / c
+    d = np.sqrt(ordered(np.diagonal(c)).real)
+    out = dt.cast(c, dt.opmath(c.dtype)) / d[:, None] / d
+    if dt.is_complex(out.dtype):
+        out = (np.clip(out.real, -1, 1) + 1j * np.clip(out.imag, -1, 1)).astype(out.dtype)
+    else:
+        out = np.clip(out, -1, 1)
+    return dt.cast(out, c.dtype)
