@@ -151,7 +151,10 @@ def is_contiguous(x: ndarray, memory_format: Any) -> bool:
 def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
     """Refuse what only torch has: other layouts, devices, and pinned memory."""
     if layout is not None:
-        check(str(layout).removeprefix("torch.") in ("strided", "0"), f"torchnp has strided tensors only, got layout {layout}")
+        check(
+            str(layout).removeprefix("torch.") in ("strided", "0"),
+            f"torchnp has strided tensors only, got layout {layout}",
+        )
     if device is not None:
         check(str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
     if pin_memory:

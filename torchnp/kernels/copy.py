@@ -84,9 +84,7 @@ def _copy_from(self, dst, non_blocking=False):
 
 
 @kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format"])
-def _to_copy(
-    self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None
-):
+def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy in another dtype and memory format."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)

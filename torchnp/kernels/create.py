@@ -69,7 +69,9 @@ def fill_value(value: Any, dtype: np.dtype) -> ndarray:
         The number does not fit the dtype (integers may wrap by a sign, floats are truncated).
     """
     if _overflows(value, dtype):
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow")
+        raise RuntimeError(
+            f"value cannot be converted to type {_C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow"
+        )
     if isinstance(value, complex) and not is_complex(dtype):
         value = value.real
     if is_integral(dtype):
@@ -221,9 +223,7 @@ def _fill(out: ndarray, value: Any) -> ndarray:
 def full_like(self, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """One number in another tensor's shape and dtype."""
     return _fill(
-        empty_like(
-            self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format
-        ),
+        empty_like(self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format),
         fill_value,
     )
 
@@ -247,9 +247,7 @@ def ones_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, me
 @kernel("new_full", like=np.full, differs=["fill-overflow"])
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """`full` in another tensor's dtype."""
-    return full(
-        size, fill_value, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory
-    )
+    return full(size, fill_value, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 @kernel("new_zeros", like=np.zeros)
@@ -593,7 +591,9 @@ def resize_(self, size, *, memory_format=None):
     try:
         self.resize(size, refcheck=False)
     except ValueError as error:
-        raise RuntimeError("Trying to resize storage that is not resizable: the array does not own its memory") from error
+        raise RuntimeError(
+            "Trying to resize storage that is not resizable: the array does not own its memory"
+        ) from error
     return self
 
 

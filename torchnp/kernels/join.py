@@ -232,12 +232,15 @@ def meshgrid(tensors):
         if x.ndim > 1:
             shape = "".join(f"{n:2d}" for n in x.shape)
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shape}")
-    check(
-        all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype"
-    )
+    check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
     shape = [x.size for x in tensors]
     return [
-        expand(x.reshape(*(-1 if i == j else 1 for j in range(len(shape)))) if x.size else x.reshape([0 if i == j else 1 for j in range(len(shape))]), shape)
+        expand(
+            x.reshape(*(-1 if i == j else 1 for j in range(len(shape))))
+            if x.size
+            else x.reshape([0 if i == j else 1 for j in range(len(shape))]),
+            shape,
+        )
         for i, x in enumerate(tensors)
     ]
 
@@ -326,7 +329,5 @@ def _foreach_copy(self, src, non_blocking=False):
 
     check(len(self) > 0, "Tensor list must have at least one tensor.")
     if len(self) != len(src):
-        raise RuntimeError(
-            f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}"
-        )
+        raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}")
     return [copy(x, y) for x, y in zip(self, src)]

@@ -61,14 +61,12 @@ def rot90(self, k=1, dims=(0, 1)):
 def roll(self, shifts, dims=()):
     """A copy with elements moved along dimensions, those that leave coming in at the other end."""
     shifts, dims = _listed(shifts), _listed(dims)
-    if (len(shifts) == 1 and len(dims) == 1 and not self.size):
+    if len(shifts) == 1 and len(dims) == 1 and not self.size:
         return clone(self, memory_format="contiguous_format")
     check(len(shifts) > 0, "`shifts` required")
     if not len(dims) and len(shifts) == 1:
         return _roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape)
-    check(
-        len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
-    )
+    check(len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for shift, dim in zip(shifts, dims):
         check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
         self = _roll1(self, shift, wrap_dim(dim, self.ndim))
@@ -291,7 +289,9 @@ def pixel_unshuffle(self, downscale_factor):
 @kernel("channel_shuffle", "native_channel_shuffle", differs=["no-counterpart"])
 def channel_shuffle(self, groups):
     """Channels in ``groups`` interleaved."""
-    check(self.ndim > 2, f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}")
+    check(
+        self.ndim > 2, f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}"
+    )
     check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = self.shape[1]
     check(

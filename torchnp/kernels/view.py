@@ -12,7 +12,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp.checks import check, shape_text, wrap_dim, wrap_dims
-from torchnp.dtypes import as_dtype, bool_, complex32, complex64, complex128, float16, float32, float64, is_complex, scalar_name
+from torchnp.dtypes import (
+    as_dtype,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    is_complex,
+    scalar_name,
+)
 from torchnp.kernels._memory import element_strides, storage, storage_offset, window
 from torchnp.registry import kernel
 

@@ -1,0 +1,137 @@
+"""Writing to indexed places: linear indices, and reductions over duplicates in index order as torch makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.dtypes import cast, complex64, complex128, float32, float64, int32, int64, opmath
+from torchnp.kernels._memory import bits
+
+ndarray = np.ndarray
+INDEX_DTYPES = (int64, int32)
+
+
+def out_of_bounds(index: ndarray, size: int) -> int | None:
+    """The first index outside [0, size), or None if there is no such."""
+    if not index.size:
+        return None
+    # As unsigned numbers the negative indices are large ones: one pass in place of two.
+    unsigned = index.view(np.uint64 if index.itemsize == 8 else np.uint32)
+    if int(unsigned.max()) < size:
+        return None
+    return int(index[(index < 0) | (index >= size)][0])
+
+
+def check_bounds(index: ndarray, dim: int, size: int, exc: type[Exception] = RuntimeError, prefix: str = "") -> None:
+    wrong = out_of_bounds(index, size)
+    if wrong is not None:
+        raise exc(f"{prefix}index {wrong} is out of bounds for dimension {dim} with size {size}")
+
+
+def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
+    """Places in a row-major array of ``shape`` of the elements whose position along ``dim`` is ``index``'s value."""
+    step, places = 1, None
+    for d in range(len(shape) - 1, -1, -1):
+        if d == dim:
+            along = index if index.dtype == int64 else index.astype(int64)
+            if step != 1:
+                along = along * step
+        else:
+            along = np.arange(0, index.shape[d] * step, step, dtype=int64) if step else np.zeros(index.shape[d], int64)
+            along = along.reshape([-1 if i == d else 1 for i in range(len(shape))])
+        if d == dim or index.shape[d] != 1:
+            places = along if places is None else places + along
+        step *= shape[d]
+    return np.broadcast_to(places, index.shape)
+
+
+def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
+    """``out[index[i]] += rows[i]`` for row-major matrices, in the order of i."""
+    width = out.shape[1]
+    if not rows.size:
+        return
+    if width == 1:
+        np.add.at(out.reshape(-1), index, rows.reshape(-1))
+    elif width >= 8 and out.dtype in (float32, float64, complex64, complex128):
+        _csc(out, index, rows)
+    elif len(index) * 4 <= width:  # few long rows: one vector addition each
+        for place, row in zip(index.tolist(), rows):
+            np.add(out[place], row, out[place])
+    else:
+        places = index.astype(int64)[:, None] * width + np.arange(width)
+        np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+
+
+def _csc(out: ndarray, index: ndarray, rows: ndarray) -> None:
+    # A product with the sparse matrix that has a one at (index[i], i): SciPy's loop adds row after row in place.
+    from scipy.sparse._sparsetools import csc_matvecs
+
+    n, m, width = len(out), len(index), out.shape[1]
+    ones = np.ones(m, out.dtype)
+    rows = np.ascontiguousarray(rows).reshape(-1)
+    csc_matvecs(
+        n, m, width, np.arange(m + 1, dtype=int64), index.astype(int64, copy=False), ones, rows, out.reshape(-1)
+    )
+
+
+def as_matrix(x: ndarray, dim: int) -> tuple[ndarray, Callable[[ndarray], ndarray]]:
+    """A row-major copy with ``dim`` in front and the rest as columns, and the way back to the shape of ``x``."""
+    moved = x if dim == 0 else x.transpose(dim, *(d for d in range(x.ndim) if d != dim))
+    matrix = np.array(moved, order="C", copy=True).reshape(x.shape[dim], -1 if x.size else 0)
+
+    def back(m: ndarray) -> ndarray:
+        shaped = m.reshape(moved.shape)
+        if dim == 0:
+            return shaped
+        return np.ascontiguousarray(shaped.transpose(*range(1, dim + 1), 0, *range(dim + 1, x.ndim)))
+
+    return matrix, back
+
+
+_UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def reduce_at(flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True) -> ndarray:
+    """A flat array with values reduced into places, in order; half types are reduced in float32 and rounded once."""
+    dtype, wide = flat.dtype, opmath(flat.dtype)
+    out = cast(flat, wide)
+    out = out.copy() if out is flat else out
+    values = cast(values, wide)
+    if not include_self:
+        out[places] = _identity(reduce, wide)
+    if places.size:
+        _UFUNC[reduce].at(out, places, values)
+    if reduce == "mean":
+        counts = np.full(out.shape, 1 if include_self else 0, int64)
+        np.add.at(counts, places, 1)
+        counts = np.maximum(counts, 1)
+        if wide.kind in "iu":
+            out = out // counts.astype(wide)
+        else:
+            out = out / counts.astype(wide)
+    return cast(out, dtype)
+
+
+def _identity(reduce: str, dtype: np.dtype) -> object:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.kind == "b":
+        return reduce == "amin"
+    if dtype.kind == "f":
+        return -np.inf if reduce == "amax" else np.inf
+    info = np.iinfo(dtype)
+    return info.min if reduce == "amax" else info.max
+
+
+def put(flat: ndarray, places: ndarray, values: ndarray) -> None:
+    """``flat[places] = values``; the last of equal places wins."""
+    bits(flat)[places] = bits(values)
+
+
+def check_index_dtype(index: ndarray, message: str, exc: type[Exception] = RuntimeError) -> None:
+    check(index.dtype in INDEX_DTYPES, message, exc)

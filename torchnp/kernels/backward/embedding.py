@@ -1,0 +1,40 @@
+"""Gradients of lookup tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.dtypes import cast, opmath
+from torchnp.kernels._accumulate import add_rows
+from torchnp.kernels.embedding import check_indices
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("embedding_dense_backward", differs=["no-counterpart"])
+def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
+    """The rows of the gradient added where their indices point, the padding index left out."""
+    check_indices(indices, "embedding_backward")
+    width = grad_output.shape[-1]
+    index, rows = indices.reshape(-1), grad_output.reshape(-1, width)
+    if padding_idx >= 0:
+        keep = index != padding_idx
+        if not keep.all():
+            index, rows = index[keep], rows[keep]
+    if scale_grad_by_freq and index.size:
+        counts = np.bincount(index, minlength=num_weights)
+        wide = opmath(rows.dtype)
+        scale = (1.0 / counts[index]).astype(wide)
+        rows = cast(cast(rows, wide) * scale[:, None], rows.dtype)
+    out = np.zeros((num_weights, width), grad_output.dtype)
+    add_rows(out, index, rows)
+    return out
+
+
+@kernel("embedding_backward", differs=["no-counterpart"])
+def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
+    """`embedding_dense_backward`; sparse gradients have no array form."""
+    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+    return embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)

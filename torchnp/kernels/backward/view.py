@@ -1,0 +1,59 @@
+"""Gradients of views: zeros with the gradient in the part that was viewed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp.checks import check, wrap_dim
+from torchnp.dtypes import cast, opmath
+from torchnp.kernels.slicing import diagonal, select, slice_tensor
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("select_backward")
+def select_backward(grad_output, input_sizes, dim, index):
+    """Zeros with the gradient at one position of a dimension."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    select(out, dim, index)[...] = grad_output
+    return out
+
+
+@kernel("slice_backward")
+def slice_backward(grad_output, input_sizes, dim, start, end, step):
+    """Zeros with the gradient in a range of a dimension."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    slice_tensor(out, dim, start, end, step)[...] = grad_output
+    return out
+
+
+@kernel("diagonal_backward")
+def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
+    """Zeros with the gradient on a diagonal."""
+    out = np.zeros(input_sizes, grad_output.dtype)
+    diagonal(out, offset, dim1, dim2)[...] = grad_output
+    return out
+
+
+@kernel("unfold_backward")
+def unfold_backward(grad_in, input_sizes, dim, size, step):
+    """The gradients of all windows added where they overlap."""
+    if not len(input_sizes):
+        return grad_in.reshape(-1).sum(dtype=grad_in.dtype).reshape(())
+    dim = wrap_dim(dim, len(input_sizes))
+    grad = cast(grad_in, opmath(grad_in.dtype))
+    out = np.zeros(input_sizes, grad.dtype)
+    ahead, count = (slice(None),) * dim, grad.shape[dim]
+    for i in range(size):  # the i-th elements of all windows never overlap
+        out[(*ahead, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
+    return cast(out, grad_in.dtype)
+
+
+@kernel("trace_backward")
+def trace_backward(grad, sizes):
+    """The gradient of a trace: its value along the diagonal."""
+    check(len(sizes) == 2, "expected matrix input")
+    out = np.zeros(sizes, grad.dtype)
+    diagonal(out)[...] = grad
+    return out

@@ -1,0 +1,309 @@
+"""Reading at indices: advanced indexing, index_select, take, gather; and index_put, which writes there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
+from torchnp.dtypes import FLOAT8S, bool_, int64, scalar_name, uint8
+from torchnp.kernels._accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
+from torchnp.kernels._memory import bits
+from torchnp.kernels.copy import clone
+from torchnp.kernels.view import expand
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+ALL = slice(None)
+
+# ---------------------------------------------------------------- advanced indexing
+
+
+def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...]:
+    """torch's index list as NumPy's index: masks become their positions, None a whole dimension."""
+    check(len(indices) > 0, "at least one index must be provided", IndexError)
+    out: list[Any] = []
+    for i in indices:
+        if i is None:
+            out.append(ALL)
+        elif i.dtype == bool_ or i.dtype == uint8:
+            for j, n in enumerate(i.shape):
+                place = len(out) + j
+                if place >= x.ndim or n != x.shape[place]:
+                    raise IndexError(
+                        f"The shape of the mask {shape_text(i.shape)} at index {j} does not match the shape of the "
+                        f"indexed tensor {shape_text(x.shape)} at index {place}"
+                    )
+            out.extend(i.nonzero() if i.ndim else ())
+        elif i.dtype in INDEX_DTYPES:
+            out.append(i)
+        else:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if len(out) > x.ndim or len(indices) > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {max(len(out), len(indices))})")
+    return tuple(out)
+
+
+def _raise_index(error: IndexError, x: ndarray, index: tuple[Any, ...]) -> None:
+    """torch's error for an index that NumPy refused."""
+    arrays = [i for i in index if i is not ALL]
+    try:
+        broadcast_shapes(*(a.shape for a in arrays))
+    except RuntimeError:
+        shapes = ", ".join(shape_text(a.shape) for a in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+    for dim, i in enumerate(index):
+        if i is not ALL and i.size:
+            n = x.shape[dim]
+            check(n > 0, "index is out of bounds for dimension with size 0", IndexError)
+            wrong = i[(i < -n) | (i >= n)]
+            if wrong.size:
+                raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {n}") from None
+    raise IndexError(re.sub(r"axis", "dimension", str(error))) from None
+
+
+@kernel("index.Tensor", like=np.ndarray.__getitem__, differs=["index-int-not-advanced", "index-uint8-mask"])
+def index(self, indices):
+    """The elements at positions that come as tensors; a bool or uint8 tensor is a mask."""
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype == bool_ and indices[0].shape == self.shape:
+        return bits(self)[indices[0]].view(self.dtype) if self.ndim else _index(self, indices)
+    return _index(self, indices)
+
+
+def _index(self: ndarray, indices: Sequence[ndarray | None]) -> ndarray:
+    where = numpy_index(self, indices)
+    arrays = [d for d, i in enumerate(where) if i is not ALL]
+    x = bits(self)
+    try:
+        if len(arrays) == 1:
+            out = x.take(where[arrays[0]], arrays[0])
+        else:
+            out = x[where]
+    except IndexError as error:
+        _raise_index(error, self, where)
+    if out.base is not None or not out.flags.c_contiguous:
+        out = np.array(out, order="C", copy=True)
+    return np.asarray(out).view(self.dtype)
+
+
+@kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__)
+def _unsafe_index(self, indices):
+    """`index` (torch leaves out its checks under compilation)."""
+    return index(self, indices)
+
+
+@kernel("_unsafe_masked_index", differs=["no-counterpart"])
+def _unsafe_masked_index(self, mask, indices, fill):
+    """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
+    from torchnp.kernels.mask import masked_fill
+
+    out = index(self, _clamped(self, indices))
+    return masked_fill(out, ~mask, fill)
+
+
+def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | None]:
+    return [i if i is None else np.clip(i, -x.shape[d], x.shape[d] - 1) for d, i in enumerate(indices)]
+
+
+# ---------------------------------------------------------------- index_put
+
+
+@kernel("index_put", "_unsafe_index_put", like=np.put, differs=["index-uint8-mask", "duplicate-writes"])
+def index_put(self, indices, values, accumulate=False):
+    """The tensor with values written, or added, at positions that come as tensors."""
+    where = numpy_index(self, indices)
+    if self.dtype != values.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
+            f"destination and {scalar_name(values.dtype)} for the source."
+        )
+    out = np.array(self, order="C", copy=True) if accumulate else clone(self)
+    if accumulate:
+        if self.dtype in FLOAT8S:
+            raise not_implemented("index_put", self.dtype)
+        _add_at(out, where, values)
+        return out
+    try:
+        bits(out)[where] = bits(values)
+    except IndexError as error:
+        _raise_index(error, self, where)
+    except ValueError:
+        raise _value_mismatch(out, where, values) from None
+    return out
+
+
+def _value_mismatch(x: ndarray, where: tuple[Any, ...], values: ndarray) -> RuntimeError:
+    return RuntimeError(
+        f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing result of "
+        f"shape {shape_text(x[where].shape)}"
+    )
+
+
+def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
+    """Add values in the order of the indices, duplicates too."""
+    arrays = [d for d, i in enumerate(where) if i is not ALL]
+    try:
+        if arrays == [0]:  # rows
+            i = where[0]
+            shape = (*i.shape, *out.shape[1:])
+            _check_rows(out, i)
+        else:
+            places = np.arange(out.size).reshape(out.shape)[where]
+            shape = places.shape
+    except IndexError as error:
+        _raise_index(error, out, where)
+    if values.ndim > len(shape):
+        raise _value_mismatch(out, where, values)
+    try:
+        values = np.broadcast_to(values, shape)
+    except ValueError:
+        raise _value_mismatch(out, where, values) from None
+    if arrays == [0]:
+        i = np.where(i < 0, i + len(out), i).reshape(-1)
+        width = out.size // max(len(out), 1)
+        add_rows(out.reshape(len(out), width), i, values.reshape(i.size, width))
+    else:
+        np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
+
+
+def _check_rows(x: ndarray, i: ndarray) -> None:
+    n = len(x)
+    if i.size and (int(i.min()) < -n or int(i.max()) >= n):
+        raise IndexError
+
+
+@kernel("_index_put_impl_", like=np.put)
+def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
+    """`index_put` in place."""
+    self[...] = index_put(self, indices, values, accumulate)
+    return self
+
+
+@kernel("_unsafe_masked_index_put_accumulate", differs=["no-counterpart"])
+def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
+    """`index_put` that adds the values where the mask is true."""
+    values = np.where(mask, bits(values), bits(np.zeros((), values.dtype))).view(values.dtype)
+    return index_put(self, _clamped(self, indices), values, True)
+
+
+# ---------------------------------------------------------------- along one dimension
+
+
+@kernel("index_select", like=np.take, differs=["negative-index"])
+def index_select(self, dim, index):
+    """The positions of a dimension that a vector names."""
+    check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
+    check(index.dtype in INDEX_DTYPES, "index_select(): Expected dtype int32 or int64 for index")
+    dim = wrap_dim(dim, self.ndim)
+    if not self.ndim:
+        check(
+            index.size == 1,
+            f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)",
+        )
+        check(int(index.reshape(())) == 0, "index out of range in self", IndexError)
+        return self.copy()
+    wrong = out_of_bounds(index, self.shape[dim])
+    if wrong is not None:
+        check(self.ndim > 1, "index out of range in self", IndexError)
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={self.shape[dim]}")
+    return bits(self).take(index.reshape(-1), dim).view(self.dtype)
+
+
+@kernel("take", like=np.take)
+def take(self, index):
+    """The elements at positions of the flattened tensor, in the shape of the index."""
+    check(index.dtype == int64, f"take(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
+    check(self.size > 0 or not index.size, "take(): tried to take from an empty tensor", IndexError)
+    try:
+        return np.asarray(bits(self).take(index)).view(self.dtype)
+    except IndexError:
+        raise _flat_bounds(index, self.size) from None
+
+
+def _flat_bounds(index: ndarray, n: int) -> IndexError:
+    wrong = index[(index < -n) | (index >= n)].flat[0]
+    return IndexError(f"out of range: tried to access index {wrong} on a tensor of {n} elements.")
+
+
+@kernel("put", like=np.put, differs=["duplicate-writes"])
+def put(self, index, source, accumulate=False):
+    """The tensor with elements written, or added, at positions of the flattened tensor."""
+    check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got "
+            f"self.dtype = {scalar_name(self.dtype)} and source.dtype = {scalar_name(source.dtype)}"
+        )
+    if source.size != index.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.size}, index.numel() = {index.size}"
+        )
+    check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
+    out = np.array(self, order="C", copy=True)
+    flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
+    try:
+        if accumulate:
+            np.add.at(flat, places, values)
+        else:
+            bits(flat)[places] = bits(values)
+    except IndexError:
+        raise _flat_bounds(index, self.size) from None
+    return out
+
+
+# ---------------------------------------------------------------- gather
+
+
+@kernel("gather", like=np.take_along_axis, differs=["negative-index"])
+def gather(self, dim, index, *, sparse_grad=False):
+    """Along one dimension the positions that the index names, elsewhere the index's own place."""
+    dim = wrap_dim(dim, self.ndim)
+    if not index.size:
+        return np.empty(index.shape, self.dtype)
+    check(index.dtype in INDEX_DTYPES, "gather(): Expected dtype int32/int64 for index")
+    source, i = (self, index) if self.ndim else (self.reshape(1), index)
+    if not index.ndim:
+        i = index.reshape(1)
+    check(i.ndim == source.ndim, "Index tensor must have the same number of dimensions as input tensor")
+    for d, (n, m) in enumerate(zip(i.shape, source.shape)):
+        if d != dim and n > m:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than "
+                f"self {shape_text(self.shape)} apart from dimension {dim}"
+            )
+    check_bounds(i, dim, source.shape[dim])
+    flat = bits(source).reshape(-1)
+    return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
+
+
+@kernel("take_along_dim", like=np.take_along_axis)
+def take_along_dim(self, indices, dim=None):
+    """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
+    check(
+        indices.dtype == int64,
+        f"torch.take_along_dim(): dtype of indices should be Long but got {_python_name(indices.dtype)}",
+    )
+    if dim is None:
+        return gather(self.reshape(-1), 0, indices.reshape(-1))
+    if self.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    dim = wrap_dim(dim, self.ndim)
+    ahead, behind = slice(dim), slice(dim + 1, None)
+    around = broadcast_shapes(
+        (*self.shape[ahead], 1, *self.shape[behind]), (*indices.shape[ahead], 1, *indices.shape[behind])
+    )
+    shape = lambda x: (*around[ahead], x.shape[dim], *around[behind]) if x.ndim else ()  # noqa: E731
+    return gather(expand(self, shape(self)), dim, expand(indices, shape(indices)))
+
+
+def _python_name(dtype: np.dtype) -> str:
+    return scalar_name(dtype)

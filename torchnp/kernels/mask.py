@@ -1,0 +1,133 @@
+"""Masks: filling, selecting and scattering where one is true, and the positions of nonzero elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import broadcast_shapes, check
+from torchnp.dtypes import bool_, cast, complex64, float32, int64, is_complex, scalar_name
+from torchnp.kernels._memory import bits
+from torchnp.kernels.create import fill_value
+from torchnp.kernels.view import expand
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- fill
+
+_C_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int", "float32": "float",
+    "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>", "complex32": "c10::complex<c10::Half>",
+}  # fmt: skip
+
+
+@kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"])
+def masked_fill(self, mask, value):
+    """The tensor with one number where the mask is true."""
+    if mask.dtype != bool_:
+        name = _C_NAMES.get(str(mask.dtype), f"c10::{scalar_name(mask.dtype)}")
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
+    number = fill_value(value, self.dtype)
+    if mask.shape != self.shape:
+        shape = broadcast_shapes(mask.shape, self.shape)
+        self = self if self.shape == shape else expand(self, shape)
+    out = np.array(self, order="C", copy=True)
+    np.copyto(bits(out), bits(number), where=mask)
+    return out
+
+
+@kernel("masked_fill.Tensor", like=np.where, differs=["masked-fill-truncates"])
+def masked_fill_tensor(self, mask, value):
+    """The tensor with the number of a 0-d tensor where the mask is true."""
+    check(
+        value.ndim == 0,
+        f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
+    )
+    return masked_fill(self, mask, _number(value))
+
+
+def _number(x: ndarray) -> Any:
+    if x.dtype.num > 255:
+        x = cast(x, complex64 if is_complex(x.dtype) else float32)
+    return x.item()
+
+
+# ---------------------------------------------------------------- select, scatter
+
+
+@kernel("masked_select", like=np.extract)
+def masked_select(self, mask):
+    """The elements where the mask is true, in one dimension."""
+    check(mask.dtype == bool_, "masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
+    x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
+    mask = mask if mask.shape == shape else np.broadcast_to(mask, shape)
+    return x[mask].view(self.dtype)
+
+
+@kernel("masked_scatter", like=np.place, differs=["no-counterpart"])
+def masked_scatter(self, mask, source):
+    """The tensor with elements of ``source``, one after the other, where the mask is true."""
+    check(
+        mask.dtype == bool_,
+        f"masked_scatter_ only supports boolean masks, but got mask with dtype {scalar_name(mask.dtype)}",
+    )
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
+        )
+    shape = broadcast_shapes(mask.shape, self.shape)
+    out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
+    mask = np.broadcast_to(mask, shape)
+    needed = int(np.count_nonzero(mask))
+    check(source.size >= needed, "Number of elements of source < number of ones in mask")
+    bits(out)[mask] = bits(source).reshape(-1)[:needed]
+    return out
+
+
+# ---------------------------------------------------------------- nonzero
+
+
+@kernel("nonzero", like=np.argwhere, differs=["nonzero-0d"])
+def nonzero(self):
+    """The positions of nonzero elements, as rows."""
+    if not self.ndim:
+        return np.empty((int(_truth(self)), 0), int64)
+    found = _truth(self).nonzero()
+    # torch fills a matrix by columns: its transpose is contiguous.
+    out = np.empty((self.ndim, len(found[0])), int64)
+    for row, places in zip(out, found):
+        row[...] = places
+    return out.T
+
+
+def _truth(x: ndarray) -> ndarray:
+    return x if x.dtype.num <= 255 else x != 0
+
+
+@kernel("argwhere", like=np.argwhere, differs=["nonzero-0d"])
+def argwhere(self):
+    """`nonzero`."""
+    return nonzero(self)
+
+
+@kernel("nonzero_numpy", like=np.nonzero)
+def nonzero_numpy(self):
+    """The positions of nonzero elements, one vector for each dimension."""
+    rows = nonzero(self if self.ndim else self.reshape(1))
+    return [rows[:, d] for d in range(rows.shape[1])]
+
+
+@kernel("nonzero_static", like=np.argwhere, differs=["no-counterpart"])
+def nonzero_static(self, *, size, fill_value=-1):
+    """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
+    check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
+    out = np.full((size, self.ndim), fill_value, int64)
+    found = nonzero(self)[:size]
+    out[: len(found)] = found
+    return out

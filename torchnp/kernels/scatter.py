@@ -1,0 +1,280 @@
+"""Writing at indices along one dimension: scatter and its reductions, index_add, index_copy, index_fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.dtypes import FLOAT8S, bool_, cast, complex32, int64, is_complex, opmath, scalar_name
+
+from torchnp.kernels._accumulate import (
+    INDEX_DTYPES,
+    add_rows,
+    as_matrix,
+    check_bounds,
+    linear,
+    out_of_bounds,
+    reduce_at,
+)
+from torchnp.kernels._memory import bits
+from torchnp.kernels.create import fill_value
+from torchnp.kernels.mask import _number
+from torchnp.kernels.slicing import at
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- scatter
+
+
+def _places(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> tuple[ndarray, ndarray]:
+    """Where the index points to in a row-major copy of ``self``, checked; and that copy, flat."""
+    dim = wrap_dim(dim, self.ndim)
+    check(index.dtype in INDEX_DTYPES, "scatter(): Expected dtype int32/int64 for index")
+    if src is not None and self.dtype != src.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    out = np.array(self, order="C", copy=True)
+    if not index.size:
+        return out, np.empty(0, int64)
+    i = index if index.ndim else index.reshape(1)
+    shape = self.shape or (1,)
+    check(i.ndim == len(shape), "Index tensor must have the same number of dimensions as self tensor")
+    if src is not None and max(src.ndim, 1) != i.ndim:
+        check(
+            i.ndim <= max(src.ndim, 1),
+            f"Dimension out of range (expected to be in range of [{-src.ndim}, {src.ndim - 1}], but got {src.ndim})",
+            IndexError,
+        )
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    bad = any(n > m for d, (n, m) in enumerate(zip(i.shape, shape)) if d != dim)
+    if src is not None and not bad:
+        bad = any(n > m for n, m in zip(i.shape, src.shape or (1,)))
+    if bad:
+        than = f" and to be no larger size than src {shape_text(src.shape)}" if src is not None else ""
+        raise RuntimeError(
+            f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)} "
+            f"apart from dimension {dim}{than}"
+        )
+    check_bounds(i, dim, shape[dim])
+    return out, linear(i, shape, dim)
+
+
+def _part(src: ndarray, places: ndarray) -> ndarray:
+    """The part of a source that the index covers."""
+    if src.shape == places.shape:
+        return src
+    return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
+
+
+@kernel("scatter.src", like=np.put_along_axis, differs=["negative-index", "duplicate-writes"])
+def scatter(self, dim, index, src):
+    """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
+    out, places = _places(self, dim, index, src)
+    bits(out).reshape(-1)[places] = bits(_part(src, places))
+    return out
+
+
+@kernel("scatter.value", like=np.put_along_axis, differs=["negative-index"])
+def scatter_value(self, dim, index, value):
+    """The tensor with one number written along a dimension at the positions of the index."""
+    number = fill_value(value, self.dtype)
+    out, places = _places(self, dim, index, None)
+    bits(out).reshape(-1)[places] = bits(number)
+    return out
+
+
+_REDUCE = {"add": "sum", "multiply": "prod"}
+
+
+@kernel("scatter.reduce", differs=["no-counterpart"])
+def scatter_reduce_src(self, dim, index, src, *, reduce):
+    """`scatter` that adds or multiplies where it would write."""
+    check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    return _reduced(self, dim, index, src, _REDUCE[reduce], True)
+
+
+@kernel("scatter.value_reduce", differs=["no-counterpart"])
+def scatter_reduce_value(self, dim, index, value, *, reduce):
+    """`scatter` of one number that adds or multiplies where it would write."""
+    check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    number = fill_value(value, self.dtype)
+    return _reduced(self, dim, index, np.broadcast_to(number, index.shape), _REDUCE[reduce], True)
+
+
+@kernel("scatter_add", like=np.add.at, differs=["negative-index", "half-opmath"])
+def scatter_add(self, dim, index, src):
+    """The tensor with ``src``'s elements added along a dimension at the positions of the index."""
+    return _reduced(self, dim, index, src, "sum", True)
+
+
+@kernel("scatter_reduce.two", differs=["no-counterpart", "half-opmath"])
+def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
+    """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    return _reduced(self, dim, index, src, reduce, include_self)
+
+
+def _reduced(self: ndarray, dim: int, index: ndarray, src: ndarray, reduce: str, include_self: bool) -> ndarray:
+    out, places = _places(self, dim, index, src)
+    dtype = self.dtype
+    refused = dtype in FLOAT8S or dtype == complex32 or dtype.num <= 255 and dtype.kind == "u" and dtype.itemsize > 1
+    if reduce in ("amax", "amin", "mean"):
+        refused = refused or (is_complex(dtype) and reduce != "mean") or (dtype == bool_ and reduce == "mean")
+    if refused and places.size:
+        name = {"sum": "add"}.get(reduce, reduce)
+        raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{name}", dtype)
+    flat = reduce_at(out.reshape(-1), places.reshape(-1), _part(src, places).reshape(-1), reduce, include_self)
+    return flat.reshape(self.shape)
+
+
+# ---------------------------------------------------------------- index_add
+
+
+def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray, name: str) -> int:
+    dim = wrap_dim(dim, self.ndim)
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{scalar_name(index.dtype)} and size: {shape_text(index.shape)}"
+        )
+    if index.dtype not in INDEX_DTYPES:
+        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index.dtype)}")
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same "
+            "scalar type"
+        )
+    extent = source.shape[dim] if dim < source.ndim else 1
+    if index.size != extent:
+        shapes = (*self.shape[:dim], *self.shape[dim + 1 :]) == (*source.shape[:dim], *source.shape[dim + 1 :])
+        if shapes or self.ndim:
+            raise RuntimeError(
+                f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({extent}), "
+                f"for dim: {dim}"
+            )
+    same = self.ndim == source.ndim and (
+        (*self.shape[:dim], *self.shape[dim + 1 :]) == (*source.shape[:dim], *source.shape[dim + 1 :])
+    )
+    if not same:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {shape_text(self.shape)} source.shape = {shape_text(source.shape)}"
+        )
+    return dim
+
+
+@kernel("index_add", like=np.add.at, differs=["negative-index"])
+def index_add(self, dim, index, source, *, alpha=1):
+    """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
+    dim = _check_index_source(self, dim, index, source, "index_add_()")
+    factor = _alpha(alpha, self.dtype)
+    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+    if factor is not None:
+        source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
+    if not self.ndim:
+        return np.asarray(self + source) if index.size else self.copy()
+    matrix, back = as_matrix(self, dim)
+    rows = source if dim == 0 else source.transpose(dim, *(d for d in range(source.ndim) if d != dim))
+    add_rows(matrix, index.reshape(-1), np.ascontiguousarray(rows).reshape(len(rows), matrix.shape[1]))
+    return back(matrix)
+
+
+def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
+    """alpha as an array of the dtype; None where it is 1."""
+    return None if alpha == 1 else fill_value(alpha, dtype)
+
+
+# ---------------------------------------------------------------- index_copy, index_fill, index_reduce
+
+
+@kernel("index_copy", like=np.put_along_axis, differs=["negative-index", "duplicate-writes"])
+def index_copy(self, dim, index, source):
+    """The tensor with the source's slices written at the positions that a vector names."""
+    dim = wrap_dim(dim, self.ndim)
+    check(index.ndim < 2, f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})", IndexError)
+    if not source.ndim and index.size != 1:
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
+    if source.ndim != self.ndim and source.ndim and self.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+            f"Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
+        )
+    check(index.dtype == int64, f"index_copy_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}"
+        )
+    mine = (*self.shape[:dim], *self.shape[dim + 1 :]) if self.ndim else ()
+    theirs = (*source.shape[:dim], *source.shape[dim + 1 :]) if source.ndim else ()
+    if mine != theirs:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, mine))} at dimension {dim} and source slice shape: {' '.join(map(str, theirs))} "
+            "at dimension 0."
+        )
+    if source.ndim and index.size != source.shape[dim]:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({source.shape[dim]})"
+        )
+    extent = self.shape[dim] if self.ndim else 1
+    check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
+    out = np.array(self, order="C", copy=True)
+    if not self.ndim:
+        if index.size:
+            bits(out)[...] = bits(source).reshape(-1)[-1]
+        return out
+    bits(out)[at(dim, index.reshape(-1))] = bits(source) if source.ndim else bits(source).reshape((1,) * self.ndim)
+    return out
+
+
+@kernel("index_fill.int_Scalar", like=np.put_along_axis)
+def index_fill(self, dim, index, value):
+    """The tensor with one number in the slices that a vector names."""
+    check(index.dtype == int64, "index_fill_(): Expected dtype int64 for index.", IndexError)
+    check(
+        is_complex(self.dtype) or not isinstance(value, complex),
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported",
+    )
+    dim = wrap_dim(dim, self.ndim)
+    check(index.ndim < 2, "Index has to be a vector/scalar")
+    number = fill_value(value, self.dtype)
+    extent = self.shape[dim] if self.ndim else 1
+    i = index.reshape(-1)
+    wrong = i[(i < -extent) | (i >= extent)]
+    if wrong.size:
+        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {extent}")
+    out = np.array(self, order="C", copy=True)
+    if self.ndim:
+        bits(out)[at(dim, i)] = bits(number)
+    elif i.size:
+        bits(out)[...] = bits(number)
+    return out
+
+
+@kernel("index_fill.int_Tensor", like=np.put_along_axis)
+def index_fill_tensor(self, dim, index, value):
+    """The tensor with the number of a 0-d tensor in the slices that a vector names."""
+    check(
+        value.ndim == 0,
+        f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
+    )
+    return index_fill(self, dim, index, _number(value))
+
+
+@kernel("index_reduce", differs=["no-counterpart", "half-opmath"])
+def index_reduce(self, dim, index, source, reduce, *, include_self=True):
+    """The tensor with the source's slices reduced into those that a vector names."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    dim = _check_index_source(self, dim, index, source, "index_reduce_()")
+    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+    out = np.array(self, order="C", copy=True)
+    shape = out.shape or (1,)
+    i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
+    i = np.broadcast_to(i, source.shape or (1,))
+    places = linear(i, shape, dim)
+    return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self).reshape(self.shape)
