@@ -240,12 +240,17 @@ def _compare_aliasing(call: _Call, expected: list[Any], got: list[Any], pairs: l
             if theirs != ours and not (theirs == _SAME and ours == _SHARED and not call.writes):
                 raise call.error("aliasing", f"result {i} and tensor argument {j}: in torch {theirs}, here {ours}")
             if theirs == _SHARED and e.numel():
-                where = [(x.stride(), x.storage_offset()) for x in (e, g)]
+                where = [(_steps(x), x.storage_offset()) for x in (e, g)]
                 if where[0] != where[1]:
                     raise call.error(
                         "aliasing",
                         f"result {i} is a view with strides and offset {where[0]} in torch, {where[1]} here",
                     )
+
+
+def _steps(x: Tensor) -> list[int | None]:
+    """Strides, where there is more than one element to step over."""
+    return [s if n > 1 else None for n, s in zip(x.shape, x.stride(), strict=True)]
 
 
 def _relation(result: Tensor, argument: Tensor) -> str:

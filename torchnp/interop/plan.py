@@ -99,7 +99,7 @@ _ARGUMENT = _Arguments(
 
 
 def _keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {k: x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for k, x in kwargs.items()}
+    return kwargs and {k: x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for k, x in kwargs.items()}
 
 
 # ---------------------------------------------------------------- results
@@ -129,7 +129,9 @@ def _physical(tensor: Tensor) -> Tensor:
 
 def _place(view: ndarray) -> tuple[int, tuple[int, ...]]:
     """Address, and strides in elements as torch counts them."""
-    if view.flags.writeable and view.size and view.dtype in NATIVE:  # reading both off a tensor costs a third of asking NumPy
+    if (
+        view.flags.writeable and view.size and view.dtype in NATIVE
+    ):  # reading both off a tensor costs a third of asking NumPy
         tensor = torch.from_numpy(view)
         return tensor.data_ptr(), tensor.stride()
     itemsize = view.itemsize
@@ -278,7 +280,7 @@ def _new(schema: Any, kernel: Callable[..., Any]) -> Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             out = kernel(
                 *[x if (turn := argument[type(x)]) is None else turn(x) for x in args],
-                **(_keywords(kwargs) if kwargs else kwargs),
+                **_keywords(kwargs),
             )
             if type(out) is ndarray and out.flags.c_contiguous and out.flags.writeable:
                 return wrap(out)
@@ -300,16 +302,17 @@ def _new(schema: Any, kernel: Callable[..., Any]) -> Run:
 def _view(func: torch._ops.OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
         base = args[position]
-        converted = _sequence(args)
-        if base.is_conj() or base.is_neg():
+        converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]
+        marked = base.is_conj() or base.is_neg()
+        if marked:
             converted[position] = _tensor(_physical(base))
         array = converted[position]
         out = kernel(*converted, **_keywords(kwargs))
-        if type(out) is ndarray:
-            if out.dtype != array.dtype and (base.is_conj() or base.is_neg()):
-                return func(*args, **kwargs)  # torch refuses, in its own words
-            return rebase(base, array, out, certain=certain)
-        return [rebase(base, array, view, certain=certain) for view in out]
+        if type(out) is not ndarray:
+            return [rebase(base, array, view, certain=certain) for view in out]
+        if marked and out.dtype != array.dtype:
+            return func(*args, **kwargs)  # torch refuses, in its own words
+        return rebase(base, array, out, certain=certain)
 
     return run
 
@@ -367,7 +370,7 @@ def _write_self(kernel: Callable[..., Any]) -> Run:
     def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
         tensor = args[0]
         converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]
-        kernel(*converted, **(_keywords(kwargs) if kwargs else kwargs))
+        kernel(*converted, **_keywords(kwargs))
         if tensor.is_neg() or tensor.is_conj():
             _store(tensor, converted[0])
         return tensor
