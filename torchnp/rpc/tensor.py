@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -348,9 +349,8 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
 
     metas = tuple(stand_in(a, False) for a in args)
     named = {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()}
-    with warnings.catch_warnings():
-        if outs:  # a resized out= is an error below
-            warnings.simplefilter("ignore")
+    # A resized out= is an error below, not a warning.
+    with warnings.catch_warnings(action="ignore") if outs else contextlib.nullcontext():
         outcome = shapes.infer(key, plan, metas, named)
     for handle, meta in outs:
         if meta.shape != handle.shape:

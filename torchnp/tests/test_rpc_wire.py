@@ -1,0 +1,500 @@
+"""Frames, the decoder under bad input, and what a connection does with frames that should not come. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import torchnp
+from torchnp.rpc import wire
+from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.service import Connection, Service
+from torchnp.rpc.store import Limits
+from torchnp.schema import Schema, load
+
+TABLE = {}
+for name, function in {
+    "aten::add.Tensor": lambda self, other, *, alpha=1: self + other * alpha,
+    "aten::add_.Tensor": lambda self, other, *, alpha=1: np.add(self, other * alpha, out=self),
+    "aten::neg": lambda self: -self,
+    "aten::select.int": lambda self, dim, index: np.moveaxis(self, dim, 0)[index, ...],
+    "aten::new_zeros": lambda self, size, **kwargs: np.zeros(size, self.dtype),
+    "aten::repeat": lambda self, repeats: np.tile(self, repeats),
+}.items():
+    function.schema = load()[name]
+    TABLE[name] = function
+INDEX = wire.Agreement(TABLE).index
+H = wire.Handle
+
+
+class Client:
+    """Speaks to a connection frame by frame."""
+
+    def __init__(self, service: Service, hello: bool = True) -> None:
+        self.connection, self.seq = Connection(service), 0
+        if hello:
+            (welcome,) = self.send(greeting(service))
+            assert type(welcome) is wire.Welcome
+
+    def send(self, frame):
+        raw = frame if isinstance(frame, bytes) else wire.encode(frame)
+        return [wire.decode_reply(reply) for reply in self.connection.handle(raw)]
+
+    def data(self, id_, array, seq=None):
+        array = np.asarray(array, order="C")
+        shape = list(array.shape)
+        raw = array.tobytes()
+        frame = wire.Data(
+            self.next() if seq is None else seq,
+            id_,
+            array.dtype.name,
+            shape,
+            list(range(array.ndim)),
+            0,
+            memoryview(raw),
+        )
+        return self.send(frame)
+
+    def op(self, name, first, count, *args, expected=(), **kwargs):
+        return self.send(
+            wire.Ops(self.next(), [wire.Op(INDEX[name], first, count, list(args), kwargs, list(expected))])
+        )
+
+    def next(self):
+        self.seq += 1
+        return self.seq - 1
+
+    def publish(self, id_):
+        replies = self.send(wire.Publish(9, self.seq, id_))
+        assert all(type(r) is wire.Result for r in replies), replies
+        raw = b"".join(bytes(r.raw) for r in replies)
+        return np.frombuffer(raw, replies[0].dtype).reshape(replies[0].shape)
+
+    def status(self):
+        (status,) = self.send(wire.Sync(5, self.seq))
+        return status
+
+
+def greeting(service, **changes):
+    agreed = service.agreement
+    fields = {"version": wire.VERSION, "digest": agreed.digest, "ops": len(agreed.names), "package": "x", "token": ""}
+    return wire.Hello(**fields | changes)
+
+
+@pytest.fixture(scope="module")
+def service():
+    return Service(TABLE, limits=Limits(max_bytes=10_000, max_objects=50))
+
+
+@pytest.fixture
+def client(service):
+    return Client(service)
+
+
+def closed_with(client, replies, words):
+    (err,) = replies
+    assert type(err) is wire.Err
+    assert err.fatal
+    assert words in err.text
+    assert client.connection.closed
+    assert not len(client.connection.store)
+    return err
+
+
+# ---------------------------------------------------------------- frames
+
+uint = st.integers(0, 2**63 - 1)
+number = st.integers(-(2**63), 2**63 - 1)
+text = st.text(max_size=20)
+item = st.one_of(
+    st.none(),
+    st.booleans(),
+    number,
+    st.floats(allow_nan=False),
+    text,
+    st.builds(wire.Handle, uint),
+    st.builds(wire.Dtype, text),
+    st.builds(wire.Complex, st.floats(allow_nan=False), st.floats(allow_nan=False)),
+)
+arg = item | st.builds(wire.Items, st.lists(item, max_size=5))
+shape = st.lists(uint, max_size=5)
+op = st.builds(
+    wire.Op,
+    uint,
+    uint,
+    st.integers(0, 9),
+    st.lists(arg, max_size=5),
+    st.dictionaries(text, arg, max_size=3),
+    st.just([]),
+)
+request = st.one_of(
+    st.builds(wire.Hello, uint, text, uint, text, text),
+    st.builds(wire.Ops, uint, st.lists(op, max_size=4)),
+    st.builds(wire.Data, uint, uint, text, shape, shape, uint, st.binary(max_size=50)),
+    st.builds(wire.Del, uint, st.lists(st.tuples(uint, uint), max_size=4)),
+    st.builds(wire.Seed, uint, number),
+    st.builds(wire.Open, uint, uint, text),
+    st.builds(wire.Sync, uint, uint),
+    st.builds(wire.Publish, uint, uint, uint),
+)
+
+
+@given(request)
+def test_every_request_survives_the_wire(frame):
+    assert wire.decode_request(wire.encode(frame)) == frame
+
+
+def test_numbers_keep_their_types_and_bits():
+    args = [True, 1, 1.0, -0.0, float("inf"), 2**63, 2**64 - 1, -(2**63), None, "x"]
+    frame = wire.Ops(0, [wire.Op(0, 0, 0, args, {})])
+    back = wire.decode_request(wire.encode(frame)).ops[0].args
+    assert [(type(a), repr(a)) for a in back] == [(type(a), repr(a)) for a in args]
+
+
+BAD = {
+    "empty": b"",
+    "nothing": b"\xc0",
+    "a number": b"\x07",
+    "a map": b"\x80",
+    "no tag": b"\x90",
+    "unknown tag": msgspec.msgpack.encode([99, 1]),
+    "a reply": wire.encode(wire.Ack(3)),
+    "too few fields": msgspec.msgpack.encode([1, 0]),
+    "too many fields": msgspec.msgpack.encode([6, 1, 2, 3]),
+    "negative id": msgspec.msgpack.encode([7, 1, 0, -1]),
+    "string for number": msgspec.msgpack.encode([6, "1", 0]),
+    "trailing bytes": wire.encode(wire.Sync(1, 0)) + b"\x00",
+    "cut short": wire.encode(wire.Sync(1, 0))[:-1],
+    "deep": b"\x91" * 100_000,
+    "deep arguments": msgspec.msgpack.encode([1, 0, [[0, 0, 0, [[3, [[3, [[3, [1]]]]]]], {}, []]]]),
+    "list of 4 billion": b"\x93\x01\x00\xdd\xff\xff\xff\xff",
+    "bytes of 4 GB": b"\x97\x02\x00\x00\xa1f\x90\x90\x00\xc6\xff\xff\xff\xff",
+    "too many ops": msgspec.msgpack.encode([1, 0, [[0, 0, 0, [], {}, []]] * (wire.MAX_OPS + 1)]),
+    "too many dimensions": msgspec.msgpack.encode([2, 0, 0, "f", [1] * 65, [], 0, b""]),
+    "long name": msgspec.msgpack.encode([5, 0, 0, "x" * 300]),
+    "bad utf-8": b"\x94\x05\x00\x00\xa1\xff",
+    "extension": b"\x93\x06\xd4\x01\x00\x00",
+    "too long": wire.encode(wire.Data(0, 0, "uint8", [wire.MAX_FRAME], [0], 0, bytes(wire.MAX_FRAME))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_malformed_frames_are_refused_and_close_the_connection(client, name):
+    with pytest.raises(ProtocolError):
+        wire.decode_request(BAD[name])
+    err = closed_with(client, client.send(BAD[name]), "")
+    assert err.kind == "protocol"
+    assert client.send(wire.Sync(1, 0)) == []
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=500)
+def test_random_bytes_never_raise_anything_else(raw):
+    for decode in (wire.decode_request, wire.decode_reply):
+        with contextlib.suppress(ProtocolError):
+            decode(raw)
+
+
+@given(request, st.data())
+@settings(max_examples=500)
+def test_damaged_frames_never_raise_anything_else(frame, data):
+    raw = bytearray(wire.encode(frame))
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ProtocolError):
+        wire.decode_request(bytes(raw))
+
+
+@given(st.lists(request | st.binary(max_size=30), max_size=6))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_connection_survives_any_frames(service, frames):
+    client = Client(service)
+    for frame in frames:
+        for reply in client.send(frame):
+            assert type(reply) in (wire.Ack, wire.Err, wire.Status, wire.Result)
+    Client(service).data(0, np.ones(3, np.float32))
+
+
+indices = st.integers(0, len(TABLE))
+small = st.integers(-2, 6)
+small_arg = st.one_of(st.none(), st.booleans(), small, st.floats(), text, st.builds(wire.Handle, st.integers(0, 6)))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            indices, st.integers(0, 3), st.lists(small_arg | st.builds(wire.Items, st.lists(small_arg))), st.booleans()
+        ),
+        max_size=8,
+    )
+)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_arguments_leave_the_server_alive_and_its_books_right(service, calls):
+    client = Client(service)
+    for i in range(4):
+        client.data(i, np.ones((2, 3), np.float32))
+    following = 4
+    for index, count, args, delete in calls:
+        client.send(wire.Ops(client.next(), [wire.Op(index, following, count, args, {})]))
+        following += count
+        if delete:
+            client.send(wire.Del(client.seq, [(0, following // 2)]))
+    store = client.connection.store
+    roots = {id(e.buffer.root): e.buffer for e in store.entries.values() if e.buffer}
+    assert store.nbytes == sum(b.nbytes for b in roots.values())
+    assert all(b.users == sum(e.buffer is b for e in store.entries.values()) for b in roots.values())
+
+
+# ---------------------------------------------------------------- greeting
+
+
+def test_the_first_frame_is_a_hello(service):
+    client = Client(service, hello=False)
+    closed_with(client, client.send(wire.Sync(1, 0)), "HELLO")
+    client = Client(service, hello=False)
+    closed_with(client, client.send(b"\x00" * 5000), "HELLO")
+    client = Client(service)
+    closed_with(client, client.send(greeting(service)), "once")
+
+
+def test_a_mismatch_says_what_to_do(service):
+    for changes in ({"digest": "0" * 32}, {"version": 2}, {"package": "9.9", "digest": "1" * 32}):
+        client = Client(service, hello=False)
+        err = closed_with(
+            client, client.send(greeting(service, **changes)), "Install the same version of torchnp on both sides"
+        )
+        assert err.kind == "version"
+        assert torchnp.__version__ in err.text
+
+
+def test_the_digest_follows_names_and_schemas():
+    digest = wire.Agreement(TABLE).digest
+    assert wire.Agreement(dict(reversed(TABLE.items()))).digest == digest
+    assert wire.Agreement({k: v for k, v in TABLE.items() if k != "aten::neg"}).digest != digest
+
+    def neg(self):
+        return -self
+
+    neg.schema = Schema("aten::neg(Tensor self, int extra=1) -> Tensor")
+    assert wire.Agreement(TABLE | {"aten::neg": neg}).digest != digest
+
+
+def test_tokens():
+    service = Service(TABLE, token="sesame")
+    for wrong in ("", "Sesame", "sesame ", "x" * 1000):
+        client = Client(service, hello=False)
+        err = closed_with(client, client.send(greeting(service, token=wrong)), "token")
+        assert err.kind == "auth"
+        assert "sesame" not in err.text
+    client = Client(service, hello=False)
+    assert type(client.send(greeting(service, token="sesame"))[0]) is wire.Welcome
+
+
+def test_what_can_travel():
+    schemas = load()
+    names = {n for n, s in schemas.items() if wire.can_travel(s)}
+    assert {
+        "aten::add.Tensor",
+        "aten::add_.Tensor",
+        "aten::_foreach_add_.List",
+        "aten::index.Tensor",
+        "aten::split.Tensor",
+    } <= names
+    for name in ("nonzero", "_local_scalar_dense", "equal", "masked_select", "_unique2", "resize_", "set_", "zeros"):
+        assert f"aten::{name}" not in names
+
+
+# ---------------------------------------------------------------- order and identity
+
+
+def test_sequence_numbers_are_applied_once_and_in_order(service):
+    for seq in (1, 7):
+        client = Client(service)
+        closed_with(client, client.send(wire.Seed(seq, 0)), f"sequence number {seq} came where 0 was due")
+    client = Client(service)
+    client.data(0, np.ones(2))
+    closed_with(client, client.data(1, np.ones(2), seq=0), "sequence number 0 came where 1 was due")
+
+
+def test_ids_are_never_used_again(client):
+    client.data(5, np.ones(2))
+    client.op("aten::neg", 6, 1, H(5))
+    client.send(wire.Del(client.seq, [(5, 6)]))
+    assert client.status().objects == 0
+    closed_with(client, client.data(6, np.ones(2)), "id 6 was used before")
+
+
+@pytest.mark.parametrize(
+    "frame", [lambda c: wire.Publish(1, c.seq, 3), lambda c: wire.Ops(c.seq, [wire.Op(0, 5, 1, [H(3)], {})])]
+)
+def test_unknown_objects_are_a_protocol_error(client, frame):
+    client.data(0, np.ones(2))
+    closed_with(client, client.send(frame(client)), "no object 3")
+
+
+def test_an_operator_outside_the_table_is_a_protocol_error(client):
+    closed_with(client, client.send(wire.Ops(0, [wire.Op(len(TABLE), 0, 1, [], {})])), "not in the agreed table of 6")
+
+
+# ---------------------------------------------------------------- data
+
+
+def chunk(seq=0, id_=0, dtype="float32", shape=(4,), order=(0,), offset=0, raw=bytes(16)):
+    return wire.Data(seq, id_, dtype, list(shape), list(order), offset, raw)
+
+
+def test_data_in_chunks(client):
+    values = np.arange(6, dtype=np.float32)
+    raw = values.tobytes()
+    assert client.send(chunk(shape=(6,), raw=raw[:7])) == []
+    (ack,) = client.send(chunk(shape=(6,), raw=raw[7:], offset=7))
+    assert ack == wire.Ack(1)
+    client.seq = 1
+    assert np.array_equal(client.publish(0), values)
+    client.send(chunk(seq=1, id_=1, shape=(2, 3), order=(1, 0), raw=raw))
+    client.seq = 2
+    assert np.array_equal(client.publish(1), values.reshape(3, 2).T)
+    client.send(chunk(seq=2, id_=2, shape=(0, 3), order=(0, 1), raw=b""))
+    client.seq = 3
+    assert client.publish(2).shape == (0, 3)
+    client.send(chunk(seq=3, id_=3, shape=(), order=(), raw=raw[4:8]))
+    client.seq = 4
+    assert client.publish(3) == 1
+
+
+def test_bools_are_bools(client):
+    client.send(chunk(dtype="bool", shape=(4,), raw=b"\x00\x01\x02\xff"))
+    client.seq = 1
+    assert client.publish(0).view(np.uint8).tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        ([chunk(dtype="object")], "unknown dtype"),
+        ([chunk(dtype="U4")], "unknown dtype"),
+        ([chunk(order=(1,))], "no order"),
+        ([chunk(order=())], "no order"),
+        ([chunk(offset=4)], "without its beginning"),
+        ([chunk(raw=bytes(17))], "do not fit"),
+        ([chunk(raw=bytes(8)), chunk(raw=bytes(8), offset=9)], "do not fit"),
+        ([chunk(raw=bytes(8)), chunk(raw=bytes(9), offset=8)], "do not fit"),
+        ([chunk(raw=bytes(8)), chunk(raw=b"", offset=8)], "do not fit"),
+        ([chunk(raw=bytes(8)), chunk(id_=1, raw=bytes(8), offset=8)], "do not fit"),
+        ([chunk(raw=bytes(8)), wire.Sync(1, 0)], "not sent to its end"),
+    ],
+)
+def test_data_that_does_not_fit_together(client, frames, words):
+    *before, last = frames
+    for frame in before:
+        assert client.send(frame) == []
+    closed_with(client, client.send(last), words)
+
+
+# ---------------------------------------------------------------- bytes, objects, quotas
+
+
+def test_bytes_are_counted_once_per_buffer(client):
+    client.data(0, np.ones((10, 10), np.float32))
+    for i in range(1, 6):
+        client.op("aten::select.int", i, 1, H(0), 0, i)
+    assert (client.status().objects, client.status().bytes) == (6, 400)
+    client.send(wire.Del(client.seq, [(0, 3)]))
+    assert (client.status().objects, client.status().bytes) == (2, 400)
+    client.send(wire.Del(client.seq, [(4, 5)]))
+    assert (client.status().objects, client.status().bytes) == (0, 0)
+    client.send(wire.Del(client.seq, [(0, 2**62)]))
+
+
+def failed(replies, kind, words):
+    err, ack = replies
+    assert type(ack) is wire.Ack
+    assert (err.kind, err.fatal) == (kind, False)
+    assert words in err.text
+    return err
+
+
+def test_a_quota_on_bytes_is_checked_before_anything_is_allocated(client):
+    assert client.send(chunk(shape=(2**60,), raw=bytes(16))) == []
+    assert client.connection._upload[1] == 2**62
+    assert not len(client.connection.store)
+
+
+def test_quotas_fail_the_object_and_not_the_session(client):
+    client.data(0, np.ones(2000, np.float32))
+    failed(client.data(1, np.ones(1000, np.float32)), "quota", "the server allows 10,000: 4,000 more are too many")
+    failed(client.op("aten::neg", 2, 1, H(0)), "quota", "8,000 more are too many")
+    failed(client.op("aten::new_zeros", 3, 1, H(0), wire.Items([2**40, 2**40])), "quota", "too many")
+    failed(client.op("aten::repeat", 4, 1, H(0), wire.Items([10**9])), "quota", "too many")
+    (err,) = client.send(wire.Publish(3, client.seq, 2))
+    assert (err.kind, err.request, err.seq) == ("quota", 3, 2)
+    client.send(wire.Del(client.seq, [(0, 4)]))
+    assert client.status().bytes == 0
+    client.data(5, np.ones(2000, np.float32))
+    assert client.publish(5).sum() == 2000
+
+
+def test_a_quota_on_objects(client):
+    client.data(0, np.ones(1))
+    for i in range(1, 50):
+        client.op("aten::select.int", i, 1, H(0), 0, 0)
+    failed(client.op("aten::select.int", 50, 1, H(0), 0, 0), "quota", "50 objects, as many as the server allows")
+    client.send(wire.Del(client.seq, [(10, 50)]))
+    client.op("aten::neg", 51, 1, H(0))
+    assert client.publish(51) == -1
+
+
+# ---------------------------------------------------------------- operators
+
+
+def test_poison_names_the_earliest_failure(client):
+    client.data(0, np.ones((2, 3)))
+    bad = failed(client.op("aten::select.int", 1, 1, H(0), 0, 9), "op", "out of bounds")
+    assert (bad.seq, bad.cls, bad.op) == (1, "IndexError", "aten::select.int")
+    assert client.op("aten::neg", 2, 1, H(1)) == [wire.Ack(3)]
+    failed(client.op("aten::select.int", 3, 1, H(0), 0, 8), "op", "out of bounds")
+    client.op("aten::add.Tensor", 4, 1, H(3), H(2))
+    (err,) = client.send(wire.Publish(1, client.seq, 4))
+    assert (err.seq, err.request) == (1, 1)
+
+
+def test_results_have_the_strides_that_the_client_counts_with(client):
+    client.data(0, np.arange(6.0).reshape(2, 3))
+    client.op("aten::neg", 1, 1, H(0), expected=[[1, 2]])
+    client.op("aten::neg", 2, 1, H(1))
+    entries = client.connection.store.entries
+    assert entries[1].array.strides == (8, 16)
+    assert entries[2].array.flags.c_contiguous
+    assert np.array_equal(client.publish(1), -client.publish(2))
+    closed_with(client, client.op("aten::neg", 3, 1, H(0), expected=[[10**9, 1]]), "waste memory")
+
+
+def test_a_count_that_differs_fails_the_operator(client):
+    client.data(0, np.ones(2))
+    failed(client.op("aten::neg", 1, 3, H(0)), "op", "1 results came where the client expects 3")
+    failed(client.op("aten::neg", 4, 1, H(0), expected=[None, None]), "op", "1 results came where the client expects 2")
+    failed(client.op("aten::neg", 5, 0), "op", "")
+
+
+def test_in_place_writes_are_in_all_views_and_fail_for_all(client):
+    client.data(0, np.zeros((2, 3)))
+    client.op("aten::select.int", 1, 1, H(0), 0, 1)
+    client.op("aten::add_.Tensor", 2, 0, H(1), 5.0)
+    assert client.publish(0).tolist() == [[0, 0, 0], [5, 5, 5]]
+    client.data(2, np.zeros((7,)))
+    failed(client.op("aten::add_.Tensor", 3, 0, H(1), H(2)), "op", "")
+    for id_ in (0, 1):
+        (err,) = client.send(wire.Publish(1, client.seq, id_))
+        assert type(err) is wire.Err
+    assert client.publish(2).shape == (7,)
+
+
+def test_a_kernel_cannot_resize_what_others_view(client):
+    client.data(0, np.zeros(4))
+    with pytest.raises(ValueError):
+        client.connection.store.entries[0].array.resize(100, refcheck=False)
