@@ -143,6 +143,9 @@ def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
     array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # C's long long is int64 by another name
     if not array.flags.writeable or not array.flags.aligned or any(_awkward(s, array.itemsize) for s in array.strides):
         array = array.copy()
+    if not array.size:
+        strides = [s // array.itemsize for s in array.strides]
+        return torch.empty_strided(array.shape, strides, dtype=TORCH_DTYPE[array.dtype])
     return wrap(array)
 
 
@@ -152,9 +155,8 @@ def _awkward(stride: int, itemsize: int) -> bool:
 
 def wrap(array: np.ndarray) -> torch.Tensor:
     """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
-    if not array.size:
-        strides = [s // array.itemsize for s in array.strides]
-        return torch.empty_strided(array.shape, strides, dtype=TORCH_DTYPE[array.dtype])
+    if not array.size:  # the two count strides of new arrays without elements in different ways
+        return torch.empty(array.shape, dtype=TORCH_DTYPE[array.dtype])
     bits = _FROM_BITS.get(array.dtype)
     if bits is None:
         return _from_numpy(array)

@@ -1,7 +1,7 @@
 """NumpyMode: aliasing, autograd, generators, and what it does with ops it cannot compute.
 
-Programs run plain and under the mode and must agree. The kernels are torch itself behind arrays (`TorchTable`), so
-these tests judge the mode alone.
+Programs run plain and under the mode and must agree: with torch itself behind arrays as kernels (`TorchTable`), which
+judges the mode alone, and with the kernels of the table.
 """
 
 from __future__ import annotations
@@ -328,14 +328,18 @@ def copied_and_saved():
     return y, read["v"], torch.from_numpy(x.numpy())
 
 
-@pytest.mark.parametrize("crosscheck", [False, True], ids=["plain", "crosscheck"])
+@pytest.mark.parametrize(
+    ("crosscheck", "table"),
+    [(False, TorchTable()), (True, TorchTable()), (True, None)],
+    ids=["plain", "crosscheck", "kernels"],
+)
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.filterwarnings("ignore")
-def test_same_as_torch(run, crosscheck):
+def test_same_as_torch(run, crosscheck, table):
     torch.manual_seed(0)
     expected = run()
     torch.manual_seed(0)
-    with NumpyMode(crosscheck=crosscheck, table=TorchTable()) as mode:
+    with NumpyMode(crosscheck=crosscheck, table=table) as mode:
         got = run()
     assert mode.calls or run is parts_of_chunk_refuse_in_place_writes_under_autograd
     assert not mode.fallbacks
@@ -344,7 +348,7 @@ def test_same_as_torch(run, crosscheck):
 
 def _same(got, expected):
     if isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(got, expected)
         assert got.stride() == expected.stride()
         assert (got.requires_grad, got.is_leaf) == (expected.requires_grad, expected.is_leaf)
     elif isinstance(expected, (list, tuple)):
