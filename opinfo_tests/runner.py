@@ -12,6 +12,7 @@ from typing import Any
 from .backend import Backend
 from .case import Case
 from .compare import Verdict, judge
+from .diagnose import Explainer
 from .record import Recorder
 from .samples import Task, samples_of
 from .schemas import written_arrays
@@ -103,6 +104,7 @@ class Judge:
     ) -> None:
         self.backend, self.options, self.emit, self.before = backend, options, emit, before
         self.oracle = oracle or TorchDevice("cpu")
+        self.explain = Explainer(self.oracle, backend)
         self.seen = LocalSet() if seen is None else seen
         self.taken: Counter[tuple[str, str]] = Counter()
         self.waiting: list[Case] = []
@@ -131,7 +133,8 @@ class Judge:
         for case in cases:
             self.before(case.id)
             verdict, seconds = run_case(case, self.oracle, self.backend)
-            self.emit(row_of(case, verdict, seconds))
+            row = row_of(case, verdict, seconds)
+            self.emit(row | self.explain(case, row) if "message" in row else row)
 
 
 def shard(digest: str, seed: int) -> float:
