@@ -1,0 +1,54 @@
+"""What README and the pages show is run: every Python block, and the values in their comments."""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def cases():
+    for page in PAGES:
+        if page.name != "differences.md":  # its examples are run by test_differences
+            code = "\n".join(blocks(page))
+            if code:
+                yield pytest.param(code, id=page.name)
+
+
+@pytest.mark.parametrize("code", cases())
+def test_python_blocks_run(code):
+    """A statement whose line has a comment that begins with a number must give that number."""
+    if not (ROOT / "README.md").exists():
+        pytest.skip(reason="installed without the documentation")
+    torch.manual_seed(0)
+    names = {}
+    lines = code.splitlines()
+    checked = 0
+    for node in ast.parse(code).body:
+        source = ast.get_source_segment(code, node)
+        comment = re.search(r"#\s*(-?[\d.]+)\b", lines[node.end_lineno - 1])
+        if isinstance(node, ast.Expr) and comment:
+            value = np.ravel(np.asarray(eval(source, names)))[0]
+            assert float(value) == pytest.approx(float(comment[1]), rel=1e-6), source
+            checked += 1
+        else:
+            exec(compile(ast.Module([node], []), "<page>", "exec"), names)
+    assert checked or "# " not in code or "rpc" in code or "NumpyMode" in code
+
+
+def test_readme_status_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("readme_status", ROOT / "scripts" / "readme_status.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "README.md").read_text()
+    assert module.updated(text) == text, "run scripts/readme_status.py"
