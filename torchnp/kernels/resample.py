@@ -1,0 +1,361 @@
+"""Resampling: nearest, linear, cubic, and their antialiased forms.
+
+Every mode but nearest is a sum over a few input elements for each output element, one dimension after the other:
+`Sampling` holds their places and weights.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._spatial import Ints, in_format, is_channels_last
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+Scales = Sequence[float | None]
+
+
+class Sampling(NamedTuple):
+    """For each output element along one dimension, which input elements count and how much: (out, taps) each."""
+
+    index: ndarray
+    weight: ndarray
+
+
+# ---------------------------------------------------------------- where samples lie
+
+
+def scale_of(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> np.number:
+    """Input steps for one output step; a passed scale factor wins over the sizes."""
+    if align_corners:
+        return dtype.type(size - 1) / dtype.type(out - 1) if out > 1 else dtype.type(0)
+    if scale is not None and scale > 0:
+        return dtype.type(1.0 / scale)
+    return dtype.type(size) / dtype.type(out)
+
+
+def positions(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> ndarray:
+    """Where output elements lie between input elements."""
+    step = scale_of(size, out, align_corners, scale, dtype)
+    at = np.arange(out, dtype=dtype)
+    return step * at if align_corners else step * (at + dtype.type(0.5)) - dtype.type(0.5)
+
+
+@functools.lru_cache(maxsize=256)
+def nearest(size: int, out: int, scale: float | None, exact: bool) -> ndarray:
+    """Index of the input element that each output element copies."""
+    at = np.arange(out, dtype=np.float32)
+    step = np.float32(scale_of(size, out, False, scale, dt.float32))
+    index = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
+    return np.minimum(index, size - 1)
+
+
+@functools.lru_cache(maxsize=256)
+def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
+    """The two neighbours."""
+    if size == out:
+        index = np.arange(out)[:, None]
+        return Sampling(index, np.ones((out, 1), dtype))
+    at = np.maximum(positions(size, out, align_corners, scale, dtype), dtype.type(0))
+    low = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    share = np.clip(at - low.astype(dtype), 0, 1).astype(dtype)
+    high = np.minimum(low + 1, size - 1)
+    return Sampling(np.stack([low, high], 1), np.stack([1 - share, share], 1))
+
+
+def _cubic_near(x: ndarray, a: float) -> ndarray:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _cubic_far(x: ndarray, a: float) -> ndarray:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+@functools.lru_cache(maxsize=256)
+def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
+    """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
+    if size == out:
+        return linear(size, out, align_corners, scale, dtype)
+    at = positions(size, out, align_corners, scale, dtype)
+    low = np.floor(at)
+    t = np.clip(at - low, 0, 1).astype(dtype)
+    a = dtype.type(-0.75)
+    weight = np.stack([_cubic_far(t + 1, a), _cubic_near(t, a), _cubic_near(1 - t, a), _cubic_far(2 - t, a)], 1)
+    index = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
+    return Sampling(index, weight.astype(dtype))
+
+
+def _triangle(x: ndarray) -> ndarray:
+    return np.maximum(1 - np.abs(x), 0)
+
+
+def _keys(x: ndarray) -> ndarray:
+    x = np.abs(x)
+    a = x.dtype.type(-0.5)
+    return np.where(x < 1, _cubic_near(x, a), np.where(x < 2, _cubic_far(x, a), 0))
+
+
+def _lanczos(x: ndarray) -> ndarray:
+    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+
+
+_FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
+    "bilinear": (_triangle, 2),
+    "bicubic": (_keys, 4),
+    "lanczos": (_lanczos, 6),
+}
+
+
+@functools.lru_cache(maxsize=256)
+def antialiased(
+    mode: str, size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype
+) -> Sampling:
+    """All elements under a filter that is stretched when shrinking; weights add up to one."""
+    function, width = _FILTERS[mode]
+    step = scale_of(size, out, align_corners, scale, dtype)
+    half = dtype.type(0.5)
+    support = width * half * max(step, dtype.type(1))
+    inverse = dtype.type(1) / step if step >= 1 else dtype.type(1)
+    centre = step * (np.arange(out, dtype=dtype) + half)
+    first = np.maximum((centre - support + half).astype(np.int64), 0)
+    count = np.minimum((centre + support + half).astype(np.int64), size) - first
+    j = np.arange(max(count.max(initial=1), 1))
+    index = first[:, None] + j
+    weight = function((index.astype(dtype) - centre[:, None] + half) * inverse).astype(dtype)
+    weight[j >= count[:, None]] = 0
+    total = weight.sum(1, keepdims=True, dtype=dtype)
+    weight /= np.where(total == 0, dtype.type(1), total)
+    return Sampling(np.minimum(index, size - 1), weight)
+
+
+# ---------------------------------------------------------------- sampling and its adjoint
+
+
+def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
+    """Weighted sums along one axis."""
+    if s.index.shape[1] == 1:
+        return x if np.array_equal(s.index[:, 0], np.arange(x.shape[axis])) else x.take(s.index[:, 0], axis)
+    shape = (-1, *[1] * (x.ndim - 1 - axis))
+    y = x.take(s.index[:, 0], axis)
+    y *= s.weight[:, 0].reshape(shape)
+    for k in range(1, s.index.shape[1]):
+        part = x.take(s.index[:, k], axis)
+        part *= s.weight[:, k].reshape(shape)
+        y += part
+    return y
+
+
+def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
+    """`sample` for uint8 as Pillow does it: 16-bit integer weights, each pass rounded to bytes."""
+    if s.index.shape[1] == 1:
+        return sample(x, axis, s)
+    weight = s.weight.copy()
+    for k in range(1, weight.shape[1]):  # taps beyond the edge are one tap, rounded once
+        same = s.index[:, k] == s.index[:, k - 1]
+        weight[same, k] += weight[same, k - 1]
+        weight[same, k - 1] = 0
+    top = weight.max()
+    bits = next((b for b in range(22) if int(0.5 + top * (1 << (b + 1))) >= 1 << 15), 22)
+    scaled = weight * (1 << bits)
+    weight = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype(np.int32)
+    shape = (-1, *[1] * (x.ndim - 1 - axis))
+    y = np.int32(1 << (bits - 1))
+    for k in range(s.index.shape[1]):
+        y = y + x.take(s.index[:, k], axis) * weight[:, k].reshape(shape)
+    return np.clip(y >> bits, 0, 255).astype(np.uint8)
+
+
+def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
+    """The adjoint of `sample`: every output element gives its shares back."""
+    if s.index.shape[1] == 1 and s.index.shape[0] == size:
+        return g
+    if np.isfinite(g).all():  # a dense matrix would spread nan and inf by 0 * inf
+        matrix = np.zeros((size, s.index.shape[0]), g.dtype)
+        np.add.at(matrix, (s.index, np.arange(s.index.shape[0])[:, None]), s.weight)
+        if axis == g.ndim - 1:
+            return np.matmul(g, matrix.T)
+        if axis == g.ndim - 2:
+            return np.matmul(matrix, g)
+        return np.moveaxis(np.tensordot(matrix, g, (1, axis)), 0, axis)
+    out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+    shape = (-1, *[1] * (g.ndim - 1 - axis))
+    for k in range(s.index.shape[1]):
+        np.add.at(out, (*(slice(None),) * axis, s.index[:, k]), g * s.weight[:, k].reshape(shape))
+    return out
+
+
+# ---------------------------------------------------------------- checks
+
+
+def check_sizes(ndim: int, sizes: Ints, out: Ints, n: int) -> None:
+    """What torch checks of the sizes of a resampling."""
+    check(len(out) == n, f"It is expected output_size equals to {n}, but got size {len(out)}")
+    check(ndim == n + 2, f"It is expected input_size equals to {n + 2}, but got size {ndim}")
+    if min(*sizes[-n:], *out) <= 0:
+        names = "DHW"[3 - n :]
+        a, b = (", ".join(f"{c}: {v}" for c, v in zip(names, s, strict=True)) for s in (sizes[-n:], out))
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({a}) output ({b})")
+
+
+def _check_forward(x: ndarray, out: Ints, n: int) -> None:
+    check_sizes(x.ndim, x.shape, out, n)
+    if x.size == 0 and 0 in x.shape[1:]:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {shape_text(x.shape)}"
+        )
+
+
+def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
+    """torch's name of the CPU kernel: small images take the one for channels_last."""
+    channels_last = is_channels_last(x) and x.shape[1] > 3
+    if (x.ndim == 4 and mode != "cubic" and (channels_last or sum(out) <= 128)) or (x.ndim == 5 and channels_last):
+        return f"{name}_channels_last"
+    return f"compute_indices_weights_{mode}"
+
+
+def _resample(
+    x: ndarray, output_size: Ints, name: str, mode: str, sampling: Callable[..., Sampling], align: bool, scales: Scales
+) -> ndarray:
+    n = len(scales)
+    _check_forward(x, output_size, n)
+    accepted = (*dt.FLOATS, dt.uint8) if n == 2 else dt.FLOATS
+    if x.dtype not in accepted:
+        raise not_implemented(_small(x, output_size, name, mode), x.dtype)
+    inner = dt.opmath(x.dtype)
+    run, weights = (sample_bytes, dt.float64) if x.dtype == dt.uint8 else (sample, inner)
+    y = dt.cast(x, inner)
+    for d in reversed(range(n)):
+        y = run(y, 2 + d, sampling(x.shape[2 + d], output_size[d], align, scales[d], weights))
+    return _fresh(in_format(dt.cast(y, x.dtype), is_channels_last(x)), x)
+
+
+def _fresh(y: ndarray, x: ndarray) -> ndarray:
+    """A copy when resampling to the same size has handed the input through."""
+    return y.copy("K") if np.may_share_memory(x, y) else y
+
+
+# ---------------------------------------------------------------- nearest
+
+
+def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bool) -> ndarray:
+    n = len(scales)
+    _check_forward(x, output_size, n)
+    if x.dtype not in (*dt.FLOATS, dt.uint8):
+        raise not_implemented(_small(x, output_size, name, "nearest"), x.dtype)
+    y = x
+    for d in range(n):
+        size, out = x.shape[2 + d], output_size[d]
+        if size == out and scales[d] in (None, 1.0):
+            continue
+        if out % size == 0 and scales[d] in (None, out / size):
+            y = np.repeat(y, out // size, 2 + d)
+        else:
+            y = y.take(nearest(size, out, scales[d], exact), 2 + d)
+    return _fresh(in_format(y, is_channels_last(x)), x)
+
+
+@kernel("upsample_nearest1d")
+def upsample_nearest1d(self, output_size, scales=None):
+    """Sequence of another length, each element a copy of the one at or before its place."""
+    return _nearest(self, output_size, "upsample_nearest1d", (scales,), False)
+
+
+@kernel("upsample_nearest2d", differs=["nearest-floor"])
+def upsample_nearest2d(self, output_size, scales_h=None, scales_w=None):
+    """Image of another size, each pixel a copy of the one at or before its place."""
+    return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), False)
+
+
+@kernel("upsample_nearest3d")
+def upsample_nearest3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
+    """Volume of another size, each voxel a copy of the one at or before its place."""
+    return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), False)
+
+
+@kernel("_upsample_nearest_exact1d")
+def _upsample_nearest_exact1d(self, output_size, scales=None):
+    """Sequence of another length, each element a copy of the one nearest to its centre."""
+    return _nearest(self, output_size, "upsample_nearest1d", (scales,), True)
+
+
+@kernel("_upsample_nearest_exact2d")
+def _upsample_nearest_exact2d(self, output_size, scales_h=None, scales_w=None):
+    """Image of another size, each pixel a copy of the one nearest to its centre."""
+    return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), True)
+
+
+@kernel("_upsample_nearest_exact3d")
+def _upsample_nearest_exact3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
+    """Volume of another size, each voxel a copy of the one nearest to its centre."""
+    return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), True)
+
+
+# ---------------------------------------------------------------- linear and cubic
+
+
+@kernel("upsample_linear1d", differs=["align-corners"])
+def upsample_linear1d(self, output_size, align_corners, scales=None):
+    """Linear interpolation of a sequence."""
+    return _resample(self, output_size, "upsample_linear1d", "linear", linear, align_corners, (scales,))
+
+
+@kernel("upsample_bilinear2d", differs=["align-corners"])
+def upsample_bilinear2d(self, output_size, align_corners, scales_h=None, scales_w=None):
+    """Linear interpolation of an image."""
+    scales = (scales_h, scales_w)
+    return _resample(self, output_size, "upsample_bilinear2d", "linear", linear, align_corners, scales)
+
+
+@kernel("upsample_trilinear3d", differs=["align-corners"])
+def upsample_trilinear3d(self, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None):
+    """Linear interpolation of a volume."""
+    scales = (scales_d, scales_h, scales_w)
+    return _resample(self, output_size, "upsample_trilinear3d", "linear", linear, align_corners, scales)
+
+
+@kernel("upsample_bicubic2d", differs=["cubic-coefficient"])
+def upsample_bicubic2d(self, output_size, align_corners, scales_h=None, scales_w=None):
+    """Cubic convolution of an image (a = -0.75)."""
+    scales = (scales_h, scales_w)
+    return _resample(self, output_size, "upsample_bicubic2d", "cubic", cubic, align_corners, scales)
+
+
+# ---------------------------------------------------------------- antialiased
+
+
+def _antialiased(x: ndarray, output_size: Ints, mode: str, align_corners: bool, scales: Scales) -> ndarray:
+    _check_forward(x, output_size, 2)
+    if x.dtype not in (dt.float32, dt.float64, dt.uint8):
+        raise not_implemented("compute_index_ranges_weights", x.dtype)
+    bytes_ = x.dtype == dt.uint8
+    run, weights = (sample_bytes, dt.float64) if bytes_ else (sample, x.dtype)
+    y = x
+    for d in (1, 0):
+        size, out = x.shape[2 + d], output_size[d]
+        if not (bytes_ and size == out):
+            y = run(y, 2 + d, antialiased(mode, size, out, align_corners, scales[d], weights))
+    return _fresh(in_format(y, is_channels_last(x)), x)
+
+
+@kernel("_upsample_bilinear2d_aa")
+def _upsample_bilinear2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
+    """Linear interpolation of an image, averaging when it shrinks."""
+    return _antialiased(self, output_size, "bilinear", align_corners, (scales_h, scales_w))
+
+
+@kernel("_upsample_bicubic2d_aa", differs=["cubic-coefficient"])
+def _upsample_bicubic2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
+    """Cubic convolution of an image (a = -0.5), averaging when it shrinks."""
+    return _antialiased(self, output_size, "bicubic", align_corners, (scales_h, scales_w))
+
+
+@kernel("_upsample_lanczos2d_aa")
+def _upsample_lanczos2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
+    """Windowed sinc of an image, averaging when it shrinks."""
+    return _antialiased(self, output_size, "lanczos", align_corners, (scales_h, scales_w))
