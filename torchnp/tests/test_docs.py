@@ -25,25 +25,20 @@ def cases():
                 yield pytest.param(code, id=page.name)
 
 
-@pytest.mark.parametrize("code", cases())
+@pytest.mark.parametrize("code", list(cases()))
 def test_python_blocks_run(code):
     """A statement whose line has a comment that begins with a number must give that number."""
-    if not (ROOT / "README.md").exists():
-        pytest.skip(reason="installed without the documentation")
     torch.manual_seed(0)
     names = {}
     lines = code.splitlines()
-    checked = 0
     for node in ast.parse(code).body:
         source = ast.get_source_segment(code, node)
         comment = re.search(r"#\s*(-?[\d.]+)\b", lines[node.end_lineno - 1])
         if isinstance(node, ast.Expr) and comment:
             value = np.ravel(np.asarray(eval(source, names)))[0]
             assert float(value) == pytest.approx(float(comment[1]), rel=1e-6), source
-            checked += 1
         else:
             exec(compile(ast.Module([node], []), "<page>", "exec"), names)
-    assert checked or "# " not in code or "rpc" in code or "NumpyMode" in code
 
 
 def test_readme_status_is_up_to_date():
