@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def from_numpy(case: Case, outcome: str, mine: Seen) -> str:
     """Return the difference that explains a result equal to the NumPy counterpart's."""
     import torchnp
 
-    row = torchnp.table[case.op] if case.op in torchnp.table else None
+    row = torchnp.table.get(case.op)
     like = getattr(row, "like", None)
     if not callable(like):
         return ""
@@ -284,7 +285,7 @@ def argument_ignored(case: Case, want: Seen, mine: Seen, oracle: Backend) -> str
             rest = {n: v for n, v in case.kwargs.items() if n != k}
             trials.append((f"equal to torch's without {k}", other(case, case.args, rest)))
     arrays = [i for i, a in enumerate(case.args) if isinstance(a, Array)]
-    for i, j in zip(arrays, arrays[1:], strict=False):
+    for i, j in pairwise(arrays):
         args = list(case.args)
         args[i], args[j] = args[j], args[i]
         trials.append(
@@ -364,6 +365,8 @@ class Explainer:
         """Return what is to be added to a row."""
         from .repro import TooLargeError, script
 
+        if row["outcome"] == "unspecified":
+            return {}
         more: dict[str, Any] = {}
         key = row["op"], row["outcome"]
         if self.said.get((*key, row["dtype"]), 0) < self.diagnoses:
