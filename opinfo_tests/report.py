@@ -7,6 +7,7 @@ import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Tally:
     def add(self, row: dict[str, Any]) -> None:
         """Count one row and write it."""
         if self._file:
-            self._file.write(json.dumps(row) + "\n")
+            self._file.write(json.dumps(row | facts(row["op"])) + "\n")
         key = row["op"], row["dtype"]
         self.counts[*key, row["outcome"]] += 1
         self.ran.add(row["id"])
@@ -62,8 +63,11 @@ class Tally:
         if row["outcome"] not in GOOD:
             self.failures.append(row)
 
-    def close(self) -> None:
+    def close(self, ops: Any = ()) -> None:
+        """End the report with a row of its own: what was called and is not in ``ops``, and what could not be drawn."""
         if self._file:
+            end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
+            self._file.write(json.dumps({"footer": 1, "total": self.total, "good": self.good, **end}) + "\n")
             self._file.close()
             self._file = None
 
@@ -88,8 +92,20 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            if "header" not in row:
+            if "op" in row:
                 yield row
+
+
+@cache
+def facts(op: str) -> dict[str, Any]:
+    """Return what our own table says about an overload: its status, and the row that it is derived from."""
+    import torchnp
+
+    table = torchnp.table
+    if op not in table.schemas:
+        return {}
+    source = table[op].derived_from if op in table else None
+    return {"status": table.status(op), **({"derived_from": source} if source else {})}
 
 
 def tally_of(rows: Iterable[dict[str, Any]]) -> Tally:
