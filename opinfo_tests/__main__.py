@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
                     tally.errors.append(f"{value.task.source} {value.task.dtype}: {value.error}")
                 done = f"{tally.total:,} calls, {len(tally.failures):,} failing"
                 bar.update(job, advance=1, description=done, refresh=True)
-    tally.close()
+    tally.close(backend.ops)
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, ops, backend, a.messages)
