@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, not_implemented
+from torchnp.checks import broadcast_shapes, not_implemented, shape_text
 from torchnp.registry import _IGNORE, Row, enter_quiet, kernel, leave_quiet, raise_mismatch
 from torchnp.schema import Schema
 
@@ -176,9 +176,35 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[li
     return [dt.cast(x, inner) for x in arrays], out
 
 
+def check_same_dtype(*tensors: ndarray) -> None:
+    """Raise torch's error for the first tensor whose dtype is not the first one's."""
+    expected = tensors[0].dtype
+    for x in tensors:
+        if x.dtype != expected:
+            raise RuntimeError(f"Found dtype {dt.scalar_name(x.dtype)} but expected {dt.scalar_name(expected)}")
+
+
 def check_broadcast(*operands: Any) -> None:
     """Raise torch's error where the sizes do not fit."""
     broadcast_shapes(*(x.shape for x in operands if isinstance(x, ndarray)))
+
+
+def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
+    """Raise torch's error if it does not write a result of one dtype into a tensor of another."""
+    if not dt.can_cast(result, target):
+        raise RuntimeError(
+            f"result type {dt.scalar_name(result)} can't be cast to the desired output type {dt.scalar_name(target)}"
+        )
+
+
+def in_place(target: ndarray, value: ndarray) -> ndarray:
+    """What an in-place step inside a torch op leaves: the value in the target's dtype, if it has its shape."""
+    if value.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
+        )
+    check_result_dtype(value.dtype, target.dtype)
+    return dt.cast(value, target.dtype)
 
 
 # ---------------------------------------------------------------- rows

@@ -12,7 +12,8 @@ from torchnp.kernels._elementwise import (
     COMPLEX,
     FLOATS,
     INTS,
-    binary,
+    check_broadcast,
+    check_same_dtype,
     finish,
     in_opmath,
     int_to_float,
@@ -53,7 +54,7 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     if dt.is_integral(self.dtype):
         min_val, max_val = int(min_val), int(max_val)
         check(
-            self.dtype.kind != "u" or (min_val >= 0 and max_val >= 0),
+            self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0),
             "cannot do hardtanh on an unsigned type with negative limits",
         )
     return clamp(self, min_val, max_val)
@@ -72,11 +73,13 @@ def leaky_relu(self: ndarray, negative_slope: Any = 0.01) -> ndarray:
     return finish(np.where(x > 0, x, x * scalar(negative_slope, x.dtype)), out)
 
 
-def _prelu(x: ndarray, weight: ndarray) -> ndarray:
-    return np.where(x > 0, x, weight * x)
-
-
-_prelu_kernel = binary("_prelu_kernel", _prelu, cpu="prelu_cpu", takes=FLOATS, args=("self", "weight"))
+@kernel("_prelu_kernel")
+def prelu_kernel(self: ndarray, weight: ndarray) -> ndarray:
+    """``self`` where positive, else ``weight * self``, broadcast."""
+    check_broadcast(self, weight)
+    check_same_dtype(self, weight)
+    (x, w), out = in_opmath("prelu_cpu", FLOATS, self, weight)
+    return finish(np.where(x > 0, x, w * x), out)
 
 
 @kernel("prelu")
@@ -84,7 +87,7 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
     """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1)."""
     check(
         self.dtype == weight.dtype,
-        f"prelu: Type promoting not supported. Got {_SCALAR_TYPE(self.dtype)} and {_SCALAR_TYPE(weight.dtype)}",
+        f"prelu: Type promoting not supported. Got {dt.scalar_name(self.dtype)} and {dt.scalar_name(weight.dtype)}",
     )
     if weight.size != 1:
         check(self.ndim > 0, "Not allow zero-dim input tensor.")
@@ -102,10 +105,7 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
         weight = weight.reshape(())
     elif self.ndim != 1:
         weight = weight.reshape([-1 if d == 1 else 1 for d in range(self.ndim)])
-    return _prelu_kernel(self, weight)
-
-
-_SCALAR_TYPE = dt.scalar_name
+    return prelu_kernel(self, weight)
 
 
 def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarray:
@@ -175,7 +175,14 @@ def _relu6(x: ndarray) -> ndarray:
     return np.minimum(number(6, x.dtype), np.maximum(number(0, x.dtype), x))
 
 
-sigmoid = unary("sigmoid special_expit", _sigmoid, int_to_float, cpu="sigmoid_cpu", differs=["int-to-default-float"])
+sigmoid = unary(
+    "sigmoid special_expit",
+    _sigmoid,
+    int_to_float,
+    cpu="sigmoid_cpu",
+    refuses=[(dt.FLOAT8S, NotImplementedError, "\"sigmoid_cpu_reduced_float\" not implemented for '{}'")],
+    differs=["int-to-default-float"],
+)
 silu = unary("silu", _silu, cpu="silu_cpu", takes=FLOATS | COMPLEX)
 mish = unary("mish", _mish, cpu="mish_cpu", takes=FLOATS)
 hardsigmoid = unary("hardsigmoid", _hardsigmoid, cpu="hardsigmoid_cpu", takes=FLOATS)
@@ -244,7 +251,9 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     (x,), out = in_opmath("softshrink_check", FLOATS, self)
     _check_lambda(lambd, self.dtype)
     step = scalar(lambd, x.dtype)
-    return finish(np.where(x > step, x - step, np.where(x < -step, x + step, x * number(0, x.dtype))), out)
+    # nan stays; of float16 the sign of a negative stays too.
+    inside = x * number(0, x.dtype) if out == dt.float16 else np.where(np.isnan(x), x, number(0, x.dtype))
+    return finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
 
 
 @kernel("hardshrink")

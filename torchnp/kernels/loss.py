@@ -6,10 +6,19 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text, wrap_dim
-from torchnp.kernels._elementwise import FLOATS, check_broadcast, finish, in_opmath, number
+from torchnp.kernels._elementwise import (
+    FLOATS,
+    check_broadcast,
+    check_result_dtype,
+    check_same_dtype,
+    finish,
+    in_opmath,
+    in_place,
+    number,
+)
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, clamp_min, div, mul, rsub_scalar, sub, sub_scalar
-from torchnp.kernels.compare import where
+from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.registry import kernel
@@ -47,9 +56,10 @@ def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, nda
 
 @kernel("mse_loss")
 def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
-    """The squared difference."""
+    """The squared difference; half types round the difference too."""
     x, t, out = _elementwise("mse_cpu", self, target)
-    return reduce(finish(np.square(x - t), out), reduction)
+    difference = dt.cast(finish(x - t, out), x.dtype)
+    return reduce(finish(np.square(difference), out), reduction)
 
 
 @kernel("l1_loss")
@@ -73,7 +83,9 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
 def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float = 1.0) -> ndarray:
     """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
-    x, t, out = _elementwise("huber_cpu", self, target)
+    check_broadcast(self, target)
+    check_result_dtype(dt.result_type(self, target), self.dtype)
+    x, t, _ = _elementwise("huber_cpu", self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
     return reduce(finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
 
@@ -84,17 +96,17 @@ def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float 
 @kernel("binary_cross_entropy")
 def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1) -> ndarray:
     """``-(t * log(x) + (1 - t) * log(1 - x))``, each logarithm at least -100."""
-    check(
-        target.dtype == self.dtype,
-        f"Found dtype {dt.scalar_name(target.dtype)} but expected {dt.scalar_name(self.dtype)}",
-    )
-    x, t, out = _elementwise("binary_cross_entropy", self, target)
+    # torch squeezes both before it broadcasts, and the result has the input's shape.
+    x, t = self.squeeze(), target.squeeze()
+    check_broadcast(x, t)
+    check_same_dtype(self, target)
+    (x, t), out = in_opmath("binary_cross_entropy", FLOATS, x, t)
     check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
     check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
     loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
-    loss = finish(loss, out)
-    return reduce(loss if weight is None else mul(loss, weight), reduction)
+    loss = finish(loss, out).reshape(self.shape)
+    return reduce(loss if weight is None else in_place(loss, mul(loss, weight)), reduction)
 
 
 @kernel("binary_cross_entropy_with_logits")
@@ -109,49 +121,32 @@ def binary_cross_entropy_with_logits(
     log_sigmoid = log_sigmoid_forward(self)[0]
     if pos_weight is not None:
         log_weight = add_scalar(mul(sub_scalar(pos_weight, 1), target), 1)
-        log_sigmoid = _in_place(log_sigmoid, mul(log_sigmoid, log_weight))
+        log_sigmoid = in_place(log_sigmoid, mul(log_sigmoid, log_weight))
     loss = rsub_scalar(target, 1)
-    loss = _in_place(loss, mul(loss, self))
-    loss = _in_place(loss, sub(loss, log_sigmoid))
+    loss = in_place(loss, mul(loss, self))
+    loss = in_place(loss, sub(loss, log_sigmoid))
     if weight is not None:
-        loss = _in_place(loss, mul(loss, weight))
+        loss = in_place(loss, mul(loss, weight))
     return reduce(loss, reduction)
-
-
-def _in_place(target: ndarray, value: ndarray) -> ndarray:
-    """What torch's in-place step leaves: the value in the target's dtype, if it has the target's shape."""
-    check(
-        value.shape == target.shape,
-        f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}",
-    )
-    check(
-        dt.can_cast(value.dtype, target.dtype),
-        f"result type {dt.scalar_name(value.dtype)} can't be cast to the desired output type "
-        f"{dt.scalar_name(target.dtype)}",
-    )
-    return dt.cast(value, target.dtype)
 
 
 @kernel("soft_margin_loss")
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
     value = log1p(exp(mul(neg(target), self)))
-    check(
-        dt.can_cast(value.dtype, self.dtype),
-        f"result type {dt.scalar_name(value.dtype)} can't be cast to the desired output type "
-        f"{dt.scalar_name(self.dtype)}",
-    )
+    check_result_dtype(value.dtype, self.dtype)
     return reduce(dt.cast(value, self.dtype), reduction)
 
 
 @kernel("kl_div")
 def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bool = False) -> ndarray:
     """``target * (log(target) - self)``."""
-    for x in (self, target):
-        check(not dt.is_complex(x.dtype), "kl_div: Complex inputs not supported.")
-        check(dt.is_floating(x.dtype), "kl_div: Integral inputs not supported.")
+    dtypes = (self.dtype, target.dtype)
+    check(not any(map(dt.is_complex, dtypes)), "kl_div: Complex inputs not supported.")
+    check(all(map(dt.is_floating, dtypes)), "kl_div: Integral inputs not supported.")
     if log_target:
-        return reduce(mul(exp(target), sub(target, self)), reduction)
+        difference = sub(target, self)
+        return reduce(mul(exp(target), difference), reduction)
     return reduce(sub(xlogy(target, target), mul(target, self)), reduction)
 
 
@@ -161,15 +156,13 @@ def poisson_nll_loss(
 ) -> ndarray:
     """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
     if log_input:
-        loss = sub(exp(input), mul(target, input))
+        product = mul(target, input)
+        loss = sub(exp(input), product)
     else:
         loss = sub(input, mul(target, log(add_scalar(input, eps))))
     if full:
-        stirling = add(
-            sub(mul(target, log(target)), target),
-            mul(log(mul(target, 2 * np.pi)), 0.5),
-        )
-        loss = add(loss, where(target <= 1, np.zeros_like(stirling), stirling))
+        stirling = add(sub(mul(target, log(target)), target), mul(log(mul(target, 2 * np.pi)), 0.5))
+        loss = add(loss, where(le(target, 1), np.zeros_like(stirling), stirling))
     return reduce(loss, reduction)
 
 
@@ -180,8 +173,9 @@ def poisson_nll_loss(
 def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, reduction: int = 1) -> ndarray:
     """``self`` where the target is 1, ``max(0, margin - self)`` where it is -1."""
     zeros = np.zeros_like(self)
-    far = clamp_min(rsub_scalar(self, margin), 0)
-    return reduce(add(where(target != 1, far, zeros), where(target != -1, self, zeros)), reduction)
+    margins = np.full_like(self, dt.cast(np.asarray(float(margin)), self.dtype))  # a margin of integers is truncated
+    far = clamp_min(sub(margins, self), 0)
+    return reduce(add(where(ne(target, 1), far, zeros), where(ne(target, -1), self, zeros)), reduction)
 
 
 @kernel("margin_ranking_loss")
@@ -189,12 +183,8 @@ def margin_ranking_loss(
     input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
 ) -> ndarray:
     """``max(0, -target * (input1 - input2) + margin)``."""
-    check(
-        input1.ndim == input2.ndim and input1.ndim == target.ndim,
-        f"margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-        f"input1: {shape_text(input1.shape)}, input2: {shape_text(input2.shape)}, target: {shape_text(target.shape)} ",
-    )
-    loss = add_scalar(mul(neg(target), sub(input1, input2)), margin)
+    difference = sub(input1, input2)
+    loss = add_scalar(mul(neg(target), difference), margin)
     return reduce(clamp_min(loss, 0), reduction)
 
 
@@ -208,24 +198,21 @@ def cosine_embedding_loss(
     input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
 ) -> ndarray:
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
-    dims = target.ndim
-    sizes = f"input1: {shape_text(input1.shape)}, input2: {shape_text(input2.shape)}"
+    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    expected = target.ndim + 1
     check(
-        dims in (0, 1),
-        f"0D or 1D target tensor expected, multi-target not supported but got target of dimension {dims}",
+        input1.ndim == expected and input2.ndim == expected,
+        f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with sizes "
+        f"{shape_text(input1.shape)} and {shape_text(input2.shape)}.",
     )
-    if dims == 1:
-        check(input1.ndim == 2, f"1D target tensor expects 2D input tensors, but found inputs with sizes {sizes}")
-    else:
-        check(input1.ndim == 1, f"0D target tensor expects 1D input tensors, but found inputs with sizes {sizes}")
     epsilon = 1e-12
     product = _sum_last(mul(input1, input2))
     square1 = add_scalar(_sum_last(mul(input1, input1)), epsilon)
     square2 = add_scalar(_sum_last(mul(input2, input2)), epsilon)
     cosine = div(product, sqrt(mul(square1, square2)))
     zeros = np.zeros_like(cosine)
-    near = where(target == 1, rsub_scalar(cosine, 1), zeros)
-    far = where(target == -1, clamp_min(sub_scalar(cosine, margin), 0), zeros)
+    near = where(eq(target, 1), rsub_scalar(cosine, 1), zeros)
+    far = where(eq(target, -1), clamp_min(sub_scalar(cosine, margin), 0), zeros)
     return reduce(add(near, far), reduction)
 
 

@@ -8,8 +8,9 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish, refuse
 from torchnp.kernels.arithmetic import add, div, mul
-from torchnp.kernels.loss import MEAN, NONE, reduce
+from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
 from torchnp.kernels.pointwise import neg
+from torchnp.kernels.softmax import log_softmax
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -70,34 +71,28 @@ def nll_loss_forward(
     self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
 ) -> tuple[ndarray, ndarray]:
     """Minus the score of the target class, weighted; and the sum of the weights."""
-    _check_nll(self, target)
+    check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
+    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check_target(target)
+    if self.ndim == 1 and target.size != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
+    check(
+        self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]),
+        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
+    )
     n_classes = self.shape[-1]
     check(
         weight is None or (weight.ndim == 1 and weight.size == n_classes),
         f"weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor of "
         f"shape: {shape_text(weight.shape) if weight is not None else ''}",
     )
-    check_target(target)
     refuse("nll_loss_out_frame", FLOATS, self.dtype)
     check_weight_dtype(self, weight)
     if self.ndim == 2:
         return _forward(self, target, weight, reduction, ignore_index)
-    # A single score vector has no "none" reduction; its mean does not divide by the weight of an ignored target.
-    one = target.reshape(1)
-    loss, total = _forward(self[None], one, weight, MEAN if reduction == NONE else reduction, ignore_index)
-    if reduction == NONE:
-        factor = total
-        return finish(_forward(self[None], one, weight, NONE, ignore_index)[0][0], self.dtype), factor
+    # A single score vector is always reduced: "none" gives its loss and the weight of its target.
+    loss, total = _forward(self[None], target.reshape(1), weight, MEAN if reduction == MEAN else SUM, ignore_index)
     return loss, total
-
-
-def _check_nll(self: ndarray, target: ndarray) -> None:
-    check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
-    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
-    check(
-        (self.ndim == 1 and target.ndim == 0) or self.shape[0] == target.shape[0] or self.ndim == 1,
-        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
-    )
 
 
 @kernel("nll_loss2d_forward")
@@ -170,13 +165,6 @@ def nll_loss_nd(
 # ---------------------------------------------------------------- cross entropy
 
 
-def _log_softmax(x: ndarray, axis: int) -> ndarray:
-    refuse("log_softmax_lastdim_kernel_impl", FLOATS, x.dtype)
-    wide = dt.cast(x, dt.opmath(x.dtype))
-    shifted = wide - np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
-    return finish(shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True)), x.dtype)
-
-
 @kernel("cross_entropy_loss")
 def cross_entropy_loss(
     self: ndarray,
@@ -195,9 +183,9 @@ def cross_entropy_loss(
         check(ignore_index < 0, "ignore_index is not supported for floating point target")
         _check_weight(self, weight)
         return _of_probabilities(self, target, weight, reduction, label_smoothing)
-    scores = _log_softmax(self, 0 if self.ndim == 1 else 1)
+    _check_smoothing(label_smoothing)
+    scores = log_softmax(self, 0 if self.ndim == 1 else 1)
     if label_smoothing > 0.0:
-        check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
         return _smoothed(scores, target, weight, reduction, ignore_index, label_smoothing)
     return nll_loss_nd(scores, target, weight, reduction, ignore_index)
 
@@ -209,6 +197,10 @@ def _check_weight(self: ndarray, weight: ndarray | None) -> None:
         f"cross_entropy: weight tensor should be defined either for all {n_classes} classes or no classes but got "
         f"weight tensor of shape: {shape_text(weight.shape) if weight is not None else ''}",
     )
+
+
+def _check_smoothing(label_smoothing: float) -> None:
+    check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
 
 
 def _along(weight: ndarray, like: ndarray, axis: int) -> ndarray:
@@ -225,9 +217,9 @@ def _of_probabilities(
 ) -> ndarray:
     axis = 0 if self.ndim == 1 else 1
     n_classes = self.shape[axis]
-    scores = _log_softmax(self, axis)
+    _check_smoothing(label_smoothing)
+    scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
-        check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
         target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
     product = mul(scores, target)
     if weight is not None:

@@ -14,12 +14,12 @@ from torchnp.kernels._elementwise import (
     WIDE,
     binary,
     finish,
-    in_opmath,
     int_to_float,
     number,
     refuse,
     unary,
 )
+from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -42,21 +42,34 @@ def scipy_special(name: str) -> Callable[..., Any]:
 
 erf = scipy_special("erf")
 
-unary("erf special_erf", erf, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
+erf_of_tensor = unary("erf special_erf", erf, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
 unary("erfc special_erfc", scipy_special("erfc"), int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, differs=_FLOAT)
+
+
+def _erfinv(x: ndarray) -> ndarray:
+    """SciPy's loses the sign of zero."""
+    return np.where(x == 0, x, scipy_special("erfinv")(x))
+
+
 unary(
-    "erfinv special_erfinv", scipy_special("erfinv"), int_to_float, cpu="erfinv_vml_cpu", takes=FLOATS, differs=_FLOAT
+    "erfinv special_erfinv",
+    _erfinv,
+    int_to_float,
+    cpu="erfinv_vml_cpu",
+    takes=FLOATS,
+    like=scipy_special("erfinv"),
+    differs=_FLOAT,
 )
 unary("special_erfcx", scipy_special("erfcx"), int_to_float, cpu="erfcx_cpu", takes=WIDE, differs=_FLOAT)
 unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
 unary("special_log_ndtr", scipy_special("log_ndtr"), int_to_float, cpu="log_ndtr_cpu", takes=WIDE, differs=_FLOAT)
 
 
-def _ndtr(x: ndarray) -> ndarray:
-    return (number(1, x.dtype) + erf(x * number(0.7071067811865476, x.dtype))) * number(0.5, x.dtype)
+@kernel("special_ndtr", like=scipy_special("ndtr"), differs=_FLOAT)
+def ndtr(self: ndarray) -> ndarray:
+    """The distribution function of the normal distribution; half types are rounded at each step."""
+    return mul(add_scalar(erf_of_tensor(mul(self, 0.7071067811865476)), 1), 0.5)
 
-
-unary("special_ndtr", _ndtr, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
 
 # ---------------------------------------------------------------- gamma
 
@@ -102,18 +115,26 @@ def polygamma(n: int, self: ndarray) -> ndarray:
         return digamma(self)
     out = int_to_float(self.dtype)
     refuse("trigamma" if n == 1 else "polygamma", FLOATS, out)
-    x = dt.cast(dt.cast(self, out), dt.float64)
-    sign = 1.0 if n % 2 else -1.0
-    special = scipy_special
+    x = dt.cast(dt.cast(self, out), dt.opmath(out))
     if n == 1:
-        # zeta(2, x) by reflection where it is not defined: trigamma(1 - x) + trigamma(x) = (pi / sin(pi x))^2
-        low = x < 0.5
-        mirrored = special("zeta")(2.0, np.where(low, 1 - x, x))
-        value = np.where(low, np.square(np.pi / np.sin(np.pi * x)) - mirrored, mirrored)
-        value = np.where(low & (x == np.trunc(x)), np.inf, value)
-    else:
-        value = sign * special("gamma")(n + 1.0) * _zeta(np.float64(n + 1), x)
-    return finish(value, out)
+        return finish(_trigamma(x), out)
+    sign = 1.0 if n % 2 else -1.0
+    return finish(sign * scipy_special("gamma")(n + 1.0) * _zeta(np.float64(n + 1), x.astype(np.float64)), out)
+
+
+def _trigamma(x: ndarray) -> ndarray:
+    """torch's series: by reflection, six steps up, and the asymptotic expansion. The poles come out finite."""
+    low = x < 0.5
+    sine = np.sin(x.dtype.type(np.pi) * x)
+    reflected = np.where(low, -(x.dtype.type(np.pi) ** 2) / (sine * sine), x.dtype.type(0))
+    x = np.where(low, 1 - x, x)
+    total = reflected
+    for _ in range(6):
+        total = total + 1 / (x * x)
+        x = x + 1
+    ixx = 1 / (x * x)
+    total = total + (1 + 1 / (2 * x) + ixx * (1 / 6 - ixx * (1 / 30 - ixx * (1 / 42)))) / x
+    return np.where(low, -total, total)
 
 
 @kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT)
@@ -123,10 +144,10 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
     check(p >= 1, "p has to be greater than or equal to 1")
     out = int_to_float(self.dtype)
     refuse("arange_cpu", FLOATS, out)
-    x = dt.cast(dt.cast(self, out), dt.opmath(out))
-    steps = np.arange(p, dtype=x.dtype) * x.dtype.type(-0.5)
-    total = _lgamma(x[..., None] + steps).sum(axis=-1, dtype=x.dtype)
-    return finish(total + x.dtype.type(p * (p - 1) / 4 * np.log(np.pi)), out)
+    steps = dt.cast(np.arange(p) * -0.5, out)
+    each = lgamma(add(dt.cast(self, out)[..., None], steps))
+    total = finish(each.sum(axis=-1, dtype=dt.opmath(out)), out)
+    return add_scalar(total, p * (p - 1) / 4 * float(np.log(np.pi)))
 
 
 def _zeta(x: Any, q: Any) -> ndarray:
@@ -134,6 +155,7 @@ def _zeta(x: Any, q: Any) -> ndarray:
     x, q = np.broadcast_arrays(np.asarray(x), np.asarray(q))
     value = np.asarray(scipy_special("zeta")(x, q))
     value = np.where(x == 1, np.inf, np.where(x < 1, np.nan, value))
+    value = np.where(np.isinf(q) & (x > 1), np.nan, value)  # torch's series is 0 * inf there
     pole = (q <= 0) & (q == np.floor(q)) & (x > 1)
     undefined = (q <= 0) & ~pole & (x > 1) & (x != np.floor(x))
     return np.where(pole, np.inf, np.where(undefined, np.nan, value)).astype(x.dtype, copy=False)
@@ -203,7 +225,8 @@ unary("special_entr", _entr, int_to_float, cpu="entr_cpu", takes=FLOATS, compute
 def logit(self: ndarray, eps: float | None = None) -> ndarray:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
     out = int_to_float(self.dtype)
-    (x,), out = in_opmath("logit_cpu", FLOATS, dt.cast(self, out))
+    refuse("logit_cpu", FLOATS, out)
+    x = dt.cast(self, out)  # half types are rounded at each step
     if eps is not None and eps >= 0:
         low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)
         x = np.where(x < low, low, np.where(x > high, high, x))
@@ -243,7 +266,9 @@ def _spherical_j0(x: ndarray) -> ndarray:
 
 
 def _airy_ai(x: ndarray) -> ndarray:
-    return scipy_special("airy")(x)[0]
+    """Beyond 103.892 it underflows; the infinities are nan."""
+    value = scipy_special("airy")(x)[0]
+    return np.where(np.isinf(x), x.dtype.type(np.nan), np.where(x > 103.892, x.dtype.type(0), value))
 
 
 unary(

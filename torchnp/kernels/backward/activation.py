@@ -8,23 +8,40 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
-from torchnp.kernels._elementwise import COMPLEX, FLOATS, check_broadcast, finish, in_opmath, number, scalar
+from torchnp.checks import check
+from torchnp.kernels._elementwise import (
+    COMPLEX,
+    FLOATS,
+    check_broadcast,
+    check_result_dtype,
+    check_same_dtype,
+    finish,
+    in_opmath,
+    in_place,
+    int_to_float,
+    number,
+    refuse,
+    scalar,
+)
 from torchnp.kernels.activation import _threshold, check_approximate, halves
-from torchnp.kernels.special import erf
+from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
+from torchnp.kernels.pointwise import exp
+from torchnp.kernels.special import erf, erf_of_tensor
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 
 def _inputs(
-    cpu: str, *tensors: ndarray, takes: Any = FLOATS
+    cpu: str, *tensors: ndarray, takes: Any = FLOATS, into: np.dtype | None = None
 ) -> tuple[list[ndarray], np.dtype, Callable[[Any], ndarray]]:
-    """Promoted operands, the result dtype, and numbers as arrays of the dtype of the computation."""
-    arrays, out = in_opmath(cpu, takes, *tensors)
+    """Promoted operands, the result dtype (or ``into``), and what makes numbers arrays for the computation."""
     check_broadcast(*tensors)
+    if into is not None:
+        check_result_dtype(dt.result_type(*tensors), into)
+    arrays, out = in_opmath(cpu, takes, *tensors)
     inner = arrays[0].dtype
-    return arrays, out, lambda value: scalar(value, inner)
+    return arrays, into or out, lambda value: scalar(value, inner)
 
 
 # ---------------------------------------------------------------- from the output
@@ -32,9 +49,12 @@ def _inputs(
 
 @kernel("sigmoid_backward")
 def sigmoid_backward(grad_output: ndarray, output: ndarray) -> ndarray:
-    """``g * (1 - y) * y``."""
+    """``g * (1 - y) * y``, with the conjugate of a complex output."""
     (g, y), out, num = _inputs("sigmoid_backward_cpu", grad_output, output, takes=FLOATS | COMPLEX)
-    return finish(g * np.conjugate((num(1) - y) * y), out)
+    if out == dt.float16:  # rounded at each step
+        g, y, num = dt.cast(g, out), dt.cast(y, out), lambda value: scalar(value, out)
+    y = np.conjugate(y)
+    return finish(g * (num(1) - y) * y, out)
 
 
 @kernel("tanh_backward")
@@ -79,9 +99,7 @@ def rrelu_with_noise_backward(
     self_is_result: bool,
 ) -> ndarray:
     """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
-    if training and upper - lower > 1e-6:
-        from torchnp.kernels.arithmetic import mul
-
+    if training:
         return mul(grad_output, noise)
     return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
 
@@ -89,6 +107,7 @@ def rrelu_with_noise_backward(
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
     """Gradients of the input and, not yet summed, of the weight."""
+    check_same_dtype(self, weight, grad_output)
     (g, x, w), out, num = _inputs("prelu_backward_cpu", grad_output, self, weight)
     positive = x > 0
     return finish(np.where(positive, g, w * g), out), finish(np.where(positive, num(0), x * g), out)
@@ -99,14 +118,15 @@ def hardtanh_backward(grad_output: ndarray, self: ndarray, min_val: Any, max_val
     """``g`` strictly inside the limits."""
     (g, x), out, _ = _inputs("hardshrink_backward_cpu", grad_output, self)
     low, high = (dt.cast(scalar(v, out), x.dtype) for v in (min_val, max_val))
-    return finish(np.where((x <= low) | (x >= high), number(0, g.dtype), g), out)
+    return finish(np.where((x > low) & (x < high), g, number(0, g.dtype)), out)
 
 
 @kernel("hardsigmoid_backward")
 def hardsigmoid_backward(grad_output: ndarray, self: ndarray) -> ndarray:
     """``g / 6`` strictly inside (-3, 3)."""
     (g, x), out, num = _inputs("hardsigmoid_backward", grad_output, self)
-    return finish(np.where((x > num(-3)) & (x < num(3)), g * num(1 / 6), num(0)), out)
+    sixth = num(float(np.float32(1 / 6)))  # torch rounds it to float32 for float64 too
+    return finish(np.where((x > num(-3)) & (x < num(3)), g * sixth, num(0)), out)
 
 
 @kernel("hardswish_backward")
@@ -114,7 +134,7 @@ def hardswish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
     """``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above."""
     (g, x), out, num = _inputs("hardswish_backward_cpu", grad_output, self)
     inside = g * (x / num(3) + num(0.5))
-    return finish(np.where(x <= num(-3), num(0), np.where(x < num(3), inside, g)), out)
+    return finish(np.where(x <= num(-3), num(0), np.where(x >= num(3), g, inside)), out)
 
 
 # ---------------------------------------------------------------- smooth units
@@ -134,7 +154,7 @@ def elu_backward(
     (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
     below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
     slope = x + below if is_result else below * np.exp(x * inside)
-    return finish(np.where(x <= 0, g * inside * slope, g * above), out)
+    return finish(np.where(x > 0, g * above, g * inside * slope), out)
 
 
 def _logistic(x: ndarray) -> ndarray:
@@ -153,7 +173,7 @@ def silu_backward(grad_output: ndarray, self: ndarray) -> ndarray:
 @kernel("mish_backward")
 def mish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
     """``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``."""
-    (g, x), out, num = _inputs("mish_backward_cpu", grad_output, self)
+    (g, x), out, num = _inputs("mish_backward_cpu", grad_output, self, into=self.dtype)
     t = np.tanh(np.log1p(np.exp(x)))
     return finish(g * (t + x * _logistic(x) * (num(1) - t * t)), out)
 
@@ -170,6 +190,7 @@ def softplus_backward(grad_output: ndarray, self: ndarray, beta: Any, threshold:
 @kernel("log_sigmoid_backward")
 def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -> ndarray:
     """``g * sigmoid(-x)``, from the buffer ``exp(-|x|)``."""
+    check_same_dtype(self, buffer, grad_output)
     (x, z, g), out, num = _inputs("log_sigmoid_backward_cpu", self, buffer, grad_output)
     ratio = z / (num(1) + z)
     return finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
@@ -179,10 +200,10 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
-    check(
-        grad_output.shape == a.shape,
-        f"The size of tensor a {shape_text(grad_output.shape)} must match the halved input {shape_text(a.shape)}",
-    )
+    refuse("sigmoid_cpu", FLOATS | COMPLEX, int_to_float(self.dtype))
+    check_result_dtype(int_to_float(self.dtype), self.dtype)
+    check_broadcast(b, grad_output)
+    check_same_dtype(self, grad_output)
     (g, a, b), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
     s = _logistic(b)
     return finish(np.concatenate([s * g, (num(1) - s) * s * g * a], axis=dim), out)
@@ -192,6 +213,8 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
 def logit_backward(grad_output: ndarray, self: ndarray, eps: float | None = None) -> ndarray:
     """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps]."""
     (g, x), out, num = _inputs("logit_backward_cpu", grad_output, self)
+    if out == dt.float16:  # rounded at each step
+        g, x, num = dt.cast(g, out), dt.cast(x, out), lambda value: scalar(value, out)
     low = num(0.0 if eps is None or eps < 0 else eps)
     outside = num(float("nan") if eps is None or eps < 0 else 0.0)
     inside = g / (x * (num(1) - x))
@@ -204,7 +227,7 @@ def logit_backward(grad_output: ndarray, self: ndarray, eps: float | None = None
 def _shrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
     (g, x), out, _ = _inputs("shrink_backward_cpu", grad_output, self)
     limit = dt.cast(scalar(lambd, out), x.dtype)
-    return finish(np.where((x >= -limit) & (x <= limit), number(0, g.dtype), g), out)
+    return finish(np.where((x > limit) | (x < -limit), g, number(0, g.dtype)), out)
 
 
 @kernel("softshrink_backward")
@@ -243,5 +266,7 @@ def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "no
 
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
-    """`gelu_backward` in the exact mode."""
-    return gelu_backward(grad, self)
+    """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
+    cdf = mul(add_scalar(erf_of_tensor(mul(self, _ROOT_HALF)), 1), 0.5)
+    pdf = exp(mul(mul(self, -0.5), self))
+    return in_place(cdf, mul(addcmul(cdf, self, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad))

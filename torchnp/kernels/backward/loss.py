@@ -8,7 +8,18 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text
-from torchnp.kernels._elementwise import FLOATS, INTS, check_broadcast, finish, in_opmath, number, refuse
+from torchnp.kernels._elementwise import (
+    FLOATS,
+    INTS,
+    check_broadcast,
+    check_result_dtype,
+    check_same_dtype,
+    finish,
+    in_opmath,
+    in_place,
+    number,
+    refuse,
+)
 from torchnp.kernels.arithmetic import add_scalar, div, mul
 from torchnp.kernels.loss import MEAN, NONE
 from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
@@ -19,22 +30,21 @@ ndarray = np.ndarray
 
 
 def _inputs(
-    cpu: str, takes: Any, reduction: int, grad_output: ndarray, self: ndarray, target: ndarray
-) -> tuple[ndarray, ndarray, ndarray, np.dtype]:
-    """Gradient, difference, the factor of a mean, and the result dtype."""
+    cpu: str, takes: Any, reduction: int, grad_output: ndarray, self: ndarray, target: ndarray, scale: float = 1.0
+) -> tuple[ndarray, ndarray, ndarray]:
+    """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
     check_broadcast(grad_output, self, target)
-    (g, x, t), out = in_opmath(cpu, takes, grad_output, self, target)
-    norm = number(1.0 / self.size if reduction == MEAN and self.size else 1.0, x.dtype)
-    return g, x - t, norm, out
+    check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
+    (g, x, t), _ = in_opmath(cpu, takes, grad_output, self, target)
+    norm = number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
+    return g, x - t, norm
 
 
 @kernel("mse_loss_backward")
 def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``2 * (x - t) * g``, divided by N for the mean."""
-    check_broadcast(grad_output, self, target)
-    (g, x, t), out = in_opmath("mse_backward_cpu_out", INTS | FLOATS, grad_output, self, target)
-    norm = number(2.0 / self.size if reduction == MEAN and self.size else 2.0, x.dtype)
-    return finish(norm * (x - t) * g, out)
+    g, x, norm = _inputs("mse_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target, 2.0)
+    return finish(norm * x * g, self.dtype)
 
 
 @kernel("smooth_l1_loss_backward")
@@ -42,19 +52,19 @@ def smooth_l1_loss_backward(
     grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, beta: float
 ) -> ndarray:
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
-    takes = INTS | FLOATS
-    g, x, norm, out = _inputs("smooth_l1_backward_cpu_out", takes, reduction, grad_output, self, target)
+    g, x, norm = _inputs("smooth_l1_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target)
     b = number(float(beta), x.dtype)
-    inside = norm * x * g / b if dt.is_inexact(out) or beta else np.zeros_like(x)
-    return finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, inside)), out)
+    return finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
 
 @kernel("huber_loss_backward")
 def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
     """``g`` times the difference, limited to [-delta, delta]."""
-    g, x, norm, out = _inputs("huber_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target)
+    check_broadcast(grad_output, self, target)
+    check_same_dtype(self, target, grad_output)
+    g, x, norm = _inputs("huber_backward_cpu_out", FLOATS, reduction, grad_output, self, target)
     d = number(float(delta), x.dtype)
-    return finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), out)
+    return finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), self.dtype)
 
 
 @kernel("binary_cross_entropy_backward")
@@ -62,12 +72,14 @@ def binary_cross_entropy_backward(
     grad_output: ndarray, self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1
 ) -> ndarray:
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
-    check_broadcast(grad_output, self, target)
-    (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, grad_output, self, target)
+    g, x, t = grad_output.squeeze(), self.squeeze(), target.squeeze()
+    check_broadcast(g, x, t)
+    check_same_dtype(grad_output, self, target)
+    (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, g, x, t)
     one, small = number(1, x.dtype), number(1e-12, x.dtype)
-    grad = finish(g * (x - t) / np.maximum((one - x) * x, small), out)
+    grad = finish(g * (x - t) / np.maximum((one - x) * x, small), out).reshape(self.shape)
     if weight is not None:
-        grad = mul(grad, weight)
+        grad = in_place(grad, mul(grad, weight))
     return div(grad, self.size) if reduction == MEAN else grad
 
 
@@ -76,7 +88,9 @@ def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarr
     """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
     z = exp(mul(neg(target), self))
     norm = 1.0 / self.size if reduction == MEAN and self.size else 1.0
-    return mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
+    value = mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
+    check_result_dtype(value.dtype, self.dtype)
+    return dt.cast(value, self.dtype)
 
 
 # ---------------------------------------------------------------- negative log likelihood

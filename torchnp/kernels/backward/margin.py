@@ -1,0 +1,56 @@
+"""Gradients of margin losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, shape_text
+from torchnp.kernels.loss import MEAN, NONE
+from torchnp.kernels.margin import check_multilabel, multi_margin, multilabel_reach
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _share(grad_output: ndarray, shape: tuple[int, ...], reduction: int) -> ndarray:
+    """The gradient of each sample's sum over classes, as a column."""
+    n, c = shape
+    g = grad_output.reshape(-1, 1) if reduction == NONE else grad_output.reshape(1, 1)
+    return g * grad_output.dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+
+
+@kernel("multi_margin_loss_backward")
+def multi_margin_loss_backward(
+    grad_output: ndarray,
+    self: ndarray,
+    target: ndarray,
+    p: Any,
+    margin: Any,
+    weight: ndarray | None = None,
+    reduction: int = 1,
+) -> ndarray:
+    """The classes inside the margin push, the target takes the sum."""
+    index, reach, factor = multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
+    slope = (reach > 0).astype(reach.dtype) if p == 1 else 2 * reach
+    grad = _share(grad_output, reach.shape, reduction) * slope * factor[:, None]
+    np.put_along_axis(grad, index[:, None], -grad.sum(axis=1, keepdims=True), axis=1)
+    return grad.reshape(self.shape)
+
+
+@kernel("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(
+    grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, is_target: ndarray
+) -> ndarray:
+    """Each class inside a target's margin is pushed down, the target up."""
+    x, rows = check_multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3)
+    check(
+        is_target.shape == target.shape,
+        f"inconsistent is_target size: {shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}",
+    )
+    index, _, reach = multilabel_reach(x, rows)
+    inside = (reach > 0).astype(x.dtype)
+    grad = inside.sum(axis=1)
+    np.add.at(grad, (np.arange(len(x))[:, None], index), -inside.sum(axis=2))
+    return (grad * _share(grad_output, x.shape, reduction)).reshape(self.shape)

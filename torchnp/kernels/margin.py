@@ -1,0 +1,131 @@
+"""Margin losses between a target class, or several, and all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._elementwise import WIDE, refuse, scalar
+from torchnp.kernels.loss import MEAN, NONE
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _rows(self: ndarray) -> ndarray:
+    """The input as samples by classes."""
+    check(
+        (self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0),
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape),
+    )
+    return self if self.ndim == 2 else self.reshape(1, -1)
+
+
+def _check_long(target: ndarray) -> None:
+    check(target.dtype == dt.int64, f"expected scalar type Long but found {dt.scalar_name(target.dtype)}")
+
+
+def _check_weight(self: ndarray, weight: ndarray | None) -> None:
+    check(
+        weight is None or weight.dtype == self.dtype,
+        f"expected scalar type {dt.scalar_name(self.dtype)} but found "
+        f"{dt.scalar_name(weight.dtype) if weight is not None else ''}",
+    )
+
+
+# ---------------------------------------------------------------- one target class
+
+
+def multi_margin(
+    cpu: str, self: ndarray, target: ndarray, p: Any, margin: Any, weight: ndarray | None
+) -> tuple[ndarray, ndarray, ndarray]:
+    """For each sample its target class, for each class how far it reaches into the margin, and the class weight."""
+    check(p in (1, 2), "only p == 1 and p == 2 supported")
+    x = _rows(self)
+    n, c = x.shape
+    check(
+        target.ndim <= 1 and target.size == n,
+        f"multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
+        f"Expected target size [{n}], but got {shape_text(target.shape)}. Input has shape {shape_text(self.shape)}.",
+    )
+    check(
+        weight is None or (weight.ndim <= 1 and weight.size == c),
+        f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}",
+    )
+    refuse(cpu, WIDE, self.dtype)
+    _check_long(target)
+    _check_weight(self, weight)
+    index = target.reshape(-1)
+    check(np.all((index >= 0) & (index < c)), "target out of range")
+    reach = np.maximum(scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x, x.dtype.type(0))
+    np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
+    factor = np.ones(n, x.dtype) if weight is None else weight.reshape(-1)[index]
+    return index, reach, factor
+
+
+@kernel("multi_margin_loss")
+def multi_margin_loss(
+    self: ndarray,
+    target: ndarray,
+    p: Any = 1,
+    margin: Any = 1,
+    weight: ndarray | None = None,
+    reduction: int = 1,
+) -> ndarray:
+    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
+    _, reach, factor = multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
+    loss = (reach if p == 1 else reach * reach).sum(axis=1) * factor / reach.dtype.type(reach.shape[1])
+    return _reduced(loss, reduction, target.ndim > 0)
+
+
+def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
+    if reduction == NONE:
+        return loss if batched else loss.reshape(())
+    return np.asarray(loss.sum() / (loss.dtype.type(len(loss)) if reduction == MEAN else loss.dtype.type(1)))
+
+
+# ---------------------------------------------------------------- several target classes
+
+
+def multilabel_reach(x: ndarray, target: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
+    listed = np.logical_and.accumulate(target >= 0, axis=1)
+    index = np.where(listed, target, 0)
+    is_target = np.zeros(x.shape, np.bool_)
+    rows, columns = np.nonzero(listed)
+    is_target[rows, target[rows, columns]] = True
+    picked = np.take_along_axis(x, index, axis=1)
+    reach = np.maximum(1 - picked[:, :, None] + x[:, None, :], x.dtype.type(0))
+    return index, is_target, np.where(listed[:, :, None] & ~is_target[:, None, :], reach, x.dtype.type(0))
+
+
+def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) -> tuple[ndarray, ndarray]:
+    """Input and target as samples by classes."""
+    x = _rows(self)
+    check(
+        (target.size == 1 and self.ndim == 0) or target.shape == self.shape,
+        f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}",
+    )
+    rows = target.reshape(x.shape)
+    check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
+    refuse(cpu, WIDE, self.dtype)
+    _check_long(target)
+    return x, rows
+
+
+@kernel("multilabel_margin_loss_forward")
+def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: int) -> tuple[ndarray, ndarray]:
+    """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets."""
+    x, rows = check_multilabel("multilabel_margin_loss_forward_out_frame", self, target, 2)
+    _, is_target, reach = multilabel_reach(x, rows)
+    loss = reach.sum(axis=(1, 2)) / x.dtype.type(x.shape[1])
+    return _reduced(loss, reduction, self.ndim == 2), is_target.astype(x.dtype).reshape(target.shape)
+
+
+@kernel("multilabel_margin_loss")
+def multilabel_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
+    """`multilabel_margin_loss_forward`, the loss alone."""
+    return multilabel_margin_loss_forward(self, target, reduction)[0]
