@@ -7,6 +7,7 @@ cases all ran and passed, an entry that names no operator, and an entry without 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Container, Iterable
@@ -35,6 +36,13 @@ class Gap:
         """Return whether a failing row is one of these."""
         same = (self.op, self.dtype, self.outcome) == (row["op"], row["dtype"], row["outcome"])
         return same and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
+
+
+def file_for(backend: str) -> Path:
+    """Return the gaps file of a backend: ours is in the package, anyone else's in the working directory."""
+    if backend == "table":
+        return Path(__file__).with_name("gaps.toml")
+    return Path(f"gaps-{re.sub(r'[^A-Za-z0-9]+', '-', backend)}.toml")
 
 
 def load(path: Path) -> list[Gap]:

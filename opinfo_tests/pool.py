@@ -9,6 +9,7 @@ import multiprocessing as mp
 import os
 import signal
 import time
+import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -85,7 +86,11 @@ def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, 
         judge.options = replace(options, skip=options.skip | lost)
         # A task that lost a worker runs again whole: what its first run took but did not judge counts as seen.
         judge.seen = LocalSet() if lost else seen
-        done = run_one(task, judge)
+        try:
+            done = run_one(task, judge)
+        except Exception as e:
+            pipe.send(("fault", "".join(traceback.format_exception(e))))
+            return
         pipe.send(("rows", rows))
         rows.clear()
         pipe.send(("done", done))
@@ -113,6 +118,8 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
                             fresh = [r for r in value if r["id"] not in given]
                             given.update(r["id"] for r in fresh)
                             yield "rows", fresh
+                        elif kind == "fault":
+                            raise RuntimeError(value)
                         else:
                             yield kind, value
                             w.lost = set()

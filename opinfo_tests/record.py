@@ -28,10 +28,13 @@ class Freezer:
     def __init__(self) -> None:
         self.buffers: list[np.ndarray] = []
         self.index: dict[int, int] = {}
+        self.kept: list[torch.Tensor] = []
 
     def array(self, t: torch.Tensor) -> Array:
         if t.layout is not torch.strided or t.device.type != "cpu" or t.dtype not in DTYPE_NAMES:
             raise OutOfContractError(f"{t.layout} {t.device} {t.dtype}")
+        if t._is_zerotensor():
+            raise OutOfContractError("a zero tensor without memory")
         if t.ndim > MAX_DIMS:
             raise OutOfContractError(f"more than {MAX_DIMS} dimensions")
         reach = t.storage_offset() + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1
@@ -39,6 +42,7 @@ class Freezer:
             raise OutOfContractError("a tensor that a failed call left larger than its memory")
         if t.is_conj() or t.is_neg():
             t = t.resolve_conj().resolve_neg()
+            self.kept.append(t)  # a freed storage's address may be the next one's
         key = t.untyped_storage()._cdata
         if key not in self.index:
             self.index[key] = len(self.buffers)

@@ -32,6 +32,7 @@ class Options:
     order: int = 1
     timeout: float = 60.0
     rates: dict[tuple[str, str], float] | None = None
+    choice: int = 0
     skip: set[str] = field(default_factory=set)
 
 
@@ -120,7 +121,7 @@ class Judge:
         if case.id in o.skip or not self.seen.add(case.digest):
             return
         key = case.op, case.dtype
-        if o.rates is not None and shard(case.digest, o.seed) >= o.rates.get(key, 1.0):
+        if o.rates is not None and shard(case.digest, o.choice) >= o.rates.get(key, 1.0):
             return
         if o.limit and self.taken[key] >= o.limit:
             return
@@ -132,7 +133,10 @@ class Judge:
         cases, self.waiting = self.waiting, []
         for case in cases:
             self.before(case.id)
-            verdict, seconds = run_case(case, self.oracle, self.backend)
+            try:
+                verdict, seconds = run_case(case, self.oracle, self.backend)
+            except Exception as e:
+                raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
             row = row_of(case, verdict, seconds)
             self.emit(row | self.explain(case, row) if "message" in row else row)
 
@@ -148,12 +152,17 @@ def run_one(task: Task, judge_: Judge) -> Done:
     o = judge_.options
     recorder = Recorder(judge_.wanted, judge_.take)
     count, error = 0, ""
-    try:
-        for _ in samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order):
-            count += 1
-            judge_.drain()
-    except Exception as e:
-        error = f"{type(e).__name__}: {e}"
+    steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
+    while True:
+        try:
+            next(steps)
+        except StopIteration:
+            break
+        except Exception as e:
+            error = f"{type(e).__name__}: {e}"
+            break
+        count += 1
+        judge_.drain()
     judge_.drain()
     return Done(task, count, recorder.calls, recorder.left_out, error)
 

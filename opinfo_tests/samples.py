@@ -64,6 +64,16 @@ def supported(source: str) -> set[str]:
     return found | {ERRORS} if op.error_inputs_func is not None else found
 
 
+def dtypes_of(text: str) -> list[str]:
+    """Return the dtypes that a comma separated list names; ``all`` is every dtype and the error inputs."""
+    names = [*sorted(set(DTYPE_NAMES.values())), ERRORS]
+    chosen = names if text == "all" else text.split(",")
+    unknown = set(chosen) - set(names)
+    if unknown:
+        raise SystemExit(f"opinfo_tests: no dtype {', '.join(sorted(unknown))}: {', '.join(names)}")
+    return chosen
+
+
 def reseed(text: str) -> None:
     """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
     value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

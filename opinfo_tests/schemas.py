@@ -39,6 +39,13 @@ def written_arrays(case: Case) -> frozenset[int]:
     return frozenset(found)
 
 
+def bound(case: Case) -> dict[str, Any]:
+    """Return a case's arguments by name, defaults filled in."""
+    declared = all_schemas()[case.op].args
+    found = {a.name: a.default for a in declared if a.has_default}
+    return found | {a.name: v for a, v in zip(declared, case.args, strict=False)} | case.kwargs
+
+
 def is_out(op: str) -> bool:
     return all_schemas()[op].is_out
 

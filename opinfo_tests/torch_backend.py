@@ -108,6 +108,8 @@ class TorchDevice(Backend):
             if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
                 seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")
                 return seen
+            if r._is_zerotensor():
+                r = r.clone()  # it has no memory to look at
             seen.results.append(to_array(r.cpu()))
             seen.strides.append(tuple(r.stride()))
             seen.alias.append(self._place(r, places))

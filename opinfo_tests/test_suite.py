@@ -1,0 +1,54 @@
+"""The suite: one test for each OpInfo entry, over its dtypes, forward, backward and directly, and what holds for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from opinfo_tests import gaps
+from opinfo_tests.counts import too_few
+from opinfo_tests.report import GOOD
+from opinfo_tests.runner import Options, run_here
+from opinfo_tests.samples import Task, opinfos, registered
+from opinfo_tests.torch_backend import TorchDevice
+
+SOURCES = [*opinfos(), "own"]
+
+
+def test_control():
+    """The oracle judged by itself is green; else nothing that the run says is valid."""
+    rows = []
+    for kind, value in run_here([Task("add", "float32"), Task("var", "float32"), Task("sort", "int64")],
+                                TorchDevice("cpu"), Options(limit=20)):  # fmt: skip
+        rows += value if kind == "rows" else []
+    assert len(rows) > 100
+    assert {row["outcome"] for row in rows} <= set(GOOD)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_entry(source, run):
+    """Every call that an entry's samples make is what torch says, or a known gap."""
+    failures = [row for row in run.wait_for(source) if row["outcome"] not in GOOD]
+    unknown = [row for row in failures if not any(gap.covers(row) for gap in run.gaps)]
+    text = "\n".join(f"{r['outcome']}: {r['message']}\n    {r['call']}\n    {r['id']}" for r in unknown[:20])
+    if unknown:
+        pytest.fail(f"{len(unknown)} of {len(run.rows[source])} calls are not torch's\n{text}", pytrace=False)
+
+
+def all_entries_ran(run) -> bool:
+    return len(run.left) == len(SOURCES) and not any(run.left.values())
+
+
+def test_gaps_are_current(run):
+    """No known gap has closed, names an operator that is not there, or lacks a reason."""
+    if not run.tally.total:
+        pytest.skip("no entry was selected")
+    found = gaps.check(run.gaps, run.tally, registered(), run.gaps_file, run.whole and all_entries_ran(run))
+    assert not found.stale, "\n".join(found.stale)
+
+
+def test_denominator(run):
+    """As many cases were collected as are recorded: a run in which nothing ran does not pass."""
+    if not all_entries_ran(run) or not run.parallel:
+        pytest.skip("not the whole suite in one process")
+    message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.rates)
+    assert not message, message
