@@ -170,7 +170,7 @@ class NumpyMode(TorchDispatchMode):
         if name in plan.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
             step = Step(name, "bookkeeping", plan.bookkeeping(func))
         elif kernel is not None:
-            run = plan.make_run(func, kernel, self.table)
+            run = plan.make_run(func, kernel)
             if is_random(func):
                 run = self._streams.wrap(run)
             if self.crosscheck:

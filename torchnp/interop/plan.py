@@ -8,13 +8,12 @@ an op that only changes sizes and strides has them set on the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from torchnp import derive
 from torchnp.interop import convert
 from torchnp.interop.convert import NATIVE, NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
 
@@ -177,12 +176,27 @@ def resize(tensor: Tensor, size: Any, memory_format: torch.memory_format | None 
     return tensor.set_(storage, offset, shape.shape, shape.stride())
 
 
-def resize_result(tensor: Tensor, size: tuple[int, ...]) -> None:
-    """Give an ``out=`` tensor the result's shape, with torch's warning if it had elements."""
-    if tuple(tensor.shape) != size:
-        # The table's own rule warns as it resizes an array: here one that stands in for the tensor.
-        derive.resize_out(np.empty(tensor.shape, np.bool_), size)
-        resize(tensor, size)
+class OutArray(ndarray):
+    """The array of an ``out=`` tensor: when a kernel resizes it, the tensor is resized, and later writes go there."""
+
+    tensor: Tensor
+    target: ndarray | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> OutArray:
+        out = _tensor(tensor).view(cls)
+        out.tensor = tensor
+        return out
+
+    def resize(self, shape: tuple[int, ...], refcheck: bool = True) -> None:
+        resize(self.tensor, shape)
+        self.target = _tensor(self.tensor)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.target is None:
+            super().__setitem__(key, value)
+        else:
+            self.target[key] = value
 
 
 # ---------------------------------------------------------------- ops that are torch's own bookkeeping
@@ -225,7 +239,7 @@ _UNMARKED_VIEWS = frozenset(
 )
 
 
-def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> Run:
+def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
     """The function ``run(args, kwargs)`` that computes a torch overload by a kernel.
 
     Parameters
@@ -234,24 +248,16 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any], table: Map
         Its schema's alias marks decide how results are returned.
     kernel : callable
         Of arrays, with the schema's arguments.
-    table : mapping
-        Where the source of a derived ``out=`` kernel is found.
     """
     schema, name = func._schema, func.name()
     marks = [a.alias_info for a in schema.arguments]
     written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
     if torch.Tag.inplace_view in func.tags:
         return _change_strides(name, kernel)
-    if (
-        schema.arguments
-        and schema.arguments[written[0] if written else 0].is_out
-        and getattr(kernel, "rule", "") == "out"
-    ):
-        return _write_out(schema, kernel, table[kernel.derived_from])
     if written:
         if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
             return _write_self(kernel)
-        return _write_arguments(schema, kernel, written)
+        return _write_arguments(schema, kernel, written, resizes=getattr(kernel, "rule", None) == "out")
     viewed = [i for i, mark in enumerate(marks) if mark is not None]
     if name == "aten::as_strided":
         return _as_strided(kernel)
@@ -378,9 +384,19 @@ def _write_self(kernel: Callable[..., Any]) -> Run:
     return run
 
 
-def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]) -> Run:
-    """In-place ops on lists, running statistics, and ``out=`` ops that have a body of their own."""
+def _outs(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [OutArray.of(t) for t in value]
+    return None if value is None else OutArray.of(value)
+
+
+def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int], *, resizes: bool) -> Run:
+    """``out=`` ops, in-place ops on lists, and running statistics.
+
+    With ``resizes`` the kernel may resize its ``out=`` arguments, as the derived ones do.
+    """
     names = [a.name for a in schema.arguments]
+    out_names = {a.name for a in schema.arguments if a.is_out}
     places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
     # per result: the argument that it is, or what makes a tensor or number of it
     returns = [
@@ -391,7 +407,8 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
     ]
 
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
-        converted, keywords = _sequence(args), _keywords(kwargs)
+        converted = _sequence(args)
+        keywords = _keywords({k: _outs(v) if k in out_names else v for k, v in kwargs.items()} if resizes else kwargs)
         out = kernel(*converted, **keywords)
         for i in written:
             passed = args[i] if i < len(args) else kwargs.get(names[i])
@@ -402,7 +419,7 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
                 zip(passed, arrays, strict=True) if isinstance(passed, (list, tuple)) else [(passed, arrays)]
             ):
                 if tensor is not None and (tensor.is_neg() or tensor.is_conj()):
-                    _store(tensor, array)
+                    _store(tensor, array if getattr(array, "target", None) is None else array.target)
         if not returns:
             return None
         if len(returns) == 1:
@@ -416,49 +433,3 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
         return results[0] if len(results) == 1 else tuple(results)
 
     return run
-
-
-def _write_out(schema: Any, kernel: Callable[..., Any], source: Callable[..., Any]) -> Run:
-    """Derived ``out=`` rows: the source's results, stored here because only torch can resize a tensor."""
-    outs = [a.name for a in schema.arguments if a.is_out]
-    kwonly = [a.name for a in source.schema.args if a.kwonly]
-    positional = [a.name for a in source.schema.args if not a.kwonly]
-    names = [a.name for a in schema.arguments]
-    defaults = {a.name: a.default for a in kernel.schema.args if a.has_default}
-
-    def run(args: tuple, kwargs: dict[str, Any]) -> Any:
-        bound = dict(zip(names, _sequence(args), strict=False)) | _keywords(
-            {k: v for k, v in kwargs.items() if k not in outs}
-        )
-        targets = [kwargs[k] for k in outs]
-        inputs = [x for value in bound.values() for x in derive.tensors_of(value)]
-        for tensor in _flatten(targets):
-            derive.check_out(_tensor(tensor), inputs)
-        bound = defaults | bound
-        results = source(*[bound[k] for k in positional], **{k: bound[k] for k in kwonly})
-        if len(outs) == 1 and not isinstance(results, tuple):
-            results = (results,)
-        for target, result in zip(targets, results, strict=True):
-            if isinstance(target, (list, tuple)):
-                for tensor, array in zip(target, result, strict=True):
-                    _write_result(tensor, array)
-            else:
-                _write_result(target, result)
-        if not schema.returns:
-            return None
-        return targets[0] if len(schema.returns) == 1 else tuple(targets)
-
-    return run
-
-
-def _flatten(values: list[Any]) -> list[Tensor]:
-    return [t for v in values for t in (v if isinstance(v, (list, tuple)) else [v])]
-
-
-def _write_result(tensor: Tensor, array: ndarray) -> None:
-    derive.check_castable(array, _tensor(tensor))
-    resize_result(tensor, array.shape)
-    target = _tensor(tensor)
-    derive.write_out(target, array)
-    if tensor.is_neg() or tensor.is_conj():
-        _store(tensor, target)
