@@ -28,6 +28,11 @@ def alternative(base: str) -> str:
     return FIXED_SHAPE.get(base, "torch.where, which keeps the shape")
 
 
+# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?; a float[] may be a factor of sizes. A number
+# in a Tensor's place is a wrapped one.
+_NUMBERS = frozenset(("number", "Optional[number]", "List[number]", "float", "Optional[float]", "Tensor"))
+
+
 class Plan:
     """One overload, classified.
 
@@ -41,8 +46,8 @@ class Plan:
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
     written : tuple
         Places of written arguments: a position, or a name if keyword-only.
-    loose : frozenset of int
-        Positions of numbers whose value cannot change a shape: the shape cache looks at their type alone.
+    loose : frozenset
+        Places of numbers whose value cannot change a shape: the shape cache looks at their type alone.
     """
 
     __slots__ = (
@@ -75,8 +80,8 @@ class Plan:
             if alias is not None:
                 for mark in (*alias.before_set, *alias.after_set):
                     places.setdefault(mark, place)
-            if str(a.type).removeprefix("Optional[").rstrip("]") in ("number", "Scalar", "float"):
-                loose.append(i)
+            if str(a.type) in _NUMBERS:
+                loose.append(place)
         self.written = tuple(written)
         self.generator = any(a.name == "generator" for a in schema.arguments)
         # Ranges take their length from their numbers.

@@ -44,6 +44,8 @@ class BaseHandleTensor(torch.Tensor):
     Autograd runs above the dispatch, on handles as on tensors. A subclass says what becomes of an operator in `_emit`.
     """
 
+    __slots__ = ("_object", "_session", "_spec")
+
     _object: RemoteObject
     _spec: Spec
     _session: Session
@@ -224,7 +226,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
                 continue
             if name == "device" and a is not None and torch.device(a).type != "cpu":
                 raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
-            session, part, value, more = _lower(cls, plan, session, a, plain, False)
+            session, part, value, more = _lower(cls, plan, session, a, plain, name in loose)
             key += (name, part)
             sent_kwargs[name] = value
             weight += more
