@@ -15,6 +15,8 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
+WIDE = 1 << 16  # up to this many elements the statistics are summed in float64; beyond, speed counts
+
 # ---------------------------------------------------------------- per-channel sums
 
 
@@ -77,15 +79,20 @@ def batch_norm_values(
     kind = value.dtype.type
     if training:
         n = x.size // x.shape[1]
-        mean = channel_sum(value) / kind(n)
+        # torch sums in double, and keeps the mean and the sum of squares in the dtype of the statistics.
+        wide = value.astype(np.float64) if value.size <= WIDE else value
+        mean = channel_sum(wide) / wide.dtype.type(n)
+        d = wide - per_channel(mean, x)
+        squares = inner(dt.cast(channel_dot(d, d), stats)).astype(np.float64)
+        saved_mean = dt.cast(mean, stats)
+        invstd = dt.cast(1 / np.sqrt(squares / n + eps), stats)
+        saved = (saved_mean, invstd)
+        mean, invstd = inner(saved_mean).astype(kind), inner(invstd).astype(kind)
         d = value - per_channel(mean, x)
-        squares = channel_dot(d, d)
-        invstd = 1 / np.sqrt(squares / kind(n) + kind(eps))
-        saved = (dt.cast(mean, stats), dt.cast(invstd, stats))
         if running_mean is not None:
             # The running variance is the unbiased one, and NaN for a single value.
             running_mean = _moved(running_mean, mean, momentum)
-            running_var = _moved(running_var, squares / kind(n - 1) if n > 1 else squares * kind(np.nan), momentum)
+            running_var = _moved(running_var, squares / np.float64(n - 1), momentum)
     else:
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
         d = value - per_channel(mean, x)
@@ -98,8 +105,8 @@ def batch_norm_values(
 
 
 def _moved(running: ndarray, new: ndarray, momentum: float) -> ndarray:
-    old = inner(running)
-    return dt.cast(old.dtype.type(1 - momentum) * old + old.dtype.type(momentum) * new, running.dtype)
+    old = inner(running).astype(np.float64)
+    return dt.cast((1 - momentum) * old + momentum * new, running.dtype)
 
 
 @kernel("native_batch_norm", differs=["half-opmath"])
@@ -157,7 +164,7 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
         return dt.complex128
     if dt.is_floating(dtype):
         return dt.float64 if dtype == dt.float32 else dt.opmath(dtype)
-    return dt.int64
+    return dt.int64 if dt.is_integral(dtype) else dtype
 
 
 @kernel("_batch_norm_impl_index", differs=["half-opmath"])

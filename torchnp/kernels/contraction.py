@@ -19,7 +19,8 @@ from torchnp.checks import (
     wrap_dims,
 )
 from torchnp.kernels._products import check_products, product, words
-from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv
+from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv, vdot
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -187,8 +188,8 @@ def bilinear(input1, input2, weight, bias=None):
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
     check_products("bmm", weight.dtype)
     inner_ = dt.opmath(weight.dtype)
-    left = np.matmul(dt.cast(x1, inner_), dt.cast(weight, inner_))  # one row of products for each output
-    out = np.multiply(left, dt.cast(x2, inner_)).sum(-1, dtype=inner_).T
+    left = product(x1, weight)  # one row of products for each output, rounded to a half type as in torch
+    out = np.multiply(dt.cast(left, inner_), dt.cast(x2, inner_)).sum(-1, dtype=inner_).T
     out = dt.cast(np.ascontiguousarray(out), weight.dtype).reshape(*batch, weight.shape[0])
     return out if bias is None else _plus(out, bias)
 
@@ -282,14 +283,14 @@ def linalg_vecdot(x, y, *, dim=-1):
         )
     if x.dtype in dt.FLOAT8S or x.dtype == dt.complex32:
         raise not_implemented("vdot" if x.dtype == dt.complex32 else "dot", x.dtype)
-    from torchnp.kernels._reduction import add_reduce
-
     shape = broadcast_shapes(x.shape, y.shape)
     axis = wrap_dim(dim, len(shape))
-    inner_ = dt.opmath(x.dtype)
-    a, b = dt.cast(x, inner_), dt.cast(y, inner_)
-    products = np.multiply(a.conj() if dt.is_complex(inner_) else a, b)
-    return dt.cast(np.asarray(add_reduce(products, (axis,) if shape else None)), x.dtype)
+    if x.ndim == y.ndim == 1 and x.shape == y.shape:
+        return vdot(x, y)
+    # torch multiplies and then sums: the half types are rounded in between.
+    products = np.multiply(x.conj() if dt.is_complex(x.dtype) else x, y)
+    total = add_reduce(dt.cast(products, dt.opmath(x.dtype)), (axis,) if shape else None)
+    return dt.cast(np.asarray(total), x.dtype)
 
 
 @kernel("linalg_cross", like=np.linalg.cross, differs=["cross-broadcast", "half-opmath"])
@@ -305,13 +306,12 @@ def linalg_cross(self, other, *, dim=-1):
     shape = broadcast_shapes(self.shape, other.shape)
     check_products("cross", self.dtype)
     _check_found(self, other)
-    inner_ = dt.opmath(self.dtype)
-    a, b = (np.moveaxis(dt.cast(x, inner_), axis, 0) for x in (self, other))
-    out = np.empty(shape, inner_)
+    a, b = (np.moveaxis(x, axis, 0) for x in (self, other))
+    out = np.empty(shape, self.dtype)
     o = np.moveaxis(out, axis, 0)
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        o[i] = a[j] * b[k] - a[k] * b[j]
-    return dt.cast(out, self.dtype)
+        o[i] = a[j] * b[k] - a[k] * b[j]  # the half types are rounded after each step, as in torch
+    return out
 
 
 @kernel("cross", like=np.cross, differs=["cross-default-dim", "cross-broadcast", "half-opmath"])

@@ -78,10 +78,9 @@ def aminmax(self, *, dim=None, keepdim=False):
 
 
 def _extreme_along(name: str, find: Any, x: ndarray, dim: int, keepdim: bool) -> tuple[ndarray, ndarray]:
-    check(not dt.is_complex(x.dtype), f"{name}(): does not support complex input")
     axis = wrap_dim(dim, x.ndim)
+    check(not dt.is_complex(x.dtype), f"{name}(): does not support complex input")
     if x.ndim == 0:
-        refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
         return x.copy(), np.zeros((), np.int64)
     if x.size == 0:
         _check_not_empty(name, x, (axis,))
@@ -122,9 +121,11 @@ def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> nd
         if axis is None:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         _check_not_empty(name, x, (axis,))
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
     axes = None if axis is None or x.ndim == 0 else (axis,)
-    if x.size == 0 or length_of(x.shape, axes) == 1:
+    if x.size == 0:
+        return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
+    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
+    if length_of(x.shape, axes) == 1:
         return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
     return find(ordered(x), axis, keepdims=keepdim)
 

@@ -105,8 +105,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     np.multiply(y, rstd, y)
     if weight is not None:
         np.multiply(y, inner(weight).reshape(-1), y)
-    if bias is not None:
-        np.add(y, inner(bias).reshape(-1), y)
+    if bias is not None or weight is not None:  # torch adds a bias of 0, which makes -0 to 0
+        np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(-1), y)
     return (
         dt.cast(y.reshape(input.shape), input.dtype),
         dt.cast(mean.reshape(kept), stats),
@@ -165,6 +165,7 @@ def _check_rms(x: ndarray, shape: tuple[int, ...], weight: ndarray | None) -> in
 @kernel("rms_norm", differs=["half-opmath"])
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Root-mean-square normalisation."""
+    _check_rms(input, tuple(normalized_shape), weight)
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 

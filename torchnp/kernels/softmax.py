@@ -52,7 +52,12 @@ def _log_softmax(self, dim, half_to_float):
     if empty:
         return np.empty(self.shape, self.dtype)
     x = shifted(self, axis)
-    np.subtract(x, np.log(add_reduce(np.exp(x), (axis,), True)), x)
+    total = add_reduce(np.exp(x), (axis,), True)
+    if dt.is_half(self.dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
+        total = dt.cast(np.log(dt.cast(dt.cast(total, self.dtype), x.dtype)), self.dtype)
+        np.subtract(x, dt.cast(total, x.dtype), x)
+    else:
+        np.subtract(x, np.log(total), x)
     return dt.cast(x, self.dtype).reshape(self.shape)
 
 

@@ -62,14 +62,14 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
     if input.size and input.dtype not in dt.FLOATS:
         raise not_implemented("GroupNormBackwardKernelImpl", input.dtype)
-    x, grad = inner(input).reshape(N * group, -1), inner(grad_out).reshape(N, C, HxW)
+    x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
     inverse = inner(rstd).reshape(-1, 1)
     xhat = (x - inner(mean).reshape(-1, 1)) * inverse
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(C, 1)
         if input.size:
-            scaled = _normalised_gradient(scaled.reshape(N * group, -1), xhat, inverse)
+            scaled = _normalised_gradient(scaled.reshape(xhat.shape), xhat, inverse)
         grad_input = with_layout(_like(scaled, input), input)
     if output_mask[1]:
         grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)

@@ -1,0 +1,137 @@
+"""Differences of neighbours, and the trapezoidal rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, wrap_dim
+from torchnp.kernels.arithmetic import add, div, mul, sub
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.scan import cumsum
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _part(x: ndarray, axis: int, start: int | None, stop: int | None) -> ndarray:
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+# ---------------------------------------------------------------- differences
+
+
+@kernel("diff", like=np.diff, differs=["diff-order", "zero-dim-axis"])
+def diff(self, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours along a dimension, n times; of bools whether they differ."""
+    check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
+    check(n >= 0, f"order must be non-negative but got {n}")
+    if n == 0:
+        return self.copy()
+    axis = wrap_dim(dim, self.ndim)
+    for part in (prepend, append):
+        _check_joined(part, self, axis)
+    parts = [p for p in (prepend, self, append) if p is not None]
+    common = dt.result_type(*parts)
+    x = np.concatenate([dt.cast(p, common) for p in parts], axis) if len(parts) > 1 else self
+    for _ in range(min(n, x.shape[axis])):
+        after, before = _part(x, axis, 1, None), _part(x, axis, None, -1)
+        x = after != before if common == dt.bool_ else sub(after, before)
+    return x.copy() if x is self else x
+
+
+def _check_joined(part: ndarray | None, x: ndarray, axis: int) -> None:
+    if part is None:
+        return
+    check(part.ndim == x.ndim, "diff expects prepend or append to be the same dimension as input")
+    for i, (a, b) in enumerate(zip(x.shape, part.shape, strict=True)):
+        if i != axis and a != b:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}"
+            )
+
+
+# ---------------------------------------------------------------- trapezoidal rule
+
+
+def _widths(name: str, y: ndarray, x: ndarray, axis: int) -> ndarray:
+    """The width of each interval, shaped to broadcast against the sums of neighbours."""
+    if x.ndim == 1:
+        check(x.shape[0] == y.shape[axis], f"{name}: There must be one `x` value for each sample point")
+        x = x.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
+    elif x.ndim < y.ndim:
+        x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
+    return sub(_part(x, axis, 1, None), _part(x, axis, None, -1))
+
+
+def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> None:
+    named = "`y`" if x is None else "`x` or `y`"
+    bools = y.dtype == dt.bool_ or (x is not None and x.dtype == dt.bool_)
+    check(not bools, f"{name}: received a bool input for {named}, but bool is not supported")
+    check(not isinstance(dx, (complex, bool)), f"{name}: Currently, we only support dx as a real number.")
+
+
+def _neighbours(y: ndarray, axis: int) -> ndarray:
+    return add(_part(y, axis, 1, None), _part(y, axis, None, -1))
+
+
+def _nothing(y: ndarray, axis: int) -> ndarray:
+    return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
+
+
+@kernel("trapezoid.x", "trapz.x", like=np.trapezoid, differs=["promotion"])
+def trapezoid(y, x, *, dim=-1):
+    """Area under the points (x, y) along a dimension."""
+    axis = _axis(y, dim)
+    if y.shape[axis] == 0:
+        return _nothing(y, axis)
+    _check_samples("trapezoid", y, x)
+    return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+
+
+@kernel("trapezoid.dx", like=np.trapezoid, differs=["promotion"])
+def trapezoid_dx(y, *, dx=1, dim=-1):
+    """Area under points at equal distances along a dimension."""
+    axis = _axis(y, dim)
+    if y.shape[axis] == 0:
+        return _nothing(y, axis)
+    _check_samples("trapezoid", y, None, dx)
+    ends = add(_part(y, axis, 0, 1), _part(y, axis, -1, None)).squeeze(axis)
+    return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), dx)
+
+
+@kernel("trapz.dx", like=np.trapezoid, differs=["promotion"])
+def trapz_dx(y, *, dx=1.0, dim=-1):
+    """Area under points at equal distances along a dimension."""
+    return trapezoid_dx(y, dx=dx, dim=dim)
+
+
+def _axis(y: ndarray, dim: int) -> int:
+    check(y.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    return wrap_dim(dim, y.ndim)
+
+
+def _running_axis(y: ndarray, dim: int) -> int:
+    axis = wrap_dim(dim, y.ndim)
+    check(y.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
+    return axis
+
+
+@kernel("cumulative_trapezoid.x", differs=["promotion"])
+def cumulative_trapezoid(y, x, *, dim=-1):
+    """Running areas under the points (x, y) along a dimension."""
+    _check_samples("cumulative_trapezoid", y, x)
+    axis = _running_axis(y, dim)
+    widths = _widths("cumulative_trapezoid", y, x, axis)
+    return div(cumsum(mul(widths, _neighbours(y, axis)), axis), 2.0)
+
+
+@kernel("cumulative_trapezoid.dx", differs=["promotion"])
+def cumulative_trapezoid_dx(y, *, dx=1, dim=-1):
+    """Running areas under points at equal distances along a dimension."""
+    _check_samples("cumulative_trapezoid", y, None, dx)
+    axis = _running_axis(y, dim)
+    return mul(cumsum(_neighbours(y, axis), axis), dx / 2.0)

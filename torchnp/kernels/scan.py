@@ -1,0 +1,132 @@
+"""Running sums, products and extrema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import not_implemented, wrap_dim
+from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, refuse
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- sums and products
+
+# torch accumulates float32 in double; half types in float32.
+_WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
+
+
+def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarray:
+    out = dt.as_dtype(dtype) if dtype is not None else x.dtype if dt.is_inexact(x.dtype) else dt.int64
+    axis = wrap_dim(dim, x.ndim)
+    if x.ndim == 0:
+        return dt.cast(x, out).copy()
+    refuse(out, NOT_NUMERIC | {dt.bool_}, name)
+    value = dt.cast(x, out)
+    value = ufunc.accumulate(dt.cast(value, _WIDE.get(out, out)), axis)
+    if ufunc is np.add and dt.is_inexact(out):
+        value += 0  # torch starts from +0
+    return dt.cast(value, out)
+
+
+@kernel("cumsum", like=np.cumsum, differs=["sum-dtype", "cumsum-double", "half-opmath", "cumsum-zero-dim"])
+def cumsum(self, dim, *, dtype=None):
+    """Running sums along a dimension."""
+    return _scan("cumsum_out_cpu", np.add, self, dim, dtype)
+
+
+@kernel("cumprod", like=np.cumprod, differs=["sum-dtype", "cumsum-double", "half-opmath", "cumsum-zero-dim"])
+def cumprod(self, dim, *, dtype=None):
+    """Running products along a dimension."""
+    return _scan("cumprod_out_cpu", np.multiply, self, dim, dtype)
+
+
+@kernel("_logcumsumexp", "logcumsumexp", differs=["half-opmath"])
+def logcumsumexp(self, dim):
+    """Logarithms of running sums of exponentials."""
+    axis = wrap_dim(dim, self.ndim)
+    if self.dtype not in (*dt.FLOATS, dt.complex64, dt.complex128):
+        raise not_implemented("logcumsumexp_out_cpu", self.dtype)
+    x = dt.cast(self, _WIDE.get(self.dtype, self.dtype))
+    if x.ndim == 0:
+        return self.copy()
+    if dt.is_complex(x.dtype):
+        return dt.cast(_complex_logcumsumexp(x, axis), self.dtype)
+    return dt.cast(np.logaddexp.accumulate(x, axis) + x.dtype.type(0), self.dtype)
+
+
+def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
+    """The same step by step: the larger real part in front, so that nothing overflows."""
+    rows = np.moveaxis(x, axis, 0)
+    out = np.empty_like(rows)
+    for i, row in enumerate(rows):
+        out[i] = row if i == 0 else _complex_logaddexp(out[i - 1], row)
+    return np.moveaxis(out, 0, axis)
+
+
+def _complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
+    swap = b.real > a.real
+    high, low = np.where(swap, b, a), np.where(swap, a, b)
+    total = high + np.log1p(np.exp(low - high))
+    total = np.where(np.isneginf(high.real), np.where(np.isneginf(a.real), b, a), total)
+    return np.where(np.isnan(a) | np.isnan(b), complex(np.nan, np.nan), total)
+
+
+# ---------------------------------------------------------------- extrema
+
+
+def _running(name: str, ufunc: np.ufunc, x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
+    """Running extrema and where they are: the last of equal ones, and from a NaN on the last NaN."""
+    if x.ndim == 0 and dim not in (0, -1):
+        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+    axis = wrap_dim(dim, x.ndim)
+    if x.ndim:
+        refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
+    if x.ndim == 0 or x.size == 0:
+        return x.copy(), np.zeros(x.shape, np.int64)
+    value = ordered(x)
+    best = ufunc.accumulate(value, axis)
+    hit = (value == best) | (value != value)
+    n = x.shape[axis]
+    positions = np.arange(n).reshape([n if i == axis else 1 for i in range(x.ndim)])
+    index = np.maximum.accumulate(np.where(hit, positions, 0), axis)
+    return np.take_along_axis(x, index, axis), index
+
+
+@kernel("cummax", like=np.maximum.accumulate, differs=["cummax-indices"])
+def cummax(self, dim):
+    """Running maxima along a dimension and the last index of each; NaN stays."""
+    return _running("cummax", np.maximum, self, dim)
+
+
+@kernel("cummin", like=np.minimum.accumulate, differs=["cummax-indices"])
+def cummin(self, dim):
+    """Running minima along a dimension and the last index of each; NaN stays."""
+    return _running("cummin", np.minimum, self, dim)
+
+
+@kernel("_cummax_helper")
+def _cummax_helper(self, values, indices, dim):
+    """`cummax` written into two tensors."""
+    values[...], indices[...] = cummax(self, dim)
+
+
+@kernel("_cummin_helper")
+def _cummin_helper(self, values, indices, dim):
+    """`cummin` written into two tensors."""
+    values[...], indices[...] = cummin(self, dim)
+
+
+@kernel("cummaxmin_backward")
+def cummaxmin_backward(grad, input, indices, dim):
+    """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
+    out = np.zeros(input.shape, input.dtype)
+    if input.ndim == 0 or input.size == 0:
+        return grad.copy() if input.ndim == 0 else out
+    places = list(np.indices(indices.shape, sparse=True))
+    places[wrap_dim(dim, input.ndim)] = indices
+    np.add.at(out, tuple(places), grad)
+    return out

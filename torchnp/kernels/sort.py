@@ -1,0 +1,229 @@
+"""Sorting, order statistics and the largest elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
+from torchnp.kernels.extrema import reduced_shape
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- keys
+
+
+def sort_keys(x: ndarray) -> ndarray:
+    """Unsigned integers in the order of the elements; -0 and 0 are one, NaN is the largest."""
+    if x.dtype.kind in "bu":
+        return x.view(np.uint8) if x.dtype == dt.bool_ else x
+    if x.dtype.kind == "i":
+        unsigned = np.dtype(f"u{x.dtype.itemsize}")
+        return x.view(unsigned) ^ unsigned.type(1 << (8 * x.dtype.itemsize - 1))
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    zero = np.zeros((), x.dtype)
+    bits = np.where(x == zero, zero, x).view(unsigned)
+    top = unsigned.type(1 << (8 * x.dtype.itemsize - 1))
+    keys = np.where(bits & top, ~bits, bits | top)
+    return np.where(x != x, ~unsigned.type(0), keys)
+
+
+def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
+    """Indices that sort along an axis; equal elements keep their order, also when descending."""
+    keys = sort_keys(x)
+    if descending:
+        keys = ~keys
+    n = x.shape[axis]
+    if keys.dtype.itemsize <= 4 and n <= 1 << 32 and x.size > 64:
+        # One sort of key and position together is several times faster than a stable argsort.
+        shape = [n if i == axis else 1 for i in range(x.ndim)]
+        packed = keys.astype(np.uint64) << np.uint64(32)
+        packed |= np.arange(n, dtype=np.uint64).reshape(shape)
+        packed.sort(axis)
+        packed &= np.uint64(0xFFFFFFFF)
+        return packed.view(np.int64)
+    return keys.argsort(axis, kind="stable")
+
+
+# ---------------------------------------------------------------- sort
+
+
+@kernel("sort.stable", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+def sort_stable(self, *, stable, dim=-1, descending=False):
+    """Elements in order along a dimension, and their indices; NaN is the largest."""
+    axis = wrap_dim(dim, self.ndim)
+    check(not dt.is_complex(self.dtype), " Sort does not support complex dtypes on CPU")
+    if self.ndim and self.dtype in dt.FLOAT8S and self.shape[axis] != 1:
+        raise not_implemented("sorting_kernel_method_name", self.dtype)
+    if self.ndim == 0 or self.size == 0:
+        return self.copy(), np.zeros(self.shape, np.int64)
+    index = stable_order(self, axis, descending)
+    return np.take_along_axis(self, index, axis), index
+
+
+@kernel("sort", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+def sort(self, dim=-1, descending=False):
+    """Elements in order along a dimension, and their indices; NaN is the largest."""
+    return sort_stable(self, stable=False, dim=dim, descending=descending)
+
+
+@kernel("argsort", like=np.argsort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+def argsort(self, dim=-1, descending=False):
+    """Indices that sort along a dimension."""
+    return sort_stable(self, stable=False, dim=dim, descending=descending)[1]
+
+
+@kernel("argsort.stable", like=np.argsort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+def argsort_stable(self, *, stable, dim=-1, descending=False):
+    """Indices that sort along a dimension; equal elements keep their order."""
+    return sort_stable(self, stable=stable, dim=dim, descending=descending)[1]
+
+
+@kernel("msort", like=np.sort, differs=["no-complex-order"])
+def msort(self):
+    """Elements in order along the first dimension."""
+    return sort_stable(self, stable=False, dim=0)[0]
+
+
+# ---------------------------------------------------------------- topk
+
+
+@kernel("topk", differs=["topk-ties"])
+def topk(self, k, dim=-1, largest=True, sorted=True):
+    """The k largest or smallest elements along a dimension and their indices, in order; NaN is the largest."""
+    axis = wrap_dim(dim, self.ndim)
+    check(0 <= k <= (self.shape[axis] if self.ndim else 1), "selected index k out of range")
+    check(not dt.is_complex(self.dtype), " topk does not support complex dtypes on CPU")
+    check(self.dtype != dt.bool_, "topk does not support bool dtypes on CPU")
+    if self.ndim == 0:
+        return self.copy(), np.zeros((), np.int64)
+    refuse(self.dtype, NOT_ORDERED, "topk_cpu")
+    first = (slice(None),) * axis + (slice(k),)
+    index = np.ascontiguousarray(stable_order(self, axis, largest)[first])
+    return np.take_along_axis(self, index, axis), index
+
+
+# ---------------------------------------------------------------- order statistics
+
+
+def _selected(x: ndarray, index: ndarray, axis: int, keepdim: bool) -> tuple[ndarray, ndarray]:
+    values = np.take_along_axis(x, index, axis)
+    return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
+
+
+def _nothing(name: str, x: ndarray, axis: int, keepdim: bool) -> tuple[ndarray, ndarray]:
+    """The result for an empty tensor, if the dimension itself is not empty."""
+    check(x.shape[axis], f"{name}(): Expected reduction dim {axis} to have non-zero size.", IndexError)
+    shape = reduced_shape(x.shape, (axis,), keepdim)
+    return np.empty(shape, x.dtype), np.empty(shape, np.int64)
+
+
+@kernel("kthvalue", like=np.partition, differs=["zero-dim-axis"])
+def kthvalue(self, k, dim=-1, keepdim=False):
+    """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
+    axis = wrap_dim(dim, self.ndim)
+    if self.size == 0 and self.ndim:
+        check(self.shape[axis], f"kthvalue(): Expected reduction dim {axis} to have non-zero size.", IndexError)
+    length = self.shape[axis] if self.ndim else 1
+    check(0 < k <= length, f"kthvalue(): selected number k out of range for dimension {axis}")
+    if self.ndim == 0:
+        return self.copy(), np.zeros((), np.int64)
+    refuse(self.dtype, NOT_ORDERED | {dt.bool_}, "kthvalue_cpu")
+    if self.size == 0:
+        return _nothing("kthvalue", self, axis, keepdim)
+    at = (slice(None),) * axis + (slice(k - 1, k),)
+    return _selected(self, stable_order(self, axis, False)[at], axis, keepdim)
+
+
+def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[ndarray, ndarray]:
+    axis = wrap_dim(dim, x.ndim)
+    if x.size == 0 and x.ndim:
+        check(x.shape[axis], f"median(): Expected reduction dim {axis} to have non-zero size.", IndexError)
+    refuse(x.dtype, NOT_ORDERED | {dt.bool_}, "median_out")
+    if x.ndim == 0:
+        return x.copy(), np.zeros((), np.int64)
+    if x.size == 0:
+        return _nothing("median", x, axis, keepdim)
+    order = stable_order(x, axis, False)
+    n = x.shape[axis]
+    middle = np.asarray((n - 1) // 2).reshape((1,) * x.ndim)
+    if dt.is_floating(x.dtype):
+        nans = x != x
+        count = np.add.reduce(nans, axis, np.int64, None, True)
+        if skip_nan:  # of the numbers alone, if there are any
+            middle = np.where(count == n, middle, (n - count - 1) // 2)
+        else:  # the first NaN, which the sort puts after the numbers
+            middle = np.where(count > 0, n - count, middle)
+    middle = np.broadcast_to(middle, reduced_shape(x.shape, (axis,), True))
+    return _selected(x, np.take_along_axis(order, middle, axis), axis, keepdim)
+
+
+@kernel("median.dim", like=np.median, differs=["lower-median", "zero-dim-axis"])
+def median_dim(self, dim, keepdim=False):
+    """The lower of the middle elements along a dimension and its index; the first NaN if there is one."""
+    return _median_dim(self, dim, keepdim, False)
+
+
+@kernel("nanmedian.dim", like=np.nanmedian, differs=["lower-median", "zero-dim-axis"])
+def nanmedian_dim(self, dim, keepdim=False):
+    """The lower of the middle elements along a dimension and its index, NaN left out."""
+    return _median_dim(self, dim, keepdim, True)
+
+
+def _median(x: ndarray, skip_nan: bool) -> ndarray:
+    if x.size == 0:  # NaN as C++ converts it
+        if dt.is_inexact(x.dtype):
+            return np.full((), np.nan, x.dtype)
+        return np.asarray(np.iinfo(x.dtype).min if x.dtype in (dt.int32, dt.int64) else x.dtype == dt.bool_, x.dtype)
+    refuse(x.dtype, NOT_ORDERED | {dt.bool_}, "median_cpu")
+    flat = ordered(x).reshape(-1)
+    if dt.is_floating(x.dtype):
+        bad = flat != flat
+        if bad.any():
+            if not skip_nan or bad.all():
+                return np.full((), np.nan, x.dtype)
+            flat = flat[~bad]
+    middle = (flat.size - 1) // 2
+    return dt.cast(np.asarray(np.partition(flat, middle)[middle]), x.dtype)
+
+
+@kernel("median", like=np.median, differs=["lower-median"])
+def median(self):
+    """The lower of the middle elements; NaN if there is one."""
+    return _median(self, False)
+
+
+@kernel("nanmedian", like=np.nanmedian, differs=["lower-median"])
+def nanmedian(self):
+    """The lower of the middle elements, NaN left out."""
+    return _median(self, True)
+
+
+@kernel("mode", differs=["mode-index"])
+def mode(self, dim=-1, keepdim=False):
+    """The most frequent element along a dimension, of several the smallest, and the index of its last occurrence."""
+    axis = wrap_dim(dim, self.ndim)
+    if self.size == 0 and self.ndim:
+        return _nothing("mode", self, axis, keepdim)
+    if self.ndim == 0 or self.shape[axis] == 1:
+        index = np.zeros(reduced_shape(self.shape, (axis,), keepdim), np.int64)
+        return self.reshape(index.shape).copy(), index
+    refuse(self.dtype, NOT_ORDERED, "mode_cpu")
+    rows = np.moveaxis(self, axis, -1)
+    order = stable_order(np.ascontiguousarray(rows), rows.ndim - 1, False)
+    values = np.take_along_axis(rows, order, -1)
+    n = values.shape[-1]
+    last = np.ones(values.shape, bool)  # whether a run of equal elements ends here
+    last[..., :-1] = values[..., 1:] != values[..., :-1]
+    positions = np.arange(n)
+    start = np.zeros(values.shape, np.int64)
+    start[..., 1:] = np.maximum.accumulate(np.where(last[..., :-1], positions[1:], 0), -1)
+    lengths = np.where(last, positions - start + 1, 0)
+    best = lengths.argmax(-1, keepdims=True)
+    index = np.take_along_axis(order, best, -1)
+    value = np.take_along_axis(rows, index, -1)
+    if not keepdim:
+        return value[..., 0], index[..., 0]
+    return np.moveaxis(value, -1, axis), np.moveaxis(index, -1, axis)
