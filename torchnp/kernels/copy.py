@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
+from torchnp.checks import broadcast_shapes, check, shape_text
 from torchnp.dtypes import (
     as_dtype,
     cast,
@@ -23,8 +23,7 @@ from torchnp.dtypes import (
     uint8,
 )
 from torchnp.kernels._elementwise import number
-from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order
-from torchnp.kernels.view import expand
+from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order, memory_order
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -65,13 +64,15 @@ def _foreach_clone(self, *, memory_format=None):
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     value = cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
-    if value is src and src.shape == self.shape:
-        return clone(src)
-    if value.ndim > self.ndim:
-        raise RuntimeError(
-            f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
-    return value if value.shape == self.shape else expand(value, self.shape).copy()
+    if value.shape != self.shape:
+        shape = broadcast_shapes(self.shape, value.shape)
+        if shape != self.shape:
+            raise RuntimeError(
+                f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(shape)}"
+            )
+    out = empty_in_order(self.shape, self.dtype, memory_order(self))
+    out[...] = value
+    return out
 
 
 @kernel("_copy_from", like=np.copyto)
@@ -91,7 +92,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if not isinstance(self, ndarray):
         return number(self, number_target(self, dtype))
     value = self if dtype is None else cast(self, as_dtype(dtype))
-    if value is self or memory_format is not None or not self.flags.c_contiguous:
+    # The real part of a complex tensor is a view: only memory of its own is the result already.
+    if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:
         out = empty_in_order(value.shape, value.dtype, like_order(self, memory_format))
         out[...] = value
         return out

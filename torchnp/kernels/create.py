@@ -425,9 +425,8 @@ def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_mem
     check(steps >= 0, "number of steps must be non-negative")
     if not steps:
         return np.empty(0, dtype)
-    if dtype == bool_ or dtype in BARE_UNSIGNED or dtype in FLOAT8S or dtype == complex32:
-        if steps > 1:
-            raise not_implemented("linspace_cpu", dtype)
+    if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
+        raise not_implemented("linspace_cpu", dtype)
     return _two_ended(start, end, steps, dtype)
 
 
@@ -470,7 +469,7 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=No
     check(steps >= 0, "number of steps must be non-negative")
     if not steps:
         return np.empty(0, dtype)
-    if (dtype == bool_ or dtype in BARE_UNSIGNED or dtype in FLOAT8S or dtype == complex32) and steps > 1:
+    if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("logspace_cpu", dtype)
     if is_integral(dtype):
         first, last = float(fill_value(start, dtype)), float(fill_value(end, dtype))

@@ -209,7 +209,7 @@ def index_select(self, dim, index):
         return self.copy()
     wrong = out_of_bounds(index, self.shape[dim])
     if wrong is not None:
-        check(self.ndim > 1, "index out of range in self", IndexError)
+        check(dim == 1, "index out of range in self", IndexError)
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={self.shape[dim]}")
     return bits(self).take(index.reshape(-1), dim).view(self.dtype)
 
@@ -297,11 +297,13 @@ def take_along_dim(self, indices, dim=None):
             f"{self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, self.ndim)
+    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
     ahead, behind = slice(dim), slice(dim + 1, None)
     around = broadcast_shapes(
         (*self.shape[ahead], 1, *self.shape[behind]), (*indices.shape[ahead], 1, *indices.shape[behind])
     )
-    shape = lambda x: (*around[ahead], x.shape[dim], *around[behind]) if x.ndim else ()  # noqa: E731
+    shape = lambda x: (*around[ahead], x.shape[dim], *around[behind]) if x.ndim else ()
     return gather(expand(self, shape(self)), dim, expand(indices, shape(indices)))
 
 

@@ -97,7 +97,7 @@ def masked_scatter(self, mask, source):
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
     if not self.ndim:
-        return np.empty((int(_truth(self)), 0), int64)
+        return np.empty((int(bool(_truth(self))), 0), int64)
     found = _truth(self).nonzero()
     # torch fills a matrix by columns: its transpose is contiguous.
     out = np.empty((self.ndim, len(found[0])), int64)

@@ -8,7 +8,6 @@ import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import FLOAT8S, bool_, cast, complex32, int64, is_complex, opmath, scalar_name
-
 from torchnp.kernels._accumulate import (
     INDEX_DTYPES,
     add_rows,
@@ -120,7 +119,7 @@ def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
 def _reduced(self: ndarray, dim: int, index: ndarray, src: ndarray, reduce: str, include_self: bool) -> ndarray:
     out, places = _places(self, dim, index, src)
     dtype = self.dtype
-    refused = dtype in FLOAT8S or dtype == complex32 or dtype.num <= 255 and dtype.kind == "u" and dtype.itemsize > 1
+    refused = dtype in FLOAT8S or dtype == complex32 or (dtype.num <= 255 and dtype.kind == "u" and dtype.itemsize > 1)
     if reduce in ("amax", "amin", "mean"):
         refused = refused or (is_complex(dtype) and reduce != "mean") or (dtype == bool_ and reduce == "mean")
     if refused and places.size:

@@ -13,7 +13,7 @@ from torchnp.dtypes import is_complex as is_complex_dtype
 from torchnp.dtypes import is_floating as is_floating_dtype
 from torchnp.dtypes import is_signed as is_signed_dtype
 from torchnp.kernels import _memory
-from torchnp.kernels._memory import element_strides, storage
+from torchnp.kernels._memory import storage
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

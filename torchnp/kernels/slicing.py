@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -165,7 +166,7 @@ def tensor_split_indices(self, indices, dim=0):
     _check_tensor_split(self)
     ahead = _AHEAD[wrap_dim(dim, self.ndim)]
     edges = [0, *indices, self.shape[len(ahead)]]
-    return [self[(*ahead, slice(a, b))] for a, b in zip(edges, edges[1:])]
+    return [self[(*ahead, slice(a, b))] for a, b in itertools.pairwise(edges)]
 
 
 @kernel("tensor_split.tensor_indices_or_sections", like=np.array_split)

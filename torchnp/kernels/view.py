@@ -66,13 +66,13 @@ def positive(self):
 @kernel("_conj", "conj", like=np.conjugate, differs=["no-lazy-conj"])
 def conj(self):
     """The conjugate, computed: torch sets a bit on a view, which an array cannot carry."""
-    return self if not is_complex(self.dtype) else np.conjugate(self)
+    return np.asarray(np.conjugate(self)) if is_complex(self.dtype) else self
 
 
 @kernel("_neg_view", like=np.negative, differs=["no-lazy-conj"])
 def neg_view(self):
     """The negative, computed: torch sets a bit on a view, which an array cannot carry."""
-    return np.negative(self)
+    return np.asarray(np.negative(self))
 
 
 # ---------------------------------------------------------------- shape
@@ -194,7 +194,7 @@ def unflatten(self, dim, sizes):
 @kernel("ravel", like=np.ravel)
 def ravel(self):
     """All elements in one dimension, on the same memory where it is contiguous."""
-    return self.reshape(-1)
+    return self.reshape(-1) if self.flags.c_contiguous else self.flatten()
 
 
 # ---------------------------------------------------------------- dimensions of size 1

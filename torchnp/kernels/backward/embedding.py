@@ -16,7 +16,7 @@ ndarray = np.ndarray
 @kernel("embedding_dense_backward", differs=["no-counterpart"])
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The rows of the gradient added where their indices point, the padding index left out."""
-    check_indices(indices, "embedding_backward")
+    check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[-1]
     index, rows = indices.reshape(-1), grad_output.reshape(-1, width)
     if padding_idx >= 0:

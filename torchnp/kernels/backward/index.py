@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from torchnp.checks import check
-from torchnp.kernels.scatter import index_add, scatter, scatter_add
 from torchnp.kernels.mask import masked_scatter, masked_select
+from torchnp.kernels.scatter import index_add, scatter, scatter_add
 from torchnp.kernels.view import unsqueeze, view
 from torchnp.registry import kernel
 

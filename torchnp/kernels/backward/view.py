@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import broadcast_shapes, check, wrap_dim
 from torchnp.dtypes import cast, opmath
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.registry import kernel
@@ -12,11 +12,17 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
+def _write(part: ndarray, grad: ndarray) -> None:
+    if grad.shape != part.shape:
+        broadcast_shapes(part.shape, grad.shape)
+    part[...] = grad
+
+
 @kernel("select_backward")
 def select_backward(grad_output, input_sizes, dim, index):
     """Zeros with the gradient at one position of a dimension."""
     out = np.zeros(input_sizes, grad_output.dtype)
-    select(out, dim, index)[...] = grad_output
+    _write(select(out, dim, index), grad_output)
     return out
 
 
@@ -24,7 +30,7 @@ def select_backward(grad_output, input_sizes, dim, index):
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
     """Zeros with the gradient in a range of a dimension."""
     out = np.zeros(input_sizes, grad_output.dtype)
-    slice_tensor(out, dim, start, end, step)[...] = grad_output
+    _write(slice_tensor(out, dim, start, end, step), grad_output)
     return out
 
 
@@ -32,7 +38,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step):
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
     """Zeros with the gradient on a diagonal."""
     out = np.zeros(input_sizes, grad_output.dtype)
-    diagonal(out, offset, dim1, dim2)[...] = grad_output
+    _write(diagonal(out, offset, dim1, dim2), grad_output)
     return out
 
 

@@ -1,0 +1,286 @@
+"""embedding_bag: sums, means or maxima over bags of rows of a lookup table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented
+from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
+from torchnp.kernels._accumulate import add_rows
+from torchnp.kernels._memory import bits
+from torchnp.kernels.embedding import TYPE_NAMES, check_indices
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+SUM, MEAN, MAX = 0, 1, 2
+
+# ---------------------------------------------------------------- bags
+
+
+def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale: ndarray | None, last: bool) -> None:
+    check_indices(indices, "embedding_bag")
+    if offsets.dtype not in (int64, np.int32):
+        name = scalar_name(offsets.dtype)
+        raise RuntimeError(
+            "Expected tensor for argument #1 'offsets' to have one of the following scalar types: Long, Int; "
+            f"but got {TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for embedding_bag)"
+        )
+    if weight.dtype not in (float16, bfloat16, float32, float64):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got torch.{scalar_name(weight.dtype)}Tensor instead (while checking arguments for "
+            "embedding_bag)"
+        )
+    if offsets.size:
+        first, final = int(offsets[0]), int(offsets[-1])
+        check(
+            first == 0,
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {first}",
+        )
+        check(
+            final <= indices.size,
+            f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of {final}",
+        )
+    if scale is not None:
+        check(mode == SUM, "embedding_bag: per_sample_weights only supported with mode='sum'")
+        if scale.dtype != weight.dtype:
+            raise RuntimeError(
+                "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+                f"'per_sample_weights'; but type torch.{scalar_name(weight.dtype)}Tensor does not equal "
+                f"torch.{scalar_name(scale.dtype)}Tensor (while checking arguments for embedding_bag)"
+            )
+        check(
+            scale.size == indices.size,
+            "Expected per_sample_weights.value().numel() == indices.numel() to be true, but got false.  (Could this "
+            "error message be improved?  If so, please report an enhancement request to PyTorch.)",
+        )
+    check(not last or offsets.size >= 1, "include_last_offset: number of offset should be at least 1")
+
+
+def bags_of(indices: ndarray, offsets: ndarray) -> ndarray:
+    """The bag of each index."""
+    starts = np.bincount(offsets, minlength=indices.size + 1)[: indices.size]
+    return (np.cumsum(starts) - 1).astype(offsets.dtype, copy=False)
+
+
+def _embed(
+    weight: ndarray,
+    indices: ndarray,
+    offsets: ndarray,
+    mode: int,
+    scale: ndarray | None,
+    last: bool,
+    padding_idx: int,
+    forward_only: bool,
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    common = np.promote_types(indices.dtype, offsets.dtype)
+    indices, offsets = indices.astype(common, copy=False), offsets.astype(common, copy=False)
+    _check(weight, indices, offsets, mode, scale, last)
+    starts = offsets[:-1] if last else offsets
+    n, width = len(starts), weight.shape[1]
+    # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.
+    fast = mode != MAX and padding_idx < 0 and weight.dtype != float64 and weight.strides[1] == weight.itemsize
+    fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
+    _check_range(indices, len(weight), fast)
+    bag = bags_of(indices, starts)
+    used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
+    used &= bag >= 0
+    sizes = np.bincount(bag[used], minlength=n).astype(offsets.dtype) if n else np.zeros(0, offsets.dtype)
+    if last and fast:  # which also stops at the last offset, where the sizes go on to the end
+        used[int(offsets[-1]) :] = False
+    rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]
+    wide = opmath(weight.dtype)
+    if mode == MAX:
+        out, chosen = _maxima(rows, owner, indices[used], n, width)
+    else:
+        rows = cast(rows, wide)
+        if scale is not None:
+            rows = rows * cast(scale, wide)[used][:, None]
+        out = np.zeros((n, width), wide)
+        add_rows(out, owner, rows)
+        if mode == MEAN:
+            out /= np.maximum(sizes, 1).astype(wide)[:, None]
+        out = cast(out, weight.dtype)
+        if mode == SUM:
+            sizes = np.zeros(len(offsets) if forward_only else n, offsets.dtype)
+        chosen = sizes.copy()
+    if mode == SUM and fast:
+        bag = np.empty(0, offsets.dtype)
+    return out, bag, sizes, chosen
+
+
+def _check_range(indices: ndarray, n: int, fast: bool) -> None:
+    wrong = np.flatnonzero((indices < 0) | (indices >= n))
+    if len(wrong):
+        place, value = wrong[0], indices[wrong[0]]
+        if fast:
+            raise RuntimeError(f"Index {place} of input takes value {value} which is not in the valid range [0, {n})")
+        raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}")
+
+
+def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
+    """The maxima of each bag and the indices that they come from; the first of equals, NaN only in first place."""
+    out, chosen = np.zeros((n, width), rows.dtype), np.zeros((n, width), indices.dtype)
+    if not len(rows):
+        return out, chosen
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    wide = cast(rows, opmath(rows.dtype)).copy()
+    later = np.ones(len(rows), bool)
+    later[first] = False
+    wide[later[:, None] & (wide != wide)] = -np.inf
+    best = np.maximum.reduceat(wide, first, 0)
+    of_bag = np.repeat(best, np.diff(np.append(first, len(rows))), 0)
+    hit = (wide == of_bag) | (of_bag != of_bag)
+    place = np.minimum.reduceat(np.where(hit, np.arange(len(rows))[:, None], len(rows)), first, 0)
+    bags = owner[first]
+    out[bags], chosen[bags] = cast(best, rows.dtype), indices[place]
+    return out, chosen
+
+
+@kernel("_embedding_bag", differs=["no-counterpart"])
+def _embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
+    """Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."""
+    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, False)
+
+
+@kernel("_embedding_bag_forward_only", differs=["no-counterpart"])
+def _embedding_bag_forward_only(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
+    """`_embedding_bag` where no gradient is wanted."""
+    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
+
+
+@kernel("embedding_bag.padding_idx", differs=["no-counterpart"])
+def embedding_bag_padding(
+    weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
+):
+    """`_embedding_bag` with an optional padding index, which may count from the end."""
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        n = len(weight)
+        if not -n <= padding_idx < n:
+            raise RuntimeError(
+                f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
+            )
+        padding_idx += n if padding_idx < 0 else 0
+    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
+
+
+@kernel("embedding_bag", differs=["no-counterpart"])
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+):
+    """`_embedding_bag` without a padding index."""
+    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, -1, True)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+@kernel("_embedding_bag_backward", differs=["no-counterpart"])
+def _embedding_bag_backward(
+    grad,
+    indices,
+    offsets,
+    offset2bag,
+    bag_size,
+    maximum_indices,
+    num_weights,
+    scale_grad_by_freq,
+    mode,
+    sparse,
+    per_sample_weights,
+    padding_idx=-1,
+):
+    """The gradient of the table; sparse gradients have no array form."""
+    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+    check_indices(indices, "embedding_bag")
+    if indices.size and not offset2bag.size:
+        offset2bag = bags_of(indices, offsets)
+    return _embedding_bag_dense_backward(
+        grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
+        per_sample_weights, padding_idx,
+    )  # fmt: skip
+
+
+@kernel("_embedding_bag_dense_backward", differs=["no-counterpart"])
+def _embedding_bag_dense_backward(
+    grad,
+    indices,
+    offset2bag,
+    bag_size,
+    maximum_indices,
+    num_weights,
+    scale_grad_by_freq,
+    mode,
+    per_sample_weights,
+    padding_idx=-1,
+):
+    """The gradient of each bag added to the rows that it was made of."""
+    if grad.dtype not in (float16, bfloat16, float32, float64):
+        raise not_implemented("embedding_bag_backward", grad.dtype)
+    wide = opmath(grad.dtype)
+    width = grad.shape[1]
+    out = np.zeros((num_weights, width), wide)
+    if mode == MAX:
+        full = np.flatnonzero(bag_size)
+        places = maximum_indices[full].astype(int64) * width + np.arange(width)
+        np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
+        return cast(out, grad.dtype)
+    used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
+    index, bag = indices[used], offset2bag[used]
+    scale = np.ones(len(index), np.float64)
+    if per_sample_weights is not None:
+        check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
+        scale = cast(per_sample_weights, float64)[used]
+    if scale_grad_by_freq:
+        scale = scale / np.bincount(indices, minlength=num_weights)[index]
+    if mode == MEAN:
+        scale = scale / bag_size[bag]
+    rows = cast(grad, wide).take(bag, 0)
+    if per_sample_weights is not None or scale_grad_by_freq or mode == MEAN:
+        rows = rows * scale.astype(wide)[:, None]
+    add_rows(out, index, rows)
+    return cast(out, grad.dtype)
+
+
+@kernel("_embedding_bag_per_sample_weights_backward", differs=["no-counterpart"])
+def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
+    """The gradient of each sample's weight: its row times the gradient of its bag."""
+    check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
+    if indices.size and not offset2bag.size:
+        offset2bag = bags_of(indices, offsets)
+    wide = opmath(grad.dtype)
+    rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
+    out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)
+    if padding_idx >= 0:
+        out[indices == padding_idx] = 0
+    return out

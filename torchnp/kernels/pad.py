@@ -1,0 +1,199 @@
+"""Padding: with a number, by reflection, by the nearest element, or around the circle.
+
+Pads come last dimension first, (left, right, top, bottom, ...); negative ones crop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, complex32
+from torchnp.kernels._memory import bits, empty_in_order, is_contiguous
+from torchnp.kernels.copy import clone
+from torchnp.kernels.create import fill_value
+from torchnp.kernels.slicing import narrow
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+Pads = Sequence[int]
+
+
+def image_order(x: ndarray) -> tuple[int, ...] | None:
+    """The channels_last order, if the tensor has it."""
+    for ndim, name, order in ((4, "channels_last", (0, 2, 3, 1)), (5, "channels_last_3d", (0, 2, 3, 4, 1))):
+        if x.ndim == ndim and not x.flags.c_contiguous and is_contiguous(x, name):
+            return order
+    return None
+
+
+# ---------------------------------------------------------------- a number
+
+
+@kernel("constant_pad_nd", like=np.pad, differs=["pad-order", "pad-crops"])
+def constant_pad_nd(self, pad, value=0):
+    """The tensor framed with one number."""
+    check(len(pad) % 2 == 0, f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) > 2 * self.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            f"{len(pad)}while the input has {self.ndim}dimensions."
+        )
+    part, shape, place = self, list(self.shape), [slice(None)] * self.ndim
+    for i in range(len(pad) // 2):
+        dim, (left, right) = self.ndim - 1 - i, pad[2 * i : 2 * i + 2]
+        if left < 0:
+            part = narrow(part, dim, -left, part.shape[dim] + left)
+        if right < 0:
+            part = narrow(part, dim, 0, part.shape[dim] + right)
+        shape[dim] += left + right
+        place[dim] = slice(max(left, 0), max(left, 0) + part.shape[dim])
+    if all(n <= 0 for n in pad):
+        return clone(part)
+    number = fill_value(value, self.dtype)
+    out = empty_in_order(shape, self.dtype, image_order(self))
+    out[...] = number
+    out[tuple(place)] = part
+    return out
+
+
+# ---------------------------------------------------------------- reflection, replication, circle
+
+
+def reflected(n: int, left: int, right: int) -> ndarray:
+    """The positions that a reflected dimension of size n shows."""
+    i = np.abs(np.arange(-left, n + right))
+    return (n - 1) - np.abs((n - 1) - i)
+
+
+def replicated(n: int, left: int, right: int) -> ndarray:
+    """The positions that a replicated dimension of size n shows."""
+    return np.clip(np.arange(-left, n + right), 0, n - 1)
+
+
+def _circular(n: int, left: int, right: int) -> ndarray:
+    # Negative pads crop first; what is left goes around.
+    size = n + min(left, 0) + min(right, 0)
+    return max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
+
+
+def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
+    """The tensor with its last dimensions read at padded positions."""
+    out, order = bits(x), image_order(x)
+    for i in range(len(pad) // 2):
+        left, right = pad[2 * i : 2 * i + 2]
+        if left or right:
+            dim = x.ndim - 1 - i
+            out = out.take(positions(x.shape[dim], left, right), dim)
+    if out.base is x or out is x or order:
+        dense = empty_in_order(out.shape, out.dtype, order)
+        dense[...] = out
+        out = dense
+    return out.view(x.dtype)
+
+
+def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
+    """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
+    if len(pad) != 2 * n:
+        raise RuntimeError(f"padding size is expected to be {2 * n}" + (f", but got: {len(pad)}" if reflects else ""))
+    batched = x.ndim == n + 2
+    sizes = x.shape[1:] if batched else x.shape
+    if x.ndim not in (n + 1, n + 2) or 0 in sizes:
+        raise RuntimeError(
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {shape_text(x.shape)}"
+        )
+    outs = []
+    for i in range(n):
+        dim, (left, right) = x.ndim - 1 - i, pad[2 * i : 2 * i + 2]
+        size = x.shape[dim]
+        if reflects and not (left < size and right < size):
+            raise RuntimeError(
+                f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({left}, {right}) at dimension {dim} of input {shape_text(x.shape)}"
+            )
+        outs.append(size + left + right)
+    if not any(out >= 1 for out in outs):
+        letters = "WHD"[:n][::-1]
+        told = ", ".join(f"{c}: {x.shape[x.ndim - n + k]}" for k, c in enumerate(letters))
+        result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
+        raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
+    if min(outs) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {shape_text(outs[::-1])}")
+
+
+def refuse(x: ndarray, name: str) -> None:
+    if x.size and (x.dtype in (bool_, complex32) or x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S):
+        raise not_implemented(name, x.dtype)
+
+
+def _reflection(n: int) -> Callable[..., ndarray]:
+    def body(self, padding):
+        check_padded(self, padding, n, True)
+        refuse(self, f"reflection_pad{n}d")
+        return _shown(self, padding, reflected)
+
+    body.__name__ = f"reflection_pad{n}d"
+    body.__doc__ = f"The last {n} dimensions mirrored at their first and last elements."
+    return kernel(body.__name__, like=np.pad, differs=["pad-order", "pad-reflect-once", "pad-crops"])(body)
+
+
+def _replication(n: int) -> Callable[..., ndarray]:
+    def body(self, padding):
+        check_padded(self, padding, n, False)
+        refuse(self, f"replication_pad{n}d")
+        return _shown(self, padding, replicated)
+
+    body.__name__ = f"replication_pad{n}d"
+    body.__doc__ = f"The last {n} dimensions continued by their first and last elements."
+    return kernel(body.__name__, like=np.pad, differs=["pad-order", "pad-crops"])(body)
+
+
+_REFLECT = {n: _reflection(n) for n in (1, 2, 3)}
+_REPLICATE = {n: _replication(n) for n in (1, 2, 3)}
+
+
+@kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-crops"])
+def _pad_circular(self, pad):
+    """The last dimensions continued as if their ends met."""
+    n = len(pad) // 2
+    for i in range(n):
+        size, (left, right) = self.shape[self.ndim - 1 - i], pad[2 * i : 2 * i + 2]
+        check(left <= size and right <= size, "Padding value causes wrapping around more than once.")
+        check(size + left + right >= 0, "Negative padding value is resulting in an empty dimension")
+    return _shown(self, pad[: 2 * n], _circular)
+
+
+# ---------------------------------------------------------------- by mode
+
+_MODES = ("reflect", "replicate", "circular", "constant")
+
+
+@kernel("pad", like=np.pad, differs=["pad-order", "pad-crops"])
+def pad(self, pad, mode="constant", value=None):
+    """The tensor padded by a mode: constant, reflect, replicate or circular."""
+    check(mode in _MODES, f"Unrecognised padding mode {mode}", NotImplementedError)
+    return _pad_enum(self, pad, _MODES.index(mode), value)
+
+
+@kernel("_pad_enum", like=np.pad, differs=["pad-order", "pad-crops"])
+def _pad_enum(self, pad, mode, value=None):
+    """`pad` with torch's number of the mode."""
+    check(len(pad) % 2 == 0, "Padding length must be divisible by 2")
+    if len(pad) > 2 * self.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {self.ndim}"
+        )
+    if mode == 3:
+        return constant_pad_nd(self, pad, value or 0)
+    if value:
+        raise RuntimeError(f'Padding mode "{_MODES[mode]}" doesn\'t take in value argument')
+    n = len(pad) // 2
+    if n in (1, 2, 3) and self.ndim in (n + 1, n + 2) and 0 <= mode < 3:
+        if mode == 2:
+            return _pad_circular(self, pad)
+        return (_REFLECT if mode == 0 else _REPLICATE)[n](self, pad)
+    raise NotImplementedError(f"Padding size {len(pad)} is not supported for {self.ndim}D input tensor.")
