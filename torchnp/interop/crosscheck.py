@@ -65,8 +65,9 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
     except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run says why
         return run(args, kwargs)
     generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
-    before = generator.get_state() if generator else None
-    refusal = None
+    refusal: Exception | None = None
+    if generator:
+        before = generator.get_state()
     try:
         with warnings.catch_warnings(action="ignore"):  # the op's own run warns
             theirs = func(*their_args, **their_kwargs)
@@ -84,15 +85,19 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
             raise call.error(
                 "error", f"torch computes this; the kernel raises {type(error).__name__}: {error}"
             ) from error
+        if not isinstance(refusal, type(error)):
+            raise call.error(
+                "error",
+                f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel raises {type(error).__name__}: {error}",
+            ) from error
         raise
     if refusal is not None:
         raise call.error(
             "error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result"
         ) from refusal
 
-    free = _FREE_RESULTS.get(call.name, set())
-    if call.name.removeprefix("aten::").partition(".")[0] in _UNINITIALIZED:
-        free = {0}
+    uninitialized = call.name.removeprefix("aten::").partition(".")[0] in _UNINITIALIZED
+    free = {0} if uninitialized else _FREE_RESULTS.get(call.name, set())
     expected, got = list(_leaves(theirs)), list(_leaves(ours))
     if len(expected) != len(got):
         raise call.error("result", f"torch returns {len(expected)} results, the kernel {len(got)}")
@@ -101,7 +106,7 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
         _compare(call, "values", what, e, g, values=i not in free)
     _compare_aliasing(call, expected, got, list(copies.pairs()))
     for i, (e, g) in enumerate(copies.pairs()):
-        _compare(call, "written argument", f"tensor argument {i} after the op", e, g)
+        _compare(call, "written argument", f"tensor argument {i} after the op", e, g, values=not uninitialized)
     if generator and not torch.equal(after, generator.get_state()):
         raise call.error("generator", "the random generator is left at another point of its stream")
     return ours

@@ -12,6 +12,7 @@ import torch
 from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import torchnp
 from torchnp import dtypes
 from torchnp.interop import plan
 from torchnp.interop.convert import NUMPY_DTYPE
@@ -103,9 +104,8 @@ class NumpyMode(TorchDispatchMode):
         table: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         super().__init__()
-        if table is None:
-            from torchnp import table
-        self.crosscheck, self.fallback, self.table = crosscheck, fallback, table
+        self.crosscheck, self.fallback = crosscheck, fallback
+        self.table: Mapping[str, Callable[..., Any]] = torchnp.table if table is None else table
         self.fallbacks: Counter[str] = Counter()
         self._meta: Counter[str] = Counter()
         self._streams = Streams()

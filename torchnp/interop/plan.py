@@ -70,11 +70,11 @@ def _layout(layout: torch.layout) -> str:
     return "strided"
 
 
-class _Arguments(dict):
+class _Arguments(dict[type, Callable[[Any], Any] | None]):
     """Type of an argument -> what turns it into a kernel's argument, None where it passes as it is."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any] | None:
-        found = None
+        found: Callable[[Any], Any] | None = None
         if issubclass(kind, Tensor):
             found = _tensor
         elif issubclass(kind, (list, tuple)):
@@ -85,8 +85,6 @@ class _Arguments(dict):
 
 _ARGUMENT = _Arguments(
     {
-        **dict.fromkeys(PLAIN_TENSORS, _tensor),
-        **dict.fromkeys((int, float, bool, complex, str, type(None))),
         list: _sequence,
         tuple: _sequence,
         torch.dtype: _dtype,
@@ -95,6 +93,7 @@ _ARGUMENT = _Arguments(
         torch.memory_format: lambda form: str(form).removeprefix("torch."),
     }
 )
+_ARGUMENT.update(dict.fromkeys(PLAIN_TENSORS, _tensor))
 
 
 def _keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -128,9 +127,8 @@ def _physical(tensor: Tensor) -> Tensor:
 
 def _place(view: ndarray) -> tuple[int, tuple[int, ...]]:
     """Address, and strides in elements as torch counts them."""
-    if (
-        view.flags.writeable and view.size and view.dtype in NATIVE
-    ):  # reading both off a tensor costs a third of asking NumPy
+    if view.flags.writeable and view.size and view.dtype in NATIVE:
+        # Reading both off a tensor costs half of asking NumPy.
         tensor = torch.from_numpy(view)
         return tensor.data_ptr(), tensor.stride()
     itemsize = view.itemsize
@@ -152,7 +150,7 @@ def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True)
     elif not certain and view.dtype != array.dtype:
         return _fresh(view)
     else:  # nothing to address
-        start = base.storage_offset() * array.itemsize
+        start = int(base.storage_offset()) * array.itemsize
     if view.dtype == array.dtype:
         return torch.as_strided(base, view.shape, strides, start // view.itemsize)
     retyped = torch.empty(0, dtype=convert.TORCH_DTYPE[view.dtype])
@@ -188,7 +186,7 @@ class OutArray(ndarray):
         out.tensor = tensor
         return out
 
-    def resize(self, shape: tuple[int, ...], refcheck: bool = True) -> None:
+    def resize(self, shape: Any, refcheck: bool = True) -> None:  # type: ignore[override]
         resize(self.tensor, shape)
         self.target = _tensor(self.tensor)
 
@@ -398,9 +396,9 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
     names = [a.name for a in schema.arguments]
     out_names = {a.name for a in schema.arguments if a.is_out}
     places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
-    # per result: the argument that it is, or what makes a tensor or number of it
-    returns = [
-        (places[next(iter(r.alias_info.before_set))], None)
+    # Per result: the argument that it is, or what makes a tensor or number of it.
+    returns: list[tuple[int | None, Callable[[Any], Any]]] = [
+        (places[next(iter(r.alias_info.before_set))], _fresh)
         if r.alias_info is not None and r.alias_info.is_write
         else (None, _fresh if _is_tensor(r.type) else _number)
         for r in schema.returns
@@ -413,13 +411,12 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
         for i in written:
             passed = args[i] if i < len(args) else kwargs.get(names[i])
             arrays = converted[i] if i < len(args) else keywords.get(names[i])
-            if passed is None:
-                continue
-            for tensor, array in (
-                zip(passed, arrays, strict=True) if isinstance(passed, (list, tuple)) else [(passed, arrays)]
-            ):
+            if not isinstance(passed, (list, tuple)):
+                passed, arrays = [passed], [arrays]
+            for tensor, array in zip(passed, arrays or [], strict=True):
                 if tensor is not None and (tensor.is_neg() or tensor.is_conj()):
-                    _store(tensor, array if getattr(array, "target", None) is None else array.target)
+                    target = getattr(array, "target", None)
+                    _store(tensor, array if target is None else target)
         if not returns:
             return None
         if len(returns) == 1:

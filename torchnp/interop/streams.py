@@ -35,8 +35,8 @@ class Streams:
         """Leave torch's generator where the op left torchnp's."""
         state = lent.get_state()
         if lent is engine.default_generator:
-            generator, self._state = torch.default_generator, state
-        generator.set_state(torch.from_numpy(state))
+            self._state = state
+        (generator or torch.default_generator).set_state(torch.from_numpy(state))
 
     def wrap(self, run: plan.Run) -> plan.Run:
         """A random op's run, on the stream of its generator argument or of the default generator."""

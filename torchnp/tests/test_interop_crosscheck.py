@@ -28,7 +28,7 @@ def stray_write(self):
     return result
 
 
-def refuse(self):
+def refuse(*args):
     raise ValueError("no")
 
 
@@ -46,6 +46,7 @@ CASES = {
     "stray write": (Broken({"sin": stray_write}), lambda x: x.clone().sin(), "aten::sin", "written argument"),
     "lost write": (Broken({"mul_.Tensor": lambda self, other: self}), lambda x: x.clone().mul_(2), "aten::mul_.Tensor", "values"),
     "refuses": (Broken({"sin": refuse}), lambda x: x.sin(), "aten::sin", "error"),
+    "refuses otherwise": (Broken({"mm": refuse}), lambda x: x.mm(x[:1]), "aten::mm", "error"),
     "accepts": (Broken({"mm": lambda self, mat2: self}), lambda x: x.mm(x[:1]), "aten::mm", "error"),
     "results": (Broken({"aminmax": lambda self, dim=None, keepdim=False: (self.max(), self.max())}), lambda x: x.aminmax(), "aten::aminmax", "values"),
     "generator": (Broken({"rand": lambda size, **_: np.zeros(size, np.float32)}), lambda x: torch.rand(2), "aten::rand", "values"),
