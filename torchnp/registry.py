@@ -104,10 +104,14 @@ def guard(row: Row, schema: Schema) -> Callable[..., Any]:
     """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
     body = row.body
     renamed = {a.name: RESERVED[a.name] for a in schema.args if a.name in RESERVED}
+    # An array can be iterated over like a list of tensors, so nothing would fail by itself.
+    takes_list = bool(schema.args) and schema.args[0].type == "Tensor[]"
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet(QUIET)
         try:
+            if takes_list and args and type(args[0]) is ndarray:
+                raise TypeError("a list of tensors is needed")
             if renamed:
                 kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
             out = body(*args, **kwargs)
