@@ -1,0 +1,334 @@
+"""Counts of values in bins, and quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.kernels._products import words
+from torchnp.kernels._reduction import NOT_ORDERED, refuse
+from torchnp.kernels.sort import sort_stable
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- bincount
+
+
+@kernel("bincount", like=np.bincount, differs=["bincount-weights"])
+def bincount(self, weights=None, minlength=0):
+    """How often each integer from 0 occurs, or the sum of its weights."""
+    if not dt.is_integral(self.dtype) or self.dtype in dt.BARE_UNSIGNED:
+        raise not_implemented("bincount_cpu", self.dtype)
+    check(minlength >= 0, "minlength should be >= 0")
+    if self.ndim == 1 and self.size == 0:
+        return np.zeros(minlength, np.int64)
+    if self.ndim != 1 or self.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return np.bincount(self, None, minlength)
+    if weights.ndim != 1 or weights.size != self.size:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    out = weights.dtype if weights.dtype == dt.float32 else dt.float64
+    return np.bincount(self, dt.cast(weights, dt.float64), minlength).astype(out, copy=False)
+
+
+# ---------------------------------------------------------------- edges
+
+
+def linspace(low: Any, high: Any, n: int, dtype: np.dtype) -> ndarray:
+    """n numbers from low to high, from both ends to the middle, as torch computes them."""
+    low, high = dtype.type(low), dtype.type(high)
+    if n == 1:
+        return np.asarray([low], dtype)
+    step = (high - low) / dtype.type(n - 1)
+    i = np.arange(n)
+    front, back = i.astype(dtype) * step + low, high - (n - 1 - i).astype(dtype) * step
+    return np.where(i < n // 2, front, back).astype(dtype)
+
+
+def _check_bins(bins: int, axis: int) -> None:
+    check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
+
+
+def _outer_range(column: ndarray, low: Any, high: Any) -> tuple[Any, Any]:
+    """A range of no width is widened by 1 on either side."""
+    return (low - 1, high + 1) if low == high else (low, high)
+
+
+# ---------------------------------------------------------------- histc
+
+
+@kernel("histc", like=np.histogram, differs=["histc-range", "histc-dtype"])
+def histc(self, bins=100, min=0, max=0):
+    """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none."""
+    _check_bins(bins, 0)
+    low, high = float(min), float(max)
+    if low == high and self.size:
+        refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
+        low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
+    low, high = _outer_range(self, low, high)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
+        raise RuntimeError(f"torch.histc: range of [{low_text}, {high_text}] is not finite")
+    check(low < high, "torch.histc: max must be larger than min")
+    if self.dtype == dt.bool_:
+        raise not_implemented("linspace_cpu", self.dtype)
+    if self.dtype not in dt.FLOATS:
+        raise not_implemented("histogram_cpu", self.dtype)
+    kind = self.dtype.type
+    low, high = kind(low), kind(high)
+    x = self.reshape(-1)
+    x = x[(x >= low) & (x <= high)]
+    place = ((x - low) * kind(bins) / (high - low)).astype(np.int64)
+    counts = np.bincount(np.minimum(place, bins - 1), None, bins)
+    # torch counts in the dtype itself, where the half types stop when adding 1 changes nothing.
+    limit = {dt.float16: 2048, dt.bfloat16: 256}.get(self.dtype)
+    return dt.cast(counts if limit is None else np.minimum(counts, limit), self.dtype)
+
+
+# ---------------------------------------------------------------- histogram
+
+
+def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None) -> None:
+    name = "torch.histogramdd:"
+    check(x.ndim >= 2, f"{name} input tensor should have at least 2 dimensions, but got {x.ndim}")
+    n = x.shape[-1]
+    check(
+        len(edges) == n,
+        f"{name} expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(edges)}",
+    )
+    for i, e in enumerate(edges):
+        if e.dtype != x.dtype:
+            raise RuntimeError(
+                f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}"
+            )
+        check(
+            e.ndim == 1,
+            f"{name} bins tensor should have one dimension, but got {e.ndim} dimensions in the bins tensor for "
+            f"dimension {i}",
+        )
+        check(
+            e.size > 0,
+            f"{name} bins tensor should have at least 1 element, but got {e.size} elements in the bins tensor for "
+            f"dimension {i}",
+        )
+    if weight is not None:
+        if weight.dtype != x.dtype:
+            raise RuntimeError(
+                f"{name} if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
+                f"got input({words(x.dtype)}), and weight({words(weight.dtype)})"
+            )
+        if weight.shape != x.shape[:-1]:
+            raise RuntimeError(
+                f"{name} if weight tensor is provided it should have the same shape as the input tensor excluding its "
+                f"innermost dimension, but got input with shape {shape_text(x.shape)} and weight with shape "
+                f"{shape_text(weight.shape)}"
+            )
+    for i, e in enumerate(edges):
+        _check_bins(e.size - 1, i)
+
+
+def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
+    """Low and high edge of each dimension."""
+    if range_ is not None and len(range_):
+        check(
+            len(range_) == 2 * n,
+            f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
+            f"{len(range_)}",
+        )
+        found = list(zip(range_[::2], range_[1::2], strict=True))
+    elif x.size:
+        rows = x.reshape(-1, n)
+        found = list(zip(rows.min(0).tolist(), rows.max(0).tolist(), strict=True))
+    else:
+        found = [(0.0, 1.0)] * n
+    for i, (low, high) in enumerate(found):
+        check(
+            math.isfinite(low) and math.isfinite(high),
+            f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite",
+        )
+        check(
+            low <= high, f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {i}"
+        )  # fmt: skip
+    return [(low - 0.5, high + 0.5) if low == high else (low, high) for low, high in found]
+
+
+def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
+    for i, b in enumerate(bins):
+        _check_bins(b, i)
+    if x.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("histogramdd", x.dtype)
+    limits = _ranges(x, len(bins), range_)
+    return [linspace(low, high, b + 1, x.dtype) for (low, high), b in zip(limits, bins, strict=True)]
+
+
+def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
+    """Sums of weights in the boxes between edges; the last box of a dimension holds its upper edge."""
+    _check_histogramdd(x, edges, weight)
+    if x.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("histogramdd", x.dtype)
+    shape = tuple(e.size - 1 for e in edges)
+    rows = x.reshape(-1, len(edges))
+    inside = np.ones(len(rows), bool)
+    places = []
+    for column, e in zip(rows.T, edges, strict=True):
+        inside &= (column >= e[0]) & (column <= e[-1])
+        places.append(np.minimum(e.searchsorted(column, "right") - 1, e.size - 2))
+    flat = np.ravel_multi_index([p[inside] for p in places], shape) if inside.any() else np.empty(0, np.int64)
+    w = None if weight is None else weight.reshape(-1)[inside].astype(np.float64)
+    hist = np.bincount(flat, w, math.prod(shape)).reshape(shape).astype(x.dtype)
+    if density:
+        hist = hist / hist.sum()
+        for i, e in enumerate(edges):
+            hist = hist / np.diff(e).reshape([-1 if j == i else 1 for j in range(len(edges))])
+    return hist
+
+
+def _columns(x: ndarray) -> ndarray:
+    return x.reshape(-1, 1)
+
+
+@kernel("histogram.bin_ct", like=np.histogram, differs=["histc-dtype"])
+def histogram(self, bins=100, *, range=None, weight=None, density=False):
+    """Counts or sums of weights in equal bins, and the edges."""
+    x = _columns(self)
+    edges = _equal_edges(x, [bins], range)
+    return _counted(x, edges, None if weight is None else weight.reshape(-1), density), edges[0]
+
+
+@kernel("histogram.bins_tensor", like=np.histogram, differs=["histc-dtype"])
+def histogram_bins(self, bins, *, weight=None, density=False):
+    """Counts or sums of weights between given edges, and the edges."""
+    return _counted(_columns(self), [bins], None if weight is None else weight.reshape(-1), density), bins.copy()
+
+
+@kernel("_histogramdd_bin_edges")
+def _histogramdd_bin_edges(self, bins, *, range=None, weight=None, density=False):
+    """The edges of equal bins in each dimension."""
+    return _equal_edges(self, _bin_counts(self, bins), range)
+
+
+def _bin_counts(x: ndarray, bins: Sequence[int]) -> Sequence[int]:
+    n = x.shape[-1]
+    check(
+        len(bins) == n,
+        f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(bins)}",
+    )
+    return bins
+
+
+@kernel("_histogramdd_from_bin_cts")
+def _histogramdd_from_bin_cts(self, bins, *, range=None, weight=None, density=False):
+    """Counts or sums of weights in boxes of equal size."""
+    return _counted(self, _equal_edges(self, _bin_counts(self, bins), range), weight, density)
+
+
+@kernel("_histogramdd_from_bin_tensors")
+def _histogramdd_from_bin_tensors(self, bins, *, weight=None, density=False):
+    """Counts or sums of weights in boxes between given edges."""
+    return _counted(self, bins, weight, density)
+
+
+@kernel("histogramdd", like=np.histogramdd, differs=["histc-dtype"])
+def histogramdd(self, bins, range=None, weight=None, density=False):
+    """Counts or sums of weights in boxes of equal size, and the edges of each dimension."""
+    edges = _histogramdd_bin_edges(self, bins, range=range)
+    return _counted(self, edges, weight, density), edges
+
+
+@kernel("histogramdd.int_bins", like=np.histogramdd, differs=["histc-dtype"])
+def histogramdd_int(self, bins, range=None, weight=None, density=False):
+    """`histogramdd` with the same number of bins in each dimension."""
+    return histogramdd(self, [bins] * self.shape[-1], range, weight, density)
+
+
+@kernel("histogramdd.TensorList_bins", like=np.histogramdd, differs=["histc-dtype"])
+def histogramdd_edges(self, bins, range=None, weight=None, density=False):
+    """`histogramdd` between given edges."""
+    return _counted(self, bins, weight, density), [b.copy() for b in bins]
+
+
+# ---------------------------------------------------------------- quantiles
+
+
+def _quantile(x: ndarray, q: ndarray, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> ndarray:
+    modes = ("linear", "lower", "higher", "midpoint", "nearest")
+    check(x.size > 0, "quantile() input tensor must be non-empty")
+    check(q.ndim <= 1, "quantile() q must be a scalar or 1D tensor")
+    check(x.dtype in (dt.float32, dt.float64), "quantile() input tensor must be either float or double dtype")
+    check(x.dtype == q.dtype, "quantile() q tensor must be same dtype as the input tensor")
+    if interpolation not in modes:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
+        )
+    axis = None if dim is None else wrap_dim(dim, x.ndim)
+    check(bool(((q >= 0) & (q <= 1)).all()), "quantile() q values must be in the range [0, 1]")
+    rows = x.reshape(-1) if axis is None or x.ndim == 0 else np.moveaxis(x, axis, -1)
+    ordered = sort_stable(rows, stable=False)[0]
+    n = ordered.shape[-1]
+    nans = ordered != ordered
+    last = n - 1 - (nans.sum(-1, keepdims=True) if skip_nan else 0)  # rank of the largest number
+    rank = (q.reshape(-1) * last).astype(x.dtype) if skip_nan else q.reshape(-1) * x.dtype.type(n - 1)
+    rank = np.broadcast_to(rank, (*ordered.shape[:-1], q.size))
+    if skip_nan:
+        rank = np.maximum(rank, 0)
+    else:  # a row with NaN is NaN, which the sort put last
+        rank = np.where(nans.any(-1, keepdims=True), x.dtype.type(n - 1), rank)
+    rank = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}.get(interpolation, np.positive)(rank)
+    below = rank.astype(np.int64)
+    value = np.take_along_axis(ordered, below, -1)
+    if interpolation in ("linear", "midpoint"):
+        weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.astype(x.dtype)
+        above = np.take_along_axis(ordered, np.ceil(rank).astype(np.int64), -1)
+        value = _lerp(value, above, weight)
+    out = np.moveaxis(value, -1, 0)
+    if keepdim and axis is None:
+        out = out.reshape(q.size, *(1,) * x.ndim)
+    elif keepdim and x.ndim:
+        out = np.expand_dims(out, axis + 1)
+    return (out if q.ndim else out[0]).copy()
+
+
+def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
+    """From the nearer end, as torch interpolates."""
+    return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+
+
+def _scalar_q(x: ndarray, q: float) -> ndarray:
+    check(0 <= q <= 1, f"quantile() q must be in the range [0, 1] but got {q:g}")
+    return np.asarray(q, x.dtype if x.dtype in dt.FLOATS else dt.get_default_dtype())
+
+
+_DIFFERS = ["no-integers", "quantile-half"]
+
+
+@kernel("quantile", like=np.quantile, differs=_DIFFERS)
+def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Values below which a fraction q of the elements lies; NaN if one is."""
+    return _quantile(self, q, dim, keepdim, interpolation, False)
+
+
+@kernel("quantile.scalar", like=np.quantile, differs=_DIFFERS)
+def quantile_scalar(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """The value below which a fraction q of the elements lies; NaN if one is."""
+    return _quantile(self, _scalar_q(self, q), dim, keepdim, interpolation, False)
+
+
+@kernel("nanquantile", like=np.nanquantile, differs=_DIFFERS)
+def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """`quantile` of the elements that are not NaN."""
+    return _quantile(self, q, dim, keepdim, interpolation, True)
+
+
+@kernel("nanquantile.scalar", like=np.nanquantile, differs=_DIFFERS)
+def nanquantile_scalar(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """`quantile.scalar` of the elements that are not NaN."""
+    return _quantile(self, _scalar_q(self, q), dim, keepdim, interpolation, True)
