@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
@@ -101,7 +102,8 @@ class Channel:
                 self._out.append(frame)
                 self._out_bytes += len(frame)
                 if self._out_bytes >= BATCH_BYTES:
-                    self._push()
+                    with self._fatal():
+                        self._push()
             return id_
 
     def open(self, name: str, where: Where = None) -> int:
@@ -179,15 +181,12 @@ class Channel:
         """Send what waits, and wait only if the server is far behind."""
         with self._lock:
             self._alive()
-            try:
+            with self._fatal():
                 self._pack()
                 self._pack_deletes()
                 self._push()
                 while self._seq - self._acked > MAX_UNACKNOWLEDGED:
                     self._take(self.transport.receive(None))
-            except RPCError as error:
-                self._dead = self._dead or error
-                raise
 
     # ------------------------------------------------------------ replies
 
@@ -199,7 +198,7 @@ class Channel:
         """Note what a reply says about operators, and return it."""
         if frame is None:
             return None
-        reply = wire.decode_reply(frame)
+        reply: Any = wire.decode_reply(frame)
         kind = type(reply)
         if kind is wire.Ack:
             self._acknowledge(reply.seq)
@@ -224,13 +223,16 @@ class Channel:
         """Keep a failure and the place that issued the operator, until somebody asks for results."""
         if not err.request:
             self._failures.setdefault(err.seq, err)
-        if 0 <= err.seq - self._acked < len(self._where) and len(self._places) < MAX_FAILURES:
+        if 0 <= err.seq - self._acked < len(self._where):
             self._places[err.seq] = self._where[err.seq - self._acked]
+            if len(self._places) > MAX_FAILURES:
+                del self._places[next(iter(self._places))]
 
     def _reply(self, kind: type, request: int) -> Any:
         """Wait for the answer to a request."""
         while True:
-            reply = self._take(self.transport.receive(None))
+            with self._fatal():
+                reply = self._take(self.transport.receive(None))
             if type(reply) is kind and getattr(reply, "request", 0) == request:
                 return reply
             if type(reply) is wire.Err and request and reply.request == request:
@@ -267,14 +269,20 @@ class Channel:
         self.flush()
         self._requests += 1
         self.round_trips += 1
-        try:
+        with self._fatal():
             self.transport.send([wire.encode(kind(self._requests, self._seq, *values))])
-        except RPCError as error:
-            self._dead = self._dead or error
-            raise
         return self._requests
 
     # ------------------------------------------------------------ failures
+
+    @contextlib.contextmanager
+    def _fatal(self) -> Iterator[None]:
+        """Whatever goes wrong with the transport ends the session, and is what every later use of it raises."""
+        try:
+            yield
+        except RPCError as error:
+            self._dead = self._dead or error
+            raise
 
     def _raise_failure(self) -> None:
         if self._failures:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -139,8 +140,19 @@ def plan_of(func: OpOverload) -> Plan:
     return plan
 
 
-def decomposition_of(func: OpOverload) -> Callable[..., Any] | None:
-    """torch's own way to do an op through others, for what the table does not have."""
+class MissingRow(NotImplementedError):
+    """The server's table has no row for an operator, nor torch a decomposition into rows that it has."""
+
+
+def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """An operator that the table has no row for, through torch's own decomposition."""
     from torch._decomp import decomposition_table
 
-    return decomposition_table.get(func)
+    decomposition = None if plan.written else decomposition_table.get(plan.func)
+    try:
+        if decomposition is not None:
+            return decomposition(*args, **kwargs)
+    except MissingRow:
+        pass  # the row to name is the one that was asked for
+    near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
+    raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")

@@ -8,7 +8,7 @@ import hmac
 import logging
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class Connection:
         self.private_generator = Generator()
         self.private_generator.seed()
         self._upload: tuple[wire.Data, np.ndarray, int] | None = None
-        self._actions = {
+        self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
             wire.Data: self._data,
             wire.Del: self._delete,
@@ -135,7 +135,7 @@ class Connection:
                 if len(frame) > wire.MAX_HELLO:
                     raise ProtocolError(f"the first frame is a HELLO of at most {wire.MAX_HELLO} bytes")
                 return self._hello(wire.decode_request(frame))
-            request = wire.decode_request(frame)
+            request: Any = wire.decode_request(frame)
             action = self._actions.get(type(request))
             if action is None:
                 raise ProtocolError("HELLO is sent once")
@@ -357,7 +357,7 @@ class Connection:
         if expected:
             if len(expected) != len(fresh):
                 raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
-            pairs = [(v, view, e) for (v, view), e in zip(fresh, expected, strict=True) if e is not False]
+            pairs = [(v, view, e) for (v, view), e in zip(fresh, expected, strict=True) if e is not wire.HOLE]
         else:
             pairs = [(v, view, None) for v, view in fresh]
         if len(pairs) != op.count or any(v is None for v, _, _ in pairs):
@@ -368,7 +368,7 @@ class Connection:
             if not view:
                 if row.empty:
                     array.fill(0)
-                array = _laid_out(array, strides)
+                array = _laid_out(array, strides or None)
             self.store.put(id_, array, public, view=view)
 
     def _failure(self, row: Row, error: Exception, public: bool) -> Failure:

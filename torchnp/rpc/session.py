@@ -93,7 +93,8 @@ class Session:
             requires_grad = tensor.requires_grad
         with torch.no_grad():
             handle = self._upload(tensor.detach())
-        return handle.requires_grad_(requires_grad)
+        handle.requires_grad_(requires_grad)
+        return handle
 
     def _upload(self, tensor: torch.Tensor) -> RPCTensor:
         tensor = tensor.resolve_conj().resolve_neg()
@@ -101,7 +102,7 @@ class Session:
         if not dense.is_contiguous():
             tensor = tensor.clone()
             order, dense = _memory_order(tensor)
-        raw = memoryview(dense.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
+        raw = dense.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
         dtype = str(tensor.dtype).removeprefix("torch.")
         id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
         # A part of a larger storage becomes a storage of its own.
@@ -126,7 +127,7 @@ class Session:
             if isinstance(tensor, BaseHandleTensor):
                 return tensor
             if id(tensor) not in handles:
-                handle = self.send(tensor, requires_grad=False)
+                handle: Any = self.send(tensor, requires_grad=False)
                 if isinstance(tensor, torch.nn.Parameter):
                     handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
                 # The tensor is kept as well: its id must not come back while tied parameters are looked for.

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchnp.rpc import wire
 from torchnp.rpc.plan import Plan
 
 MAX_CACHED = 1 << 14
@@ -42,7 +43,7 @@ _SPECS: dict[tuple, Spec] = {}
 
 def spec_of(tensor: torch.Tensor) -> Spec:
     """The spec of a tensor's metadata."""
-    key = (tensor.size(), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+    key = (tensor.size(), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
     spec = _SPECS.get(key)
     if spec is None:
         if len(_SPECS) > MAX_CACHED:
@@ -75,7 +76,7 @@ class Outcome:
                 views.append(kind == "view")
         self.count = sum(s is not None for s in self.specs)
         self.expected: list[Any] = [
-            False if s is None else None if view or s.contiguous else list(s.stride)
+            wire.HOLE if s is None else None if view or s.contiguous else list(s.stride)
             for s, view in zip(self.specs, views, strict=True)
         ]
         if all(e is None for e in self.expected):

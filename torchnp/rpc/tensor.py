@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +13,7 @@ from torchnp.rpc.errors import HandleError, ValueAccessError
 from torchnp.rpc.place import caller
 from torchnp.rpc.plain import WORDS, check_plain, wrapped_number
 from torchnp.rpc.plain import number as number_
-from torchnp.rpc.plan import Plan, alternative, decomposition_of, plan_of
+from torchnp.rpc.plan import Plan, alternative, plan_of, without_kernel
 from torchnp.rpc.shapes import Outcome, Spec, spec_of
 
 if TYPE_CHECKING:
@@ -52,10 +51,10 @@ class BaseHandleTensor(torch.Tensor):
     # The version of the tensor that a lazy conjugate was taken of; such a handle is a copy that must not grow stale.
     _taken_at: int | None = None
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def _wrap(cls, spec: Spec, remote: RemoteObject) -> BaseHandleTensor:
+    def _wrap(cls, spec: Spec, remote: RemoteObject) -> Any:
         handle = _make(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
         # Without this a reader of the raw pointer gets null and crashes; with it, an error.
         _no_data(handle)
@@ -72,7 +71,9 @@ class BaseHandleTensor(torch.Tensor):
         raise TypeError(f"{cls.__name__} does not say where its operators run")
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         plan = plan_of(func)
         if plan.special:
             return _special(cls, plan, args, kwargs or {})
@@ -80,7 +81,7 @@ class BaseHandleTensor(torch.Tensor):
 
     # ------------------------------------------------------------ what never leaves the client
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         grad = (
             f", grad_fn=<{type(self.grad_fn).__name__}>"
             if self.grad_fn
@@ -155,7 +156,7 @@ def _no_deepcopy(self: BaseHandleTensor, memo: object) -> NoReturn:
 
 
 BaseHandleTensor.__reduce_ex__ = _no_pickle  # type: ignore[method-assign, assignment]
-BaseHandleTensor.__deepcopy__ = _no_deepcopy  # type: ignore[method-assign, attr-defined]
+BaseHandleTensor.__deepcopy__ = _no_deepcopy  # type: ignore[method-assign, assignment]
 
 
 class RPCTensor(BaseHandleTensor):
@@ -191,7 +192,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     session = None
     key: list[Any] = [plan]
     sent: list[Any] = []
-    plain: list[tuple[list, int, torch.Tensor]] = []
+    plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
     weight = 0
     loose = plan.loose
     for i, a in enumerate(args):
@@ -211,12 +212,10 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
             key.append(None)
             sent.append(None)
         else:
-            session, part, value, more = _lower(cls, plan, session, a, plain, i in loose)
+            session, part, value, more = _lower(plan, session, a, i in loose, (plain, sent, i))
             key.append(part)
             sent.append(value)
             weight += more
-            if plain and plain[-1][0] is None:  # type: ignore[comparison-overlap]
-                plain[-1] = (sent, i, plain[-1][2])
     sent_kwargs: dict[str, Any] = {}
     if kwargs:
         for name, a in kwargs.items():
@@ -226,25 +225,23 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
                 continue
             if name == "device" and a is not None and torch.device(a).type != "cpu":
                 raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
-            session, part, value, more = _lower(cls, plan, session, a, plain, name in loose)
+            session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
             key += (name, part)
             sent_kwargs[name] = value
             weight += more
-            if plain and plain[-1][0] is None:  # type: ignore[comparison-overlap]
-                plain[-1] = (sent_kwargs, name, plain[-1][2])  # type: ignore[assignment, arg-type]
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
     if plan.name not in session.index:
-        return _without_kernel(session, plan, args, kwargs or {})
+        return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
     outcome = None if plan.is_out else shapes.cached(full_key)
     if outcome is None:
         outcome = _infer(plan, full_key, args, kwargs or {})
     held = []  # constants live until the operator that uses them has been emitted
-    for place, i, tensor in plain:
+    for container, place, tensor in plain:
         held.append(session._constant(tensor))
-        place[i] = held[-1].wire
+        container[place] = held[-1].wire
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight)
     return _results(cls, plan, outcome, objects, args, kwargs)
 
@@ -258,8 +255,13 @@ def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
     return handle._session
 
 
-def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool) -> tuple[Any, Any, Any, int]:
-    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind."""
+def _lower(
+    plan: Plan, session: Session | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
+) -> tuple[Any, Any, Any, int]:
+    """(session, part of the cache key, wire argument, further bytes) of an argument that is not the usual kind.
+
+    ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
+    """
     if a is None or isinstance(a, (bool, str)):
         return session, a, a, 0
     if isinstance(a, BaseHandleTensor):
@@ -273,17 +275,16 @@ def _lower(cls: type, plan: Plan, session: Any, a: Any, plain: list, loose: bool
         if number is not None:
             return session, type(number), number_(number), 0
         check_plain(plan.name, a)
-        plain.append((None, 0, a))
+        plain, container, key = place
+        plain.append((container, key, a))
         return session, spec_of(a), None, 0
     if isinstance(a, (list, tuple)):
-        parts, values, own = [], [], []
+        parts: list[Any] = []
+        values: list[Any] = []
         for i, x in enumerate(a):
-            session, part, value, _ = _lower(cls, plan, session, x, own, loose)
+            session, part, value, _ = _lower(plan, session, x, loose, (place[0], values, i))
             parts.append(part)
             values.append(value)
-            if own and own[-1][0] is None:
-                own[-1] = (values, i, own[-1][2])
-        plain += own
         return session, tuple(parts), wire.Items(values), 9 * len(values)
     if isinstance(a, (int, float, complex)):
         return session, (type(a), None if loose else a), number_(a), 0
@@ -384,22 +385,6 @@ def _results(
     return tuple(results) if results else None
 
 
-class _MissingRow(NotImplementedError):
-    pass
-
-
-def _without_kernel(session: Session, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Through torch's own decomposition where the table has no row."""
-    decomposition = None if plan.written else decomposition_of(plan.func)
-    try:
-        if decomposition is not None:
-            return decomposition(*args, **kwargs)
-    except _MissingRow:
-        pass  # the row to name is the one that was asked for
-    near = ", ".join(difflib.get_close_matches(plan.name, session.index, n=5)) or "none"
-    raise _MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
-
-
 # ---------------------------------------------------------------- the special ways
 
 
@@ -448,7 +433,9 @@ class _Snapshot(RPCTensor):
     """The lazy conjugate or negative of a handle: a copy, which refuses to be used once its origin has changed."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
 
 

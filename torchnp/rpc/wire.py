@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
+import torchnp
 from torchnp import dtypes
 from torchnp.rpc.errors import ProtocolError
 
@@ -40,17 +41,17 @@ class _Frame(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=Fal
 # ---------------------------------------------------------------- arguments
 
 
-class Handle(_Frame, tag=0, frozen=True):
+class Handle(_Frame, tag=0):
     """A tensor that the server holds."""
 
     id: UInt
 
 
-class Dtype(_Frame, tag=1, frozen=True):
+class Dtype(_Frame, tag=1):
     name: Name
 
 
-class Complex(_Frame, tag=2, frozen=True):
+class Complex(_Frame, tag=2):
     real: float
     imag: float
 
@@ -66,8 +67,9 @@ class Items(_Frame, tag=3):
 
 Arg = Item | Items
 
-# What the client expects of one result: None is a new tensor in C order, False no tensor, a list its strides.
-Expected = None | bool | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
+# What the client expects of one result: None is a new tensor in C order, HOLE no tensor, a list its strides.
+HOLE: Literal[0] = 0
+Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
 
 class Op(_Frame):
@@ -279,7 +281,7 @@ def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:
 
 def as_bytes(array: np.ndarray) -> memoryview:
     """The bytes of a C-contiguous array, without a copy; ml_dtypes' types have no buffer format of their own."""
-    return memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
@@ -335,8 +337,8 @@ class Agreement:
 
     def __init__(self, table: Mapping[str, Any] | None = None) -> None:
         if table is None:
-            from torchnp import table
-        self.table = table
+            table = torchnp.table
+        self.table: Mapping[str, Any] = table
         # The real table builds a row when it is asked for, and knows all schemas without.
         self.schemas = getattr(table, "schemas", None) or {name: table[name].schema for name in table}
         self.names = tuple(sorted(name for name in table if can_travel(self.schemas[name])))
