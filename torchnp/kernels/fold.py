@@ -1,0 +1,114 @@
+"""Sliding blocks of images as columns, and their sum."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+_DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
+
+
+def _check_pairs(**pairs: Ints) -> None:
+    for name, value in pairs.items():
+        check(len(value) == 2, f"It is expected {name} equals to 2, but got size {len(value)}")
+
+
+def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> None:
+    for values, words, name in (
+        (kernel_size, "kernel size", "kernel"),
+        (stride, "stride", "stride"),
+        (dilation, "dilation", "dilation"),
+    ):
+        if min(values) <= 0:
+            got = f"{name}_height: {values[0]} {name}_width: {values[1]}"
+            raise RuntimeError(f"{words} should be greater than zero, but got {got}")
+    if min(padding) < 0:
+        raise RuntimeError(
+            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
+        )
+
+
+def _pair_text(pair: Ints) -> str:
+    return f"({pair[0]}, {pair[1]})"
+
+
+@kernel("im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"])
+def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
+    """Every window of an image as a column: (N, C * kernel, windows)."""
+    _check_pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    _check_window(kernel_size, dilation, padding, stride)
+    if self.ndim < 3:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(self.ndim, 1)}, {max(self.ndim, 1) - 1}], "
+            f"but got {self.ndim if self.ndim else 2})"
+        )
+    if self.ndim > 4 or 0 in self.shape[self.ndim - 3 :]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {shape_text(self.shape)}"
+        )
+    sizes = self.shape[-2:]
+    out = out_sizes(sizes, kernel_size, stride, padding, dilation)
+    if min(out) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {_pair_text(sizes)}, kernel_size={_pair_text(kernel_size)}, "
+            f"dilation={_pair_text(dilation)}, padding={_pair_text(padding)}, "
+            f"calculated shape of the array of sliding blocks as {_pair_text(out)}, but its components must be at least one."
+        )
+    if self.dtype not in _DTYPES:
+        raise not_implemented("im2col_out_cpu", self.dtype)
+    x = pad(self, padding, padding)
+    columns = np.empty((*self.shape[:-2], math.prod(kernel_size), *out), self.dtype)
+    for i, tap in enumerate(taps(kernel_size)):
+        columns[..., i, :, :] = x[(..., *tap_slices(tap, out, stride, dilation))]
+    lead = self.shape[:-3]
+    return columns.reshape(*lead, self.shape[-3] * math.prod(kernel_size), math.prod(out))
+
+
+@kernel("col2im", differs=["blocks-as-columns"])
+def col2im(
+    self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> ndarray:
+    """The adjoint of `im2col`: columns added up where their windows lay."""
+    _check_pairs(
+        output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
+    _check_window(kernel_size, dilation, padding, stride)
+    if self.ndim not in (2, 3) or 0 in self.shape[self.ndim - 2 :]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+            f"but got: {shape_text(self.shape)}"
+        )
+    d = self.ndim - 2
+    size = math.prod(kernel_size)
+    check(
+        self.shape[d] % size == 0,
+        f"Expected size of input's dimension {d} to be divisible by the product of kernel_size, "
+        f"but got input.size({d})={self.shape[d]} and kernel_size={_pair_text(kernel_size)}.",
+    )
+    out = out_sizes(output_size, kernel_size, stride, padding, dilation)
+    if math.prod(out) != self.shape[d + 1] or min(out) < 1:
+        raise RuntimeError(
+            f"Given output_size={_pair_text(output_size)}, kernel_size={_pair_text(kernel_size)}, "
+            f"dilation={_pair_text(dilation)}, padding={_pair_text(padding)}, stride={_pair_text(stride)}, "
+            f"expected size of input's dimension {d + 1} to match the calculated number of sliding blocks "
+            f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
+        )
+    if self.dtype not in _DTYPES:
+        raise not_implemented("col2im_out_cpu", self.dtype)
+    inner = dt.opmath(self.dtype)
+    lead = self.shape[:d]
+    columns = dt.cast(self, inner).reshape(*lead, self.shape[d] // size, size, *out)
+    total = np.zeros((*lead, self.shape[d] // size, *(o + 2 * p for o, p in zip(output_size, padding, strict=True))), inner)
+    for i, tap in enumerate(taps(kernel_size)):
+        total[(..., *tap_slices(tap, out, stride, dilation))] += columns[..., i, :, :]
+    inside = total[(..., *(slice(p, p + o) for o, p in zip(output_size, padding, strict=True)))]
+    return np.ascontiguousarray(dt.cast(inside, self.dtype))

@@ -1,0 +1,285 @@
+"""Sampling an image at the points of a grid, and affine grids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels import create
+from torchnp.kernels._spatial import Ints
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+BILINEAR, NEAREST, BICUBIC = 0, 1, 2
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+
+# ---------------------------------------------------------------- coordinates
+
+
+def unnormalize(coordinate: ndarray, size: int, align_corners: bool) -> ndarray:
+    """-1 to 1 as places between elements; without ``align_corners``, -1 and 1 are the outer edges."""
+    if align_corners:
+        return (coordinate + 1) / 2 * (size - 1)
+    return ((coordinate + 1) * size - 1) / 2
+
+
+def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarray]:
+    """Places reflected into the image, and the sign of the reflection."""
+    low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
+    if low == high:
+        return np.zeros_like(at), np.zeros_like(at)
+    start, span = at.dtype.type(low / 2), at.dtype.type((high - low) / 2)
+    distance = at - start
+    sign = np.where(distance < 0, at.dtype.type(-1), at.dtype.type(1))
+    distance = np.abs(distance)
+    extra = np.fmod(distance, span)
+    even = np.floor(distance / span) % 2 == 0
+    return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
+
+
+def bounded(at: ndarray, size: int, padding: int, align_corners: bool) -> tuple[ndarray, ndarray]:
+    """Places by the padding mode, and their derivative in the places given."""
+    slope = np.ones_like(at)
+    if padding == REFLECTION:
+        at, slope = reflect(at, size, align_corners)
+    if padding in (BORDER, REFLECTION):
+        slope = np.where((at <= 0) | (at >= size - 1), 0, slope)
+        at = np.clip(np.where(np.isnan(at), 0, at), 0, size - 1)
+    return at, slope
+
+
+class Axis(NamedTuple):
+    """Along one dimension: the places in the image, and how they move with the grid."""
+
+    at: ndarray
+    slope: ndarray
+    size: int
+
+
+def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> list[Axis]:
+    """The last coordinate of a grid runs over the first dimension: x is the width."""
+    found = []
+    for d, size in enumerate(sizes):
+        at = unnormalize(grid[..., len(sizes) - 1 - d], size, align_corners)
+        at, slope = bounded(at, size, padding, align_corners)
+        step = (size - 1) / 2 if align_corners else size / 2
+        found.append(Axis(at, slope * grid.dtype.type(step), size))
+    return found
+
+
+# ---------------------------------------------------------------- corners
+
+
+class Corner(NamedTuple):
+    """One element that counts for each point: its flat index, weight, and the weight's slopes by dimension."""
+
+    index: ndarray
+    inside: ndarray
+    weight: ndarray
+    slopes: list[ndarray]
+
+
+def corners(axes: list[Axis]) -> Iterator[Corner]:
+    """The elements around each point, for linear interpolation."""
+    lows = [np.floor(a.at) for a in axes]
+    for bits in np.ndindex(*[2] * len(axes)):
+        places, weights, signs = [], [], []
+        for a, low, bit in zip(axes, lows, bits, strict=True):
+            places.append(low + bit)
+            weights.append(a.at - low if bit else low + 1 - a.at)
+            signs.append(1 if bit else -1)
+        weight = np.prod(weights, 0, dtype=weights[0].dtype) if len(weights) > 1 else weights[0]
+        slopes = []
+        for d, sign in enumerate(signs):
+            others = [w for i, w in enumerate(weights) if i != d]
+            slopes.append(sign * np.prod(others, 0, dtype=weights[0].dtype))
+        yield Corner(*_flat(places, [a.size for a in axes]), weight, slopes)
+
+
+def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
+    """Flat indices of whole-numbered places, 0 where outside, and which are inside."""
+    inside = np.ones(places[0].shape, np.bool_)
+    for p, size in zip(places, sizes, strict=True):
+        inside &= (p >= 0) & (p <= size - 1)
+    index = np.zeros(places[0].shape, np.int64)
+    for p, size in zip(places, sizes, strict=True):
+        index = index * size + np.where(inside, p, 0).astype(np.int64)
+    return index, inside
+
+
+def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
+    """The nearest element, halves to even."""
+    return _flat([np.rint(a.at) for a in axes], [a.size for a in axes])
+
+
+def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
+    """Weights of four neighbours and their slopes, a = -0.75."""
+    a = t.dtype.type(-0.75)
+    far = [t + 1, 2 - t]
+    near = [t, 1 - t]
+    f = [((a * x - 5 * a) * x + 8 * a) * x - 4 * a for x in far]
+    n = [((a + 2) * x - (a + 3)) * x * x + 1 for x in near]
+    df = [(3 * a * x - 10 * a) * x + 8 * a for x in far]
+    dn = [(3 * (a + 2) * x - 2 * (a + 3)) * x for x in near]
+    return [f[0], n[0], n[1], f[1]], [df[0], dn[0], -dn[1], -df[1]]
+
+
+def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> Iterator[Corner]:
+    """Sixteen elements around each point; the padding mode is applied to each of them."""
+    ats = [unnormalize(grid[..., 1 - d], size, align_corners) for d, size in enumerate(sizes)]
+    lows = [np.floor(at) for at in ats]
+    (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
+    for i in range(4):
+        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners)[0]
+        for j in range(4):
+            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners)[0]
+            yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [dy[i] * wx[j], wy[i] * dx[j]])
+
+
+def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
+    """(N, C, *P) values of (N, C, S) at (N, *P) indices; zeros outside."""
+    n, c = x.shape[:2]
+    flat = index.reshape(n, 1, -1)
+    values = x[np.arange(n)[:, None, None], np.arange(c)[None, :, None], flat]
+    values *= inside.reshape(n, 1, -1)
+    if not np.isfinite(x).all():  # 0 * inf
+        values[np.broadcast_to(~inside.reshape(n, 1, -1), values.shape)] = 0
+    return values.reshape(n, c, *index.shape[1:])
+
+
+# ---------------------------------------------------------------- checks
+
+
+def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
+    """What torch checks of an image and a grid of points in it."""
+    check(
+        input.shape[0] == grid.shape[0],
+        "grid_sampler(): expected grid and input to have same batch size, "
+        f"but got input with sizes {shape_text(input.shape)} and grid with sizes {shape_text(grid.shape)}",
+    )
+    check(
+        grid.shape[-1] == input.ndim - 2,
+        f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, "
+        f"but got grid with sizes {shape_text(grid.shape)}",
+    )
+    for d in range(2, input.ndim):
+        check(
+            input.shape[d] > 0,
+            "grid_sampler(): expected input to have non-empty spatial dimensions, "
+            f"but input has sizes {shape_text(input.shape)} with dimension {d} being empty",
+        )
+    check(
+        input.ndim == n + 2 and grid.ndim == n + 2,
+        f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, "
+        f"but got input with sizes {shape_text(input.shape)} and grid with sizes {shape_text(grid.shape)}",
+    )
+    check(n == 2 or mode != BICUBIC, "grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
+    if input.dtype not in dt.FLOATS:
+        raise not_implemented(name, input.dtype)
+    check(
+        grid.dtype == input.dtype,
+        f"expected scalar type {dt.scalar_name(input.dtype)} but found {dt.scalar_name(grid.dtype)}",
+    )
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool) -> ndarray:
+    inner = dt.opmath(input.dtype)
+    x, g = dt.cast(input, inner), dt.cast(grid, inner)
+    sizes = x.shape[2:]
+    planes = x.reshape(*x.shape[:2], -1)
+    if mode == NEAREST:
+        y = gather(planes, *nearest_corner(axes_of(g, sizes, padding, align_corners)))
+    else:
+        if mode == BICUBIC:
+            found = cubic_corners(g, sizes, padding, align_corners)
+        else:
+            found = corners(axes_of(g, sizes, padding, align_corners))
+        y = np.zeros((*x.shape[:2], *g.shape[1:-1]), inner)
+        for c in found:
+            y += gather(planes, c.index, c.inside) * np.where(c.inside, c.weight, 0)[:, None]
+    return dt.cast(y, input.dtype)
+
+
+@kernel("grid_sampler_2d", "_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])
+def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners):
+    """An image at the points of a grid, coordinates from -1 to 1."""
+    check_grid(input, grid, 2, interpolation_mode)
+    _check_dtypes(input, grid, "grid_sampler_2d_cpu_kernel_impl")
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@kernel("grid_sampler_3d", differs=["grid-half-even"])
+def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners):
+    """A volume at the points of a grid, coordinates from -1 to 1."""
+    check_grid(input, grid, 3, interpolation_mode)
+    _check_dtypes(input, grid, "grid_sampler3d_cpu")
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@kernel("grid_sampler")
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    """`grid_sampler_2d` or `grid_sampler_3d`."""
+    sample = grid_sampler_3d if input.ndim == 5 else grid_sampler_2d
+    return sample(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+# ---------------------------------------------------------------- affine grids
+
+
+def base_grid(sizes: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
+    """The homogeneous coordinates of all points of an image or volume: (*sizes, n + 1)."""
+    n = len(sizes)
+    grid = np.ones((*sizes, n + 1), dtype)
+    for d, size in enumerate(sizes):
+        line = np.zeros(size, dtype)
+        if size > 1:
+            line = create.linspace(-1, 1, size, dtype=dtype)
+            if not align_corners:
+                wide = dt.cast(line, dt.opmath(dtype))
+                line = dt.cast(dt.cast(wide * (size - 1), wide.dtype) / size, dtype)
+        grid[..., n - 1 - d] = line.reshape(-1, *[1] * (n - 1 - d))
+    return grid
+
+
+@kernel("affine_grid_generator")
+def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> ndarray:
+    """The points of a grid moved by one affine map for each item of a batch."""
+    check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    n = len(size) - 2
+    base = base_grid(size[2:], align_corners, theta.dtype)
+    points = base.reshape(-1, n + 1)
+    check(
+        theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1,
+        f"Expected size for first two dimensions of batch2 tensor to be: [{size[0]}, {n + 1}] but got: "
+        f"[{theta.shape[0]}, {theta.shape[-1]}].",
+    )
+    shape = (size[0], *size[2:], n)
+    check(
+        theta.shape[1] == n,
+        f"shape '{shape_text(shape)}' is invalid for input of size {size[0] * len(points) * theta.shape[1]}",
+    )
+    inner = dt.opmath(theta.dtype)
+    y = np.matmul(dt.cast(points, inner), dt.cast(theta, inner).swapaxes(1, 2))
+    return dt.cast(y, theta.dtype).reshape(shape)
+
+
+@kernel("affine_grid_generator_backward")
+def affine_grid_generator_backward(grad: ndarray, size: Ints, align_corners: bool) -> ndarray:
+    """The gradient of `affine_grid_generator` in the maps."""
+    check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    n = len(size) - 2
+    inner = dt.opmath(grad.dtype)
+    base = dt.cast(base_grid(size[2:], align_corners, grad.dtype), inner).reshape(-1, n + 1)
+    total = np.matmul(base.T, dt.cast(grad, inner).reshape(size[0], -1, n))
+    return dt.cast(total, grad.dtype).swapaxes(1, 2)
