@@ -107,8 +107,7 @@ class Backend:
             return x
 
         args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-        if case.draws:
-            self.seed(case.seed)
+        self.seed(case.seed)
         start = time.perf_counter()
         try:
             out = self.run(case.op, args, kwargs)

@@ -10,8 +10,9 @@ import json
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,34 @@ ACCEPTED = "accepted without a reason: write one"
 
 @dataclass(frozen=True)
 class Gap:
-    """Known failures of one overload in one dtype with one outcome: all of them, or the ``cases`` with these hashes."""
+    """Known failures with one outcome.
+
+    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
+    is meant; ``message`` is a regular expression that the failure's message must match from its start.
+    """
 
     op: str
     dtype: str
     outcome: str
     reason: str
     cases: tuple[str, ...] = ()
+    message: str = ""
     line: int = 0
 
     def covers(self, row: dict[str, Any]) -> bool:
         """Return whether a failing row is one of these."""
-        same = (self.op, self.dtype, self.outcome) == (row["op"], row["dtype"], row["outcome"])
-        return same and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
+        return (
+            self.outcome == row["outcome"]
+            and fnmatchcase(row["op"], self.op)
+            and fnmatchcase(row["dtype"], self.dtype)
+            and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
+            and (not self.message or re.match(self.message, row["message"]) is not None)
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether this names one overload and dtype, and may be rewritten by what ran."""
+        return not any(c in self.op + self.dtype for c in "*?[") and not self.message
 
 
 def file_for(backend: str) -> Path:
@@ -53,9 +69,9 @@ def load(path: Path) -> list[Gap]:
     starts = [i for i, line in enumerate(text.splitlines(), 1) if line.strip() == "[[gap]]"]
     gaps = []
     for line, entry in zip(starts, tomllib.loads(text).get("gap", []), strict=True):
-        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases"}
+        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message"}
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
-            raise SystemExit(f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases")
+            raise SystemExit(f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases and message")
         if entry["outcome"] not in OUTCOMES or not entry["reason"].strip():
             raise SystemExit(f"{path}:{line}: no such outcome, or no reason")
         gaps.append(Gap(**{**entry, "cases": tuple(entry.get("cases", ()))}, line=line))
@@ -75,15 +91,12 @@ class Verdict:
         return not self.unknown and not self.stale
 
 
-def check(gaps: list[Gap], tally: Tally, registered: Container[str], path: Path, whole: bool) -> Verdict:
+def check(gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: bool) -> Verdict:
     """Hold a run against the known gaps; ``whole`` when every case of the operators that ran was judged."""
-    by_key: dict[tuple, list[Gap]] = defaultdict(list)
-    for gap in gaps:
-        by_key[gap.op, gap.dtype, gap.outcome].append(gap)
     hit: set[Gap] = set()
     unknown = []
     for row in tally.failures:
-        found = [g for g in by_key.get((row["op"], row["dtype"], row["outcome"]), ()) if g.covers(row)]
+        found = [g for g in gaps if g.covers(row)]
         hit.update(found)
         if not found:
             unknown.append(row)
@@ -91,35 +104,38 @@ def check(gaps: list[Gap], tally: Tally, registered: Container[str], path: Path,
     ran = {(op, dtype) for op, dtype, _ in tally.counts}
     stale = []
     for gap in gaps:
-        if gap.op not in registered:
+        if not any(fnmatchcase(op, gap.op) for op in registered):
             stale.append(f"{path}:{gap.line}: {gap.op} is not an operator: delete the entry")
             continue
         if gap.reason == ACCEPTED:
             stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} {gap.outcome} has no reason yet: write one")
         ids = {f"{gap.op}/{gap.dtype}/{c}" for c in gap.cases}
         passed = sorted(i for i in ids & tally.ran if i not in failed)
+        meant = [key for key in ran if fnmatchcase(key[0], gap.op) and fnmatchcase(key[1], gap.dtype)]
         if passed:
             stale.append(f"{path}:{gap.line}: passes now: delete {', '.join(i.rpartition('/')[2] for i in passed)}")
-        elif gap not in hit and whole and (gap.op, gap.dtype) in ran:
-            stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no {gap.outcome}: delete the entry")
+        elif gap not in hit and whole and meant:
+            stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no such {gap.outcome}: delete the entry")
     return Verdict(unknown, stale, len(tally.failures) - len(unknown))
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: bool) -> list[Gap]:
-    """Rewrite the entries of what ran, keeping reasons; return the new list."""
-    reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps}
+    """Rewrite the entries of what ran, keeping reasons and the entries that are patterns; return the new list."""
+    families = [g for g in gaps if not g.plain]
+    reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps if g.plain}
     cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for g in gaps:
         ran_key = any((g.op, g.dtype, o) in tally.counts for o in OUTCOMES)
-        if not (whole and ran_key):
+        if g.plain and not (whole and ran_key):
             still = {c for c in g.cases if f"{g.op}/{g.dtype}/{c}" not in tally.ran}
             if still or not g.cases:
                 cases[g.op, g.dtype, g.outcome] |= still
     for row in tally.failures:
-        cases[row["op"], row["dtype"], row["outcome"]].add(row["id"].rpartition("/")[2])
+        if not any(g.covers(row) for g in families):
+            cases[row["op"], row["dtype"], row["outcome"]].add(row["id"].rpartition("/")[2])
     new = [Gap(*key, reasons.get(key, ACCEPTED), tuple(sorted(found))) for key, found in sorted(cases.items())]
-    path.write_text(dump(new), encoding="utf-8")
-    return new
+    path.write_text(dump([*families, *new]), encoding="utf-8")
+    return load(path)
 
 
 def dump(gaps: Iterable[Gap]) -> str:
@@ -127,7 +143,7 @@ def dump(gaps: Iterable[Gap]) -> str:
     for g in gaps:
         text.append("[[gap]]")
         text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
-        if g.cases:
-            text.append(f"cases = {json.dumps(list(g.cases))}")
+        text += [f"message = {json.dumps(g.message)}"] * bool(g.message)
+        text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
         text.append("")
     return "\n".join(text)

@@ -127,7 +127,8 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
                 except (EOFError, ConnectionResetError):
                     w.process.join()
                     lost = ("crash", death(w.process.exitcode))
-                if w.task is not None and w.since.value and time.monotonic() - w.since.value > options.timeout:
+                since = w.since.value  # read once: the worker sets it to 0 between cases
+                if w.task is not None and since and time.monotonic() - since > options.timeout:
                     kill(w)
                     lost = ("timeout", f"no result after {options.timeout:.0f} s")
                 if lost:

@@ -57,9 +57,9 @@ _MOVES = (
     "trapezoid_"
 )
 _ROUNDED_ONCE = (
-    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.Tensor div.Scalar neg abs floor ceil trunc round "
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.* floor_divide* neg abs floor ceil trunc round "
     "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold "
-    "nan_to_num fmod* heaviside ldexp* frexp* bitwise_* logical_* true_divide*"
+    "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
 )
 _RANDOM = "rand rand_like* rand.* randint* randperm* bernoulli* uniform* random* multinomial* poisson* binomial*"
 _RANDOM_CLOSE = (

@@ -90,8 +90,7 @@ class TorchDevice(Backend):
             return x
 
         args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-        if case.draws:
-            torch.manual_seed(case.seed)
+        torch.default_generator.manual_seed(case.seed)
         start = time.perf_counter()
         try:
             with torch.no_grad():
