@@ -16,9 +16,12 @@ ndarray = np.ndarray
 _DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
 
 
-def _check_pairs(**pairs: Ints) -> None:
-    for name, value in pairs.items():
+def _pairs(**given: Ints | int) -> list[Ints]:
+    """The arguments as pairs; a bare number stands for two, a list of one does not."""
+    pairs = [(v, v) if isinstance(v, (int, np.integer)) else v for v in given.values()]
+    for name, value in zip(given, pairs, strict=True):
         check(len(value) == 2, f"It is expected {name} equals to 2, but got size {len(value)}")
+    return pairs
 
 
 def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> None:
@@ -43,7 +46,9 @@ def _pair_text(pair: Ints) -> str:
 @kernel("im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"])
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
-    _check_pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    kernel_size, dilation, padding, stride = _pairs(
+        kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
     _check_window(kernel_size, dilation, padding, stride)
     if self.ndim < 3:
         raise IndexError(
@@ -78,7 +83,7 @@ def col2im(
     self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
-    _check_pairs(
+    output_size, kernel_size, dilation, padding, stride = _pairs(
         output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
     )
     _check_window(kernel_size, dilation, padding, stride)

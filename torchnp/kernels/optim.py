@@ -1,0 +1,199 @@
+"""Optimizer steps that torch fuses, and gradient scaling. These ops only mutate: each writes its lists in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+Arrays = Sequence[ndarray]
+
+# ---------------------------------------------------------------- what all steps share
+
+
+def _number(x: Any) -> float:
+    return float(x) if not isinstance(x, ndarray) else float(x.astype(np.float64).reshape(()))
+
+
+def _skipped(found_inf: ndarray | None) -> bool:
+    """A gradient overflowed somewhere: the whole step is left out."""
+    return found_inf is not None and _number(found_inf) == 1.0
+
+
+def _gradient(grad: ndarray, grad_scale: ndarray | None, maximize: bool, inner: np.dtype, name: str) -> ndarray:
+    """The gradient in the dtype of the computation; unscaling is written back, as torch does."""
+    if grad.dtype not in dt.FLOATS:
+        raise not_implemented(name, grad.dtype)
+    g = dt.cast(grad, inner)
+    if grad_scale is not None:
+        g = g / np.asarray(_number(grad_scale), inner)
+        grad[...] = dt.cast(g, grad.dtype)
+    return -g if maximize else g
+
+
+def _inner(x: ndarray) -> np.dtype:
+    return dt.opmath(x.dtype)
+
+
+# ---------------------------------------------------------------- SGD
+
+
+@kernel("_fused_sgd_", "_fused_sgd_.tensor_lr", differs=["half-opmath"])
+def _fused_sgd_(
+    self, grads, momentum_buffer_list, *, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step,
+    grad_scale=None, found_inf=None,
+) -> None:  # fmt: skip
+    """Stochastic gradient descent with momentum."""
+    if _skipped(found_inf):
+        return
+    rate = _number(lr)
+    for i, (p, grad) in enumerate(zip(self, grads, strict=True)):
+        inner = _inner(p)
+        one = inner.type
+        g = _gradient(grad, grad_scale, maximize, inner, "fused_sgd_kernel")
+        x = dt.cast(p, inner)
+        if weight_decay:
+            g = g + x * one(weight_decay)
+        if momentum:
+            buffer = momentum_buffer_list[i]
+            b = g if is_first_step else dt.cast(buffer, inner) * one(momentum) + g * one(1 - dampening)
+            buffer[...] = dt.cast(b, buffer.dtype)
+            g = g + b * one(momentum) if nesterov else b
+        p[...] = dt.cast(x - g * one(rate), p.dtype)
+
+
+# ---------------------------------------------------------------- Adam and AdamW
+
+
+def _adam(
+    params: Arrays, grads: Arrays, exp_avgs: Arrays, exp_avg_sqs: Arrays, max_exp_avg_sqs: Arrays, steps: Arrays,
+    lr: Any, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
+    grad_scale: ndarray | None, found_inf: ndarray | None, decoupled: bool,
+) -> None:  # fmt: skip
+    if _skipped(found_inf):
+        return
+    rate = _number(lr)
+    for i, (p, grad, avg, sq, step) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True)):
+        inner = _inner(p)
+        one = inner.type
+        g = _gradient(grad, grad_scale, maximize, inner, "fused_adam_kernel")
+        x, m, v = (dt.cast(a, inner) for a in (p, avg, sq))
+        if weight_decay:
+            if decoupled:
+                x = x - x * one(rate * weight_decay)
+            else:
+                g = g + x * one(weight_decay)
+        share = 1 - beta1
+        # torch interpolates from the nearer end.
+        m = m + (g - m) * one(share) if share < 0.5 else g - (g - m) * one(1 - share)
+        v = v * one(beta2) + g * g * one(1 - beta2)
+        avg[...], sq[...] = dt.cast(m, avg.dtype), dt.cast(v, sq.dtype)
+        if amsgrad:
+            top = max_exp_avg_sqs[i]
+            v = np.maximum(dt.cast(top, inner), v)
+            top[...] = dt.cast(v, top.dtype)
+        t = _number(step)
+        size = rate / (1 - beta1**t)
+        root = math.sqrt(1 - beta2**t)
+        denominator = np.sqrt(v) / one(root) + one(eps)
+        p[...] = dt.cast(x - m / denominator * one(size), p.dtype)
+
+
+@kernel("_fused_adam_", "_fused_adam_.tensor_lr", differs=["half-opmath"])
+def _fused_adam_(
+    self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, beta2, weight_decay, eps, amsgrad,
+    maximize, grad_scale=None, found_inf=None,
+) -> None:  # fmt: skip
+    """Adam; weight decay is added to the gradient."""
+    rest = (lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf, False)
+    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *rest)
+
+
+@kernel("_fused_adamw_", "_fused_adamw_.tensor_lr", differs=["half-opmath"])
+def _fused_adamw_(
+    self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, beta2, weight_decay, eps, amsgrad,
+    maximize, grad_scale=None, found_inf=None,
+) -> None:  # fmt: skip
+    """AdamW; weight decay shrinks the parameter itself."""
+    rest = (lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf, True)
+    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *rest)
+
+
+# ---------------------------------------------------------------- Adagrad
+
+
+@kernel("_fused_adagrad_", "_fused_adagrad_.tensor_lr", differs=["half-opmath"])
+def _fused_adagrad_(
+    self, grads, state_sums, state_steps, *, lr, lr_decay, weight_decay, eps, maximize, grad_scale=None, found_inf=None
+) -> None:
+    """Adagrad: rates shrink with the sum of squared gradients."""
+    if _skipped(found_inf):
+        return
+    rate = _number(lr)
+    for p, grad, total, step in zip(self, grads, state_sums, state_steps, strict=True):
+        inner = _inner(p)
+        one = inner.type
+        g = _gradient(grad, grad_scale, maximize, inner, "fused_adagrad_kernel")
+        x = dt.cast(p, inner)
+        if weight_decay:
+            g = g + x * one(weight_decay)
+        s = dt.cast(total, inner) + g * g
+        total[...] = dt.cast(s, total.dtype)
+        now = rate / (1 + (_number(step) - 1) * lr_decay)
+        p[...] = dt.cast(x - g / (np.sqrt(s) + one(eps)) * one(now), p.dtype)
+
+
+# ---------------------------------------------------------------- gradient scaling
+
+
+@kernel("_amp_foreach_non_finite_check_and_unscale_")
+def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray, inv_scale: ndarray) -> None:
+    """Unscale gradients, and note in ``found_inf`` whether any was not finite."""
+    check(inv_scale.size == 1, "inv_scale must be a 1-element tensor.")
+    check(found_inf.size == 1, "found_inf must be a 1-element tensor.")
+    check(inv_scale.dtype == dt.float32, "inv_scale must be a float tensor.")
+    check(found_inf.dtype == dt.float32, "found_inf must be a float tensor.")
+    factor = inv_scale.reshape(())
+    for x in self:
+        wide = dt.cast(x, dt.opmath(x.dtype))
+        if not np.isfinite(wide).all():
+            found_inf[...] = 1
+        if factor != 1:
+            x[...] = dt.cast(wide * factor.astype(wide.dtype), x.dtype)
+
+
+@kernel("_amp_update_scale_")
+def _amp_update_scale_(
+    self: ndarray,
+    growth_tracker: ndarray,
+    found_inf: ndarray,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> ndarray:
+    """Back the scale off after an overflow, grow it after a run without one."""
+    check(growth_tracker.size == 1, "growth_tracker must be a 1-element tensor.")
+    check(self.size == 1, "current_scale must be a 1-element tensor.")
+    check(found_inf.size == 1, "found_inf must be a 1-element tensor.")
+    check(growth_tracker.dtype == dt.int32, "growth_tracker must be an int tensor.")
+    check(self.dtype == dt.float32, "current_scale must be a float tensor.")
+    check(found_inf.dtype == dt.float32, "found_inf must be a float tensor.")
+    if _number(found_inf):
+        self *= np.float32(scale_backoff_factor)
+        growth_tracker[...] = 0
+        return self
+    run = int(growth_tracker.reshape(())) + 1
+    if run == growth_interval:
+        grown = self * np.float32(scale_growth_factor)
+        if np.isfinite(grown).all():
+            self[...] = grown
+        run = 0
+    growth_tracker[...] = run
+    return self
