@@ -38,3 +38,9 @@ def caller() -> Where:
             return code, frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def called_by_torch() -> bool:
+    """Whether the caller's caller is torch's own code; module.to(device) is the user's."""
+    filename = sys._getframe(2).f_code.co_filename
+    return filename.startswith(_TORCH) and not filename.endswith(os.path.join("nn", "modules", "module.py"))

@@ -47,3 +47,12 @@ def check_plain(name: str, a: torch.Tensor) -> None:
         raise HandleError(
             f"{name}: only dense CPU tensors can be sent to a server, this one is {a.layout} on {a.device}"
         )
+
+
+def device_is_cpu(device: Any) -> bool:
+    return torch.device(device).type == "cpu"
+
+
+def check_length(name: str, n: int) -> None:
+    if n > wire.MAX_ITEMS:
+        raise HandleError(f"{name}: a list of {n:,} entries is longer than the {wire.MAX_ITEMS:,} of one operator")

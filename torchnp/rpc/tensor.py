@@ -10,8 +10,8 @@ import torch
 
 from torchnp.rpc import shapes, wire
 from torchnp.rpc.errors import HandleError, ValueAccessError
-from torchnp.rpc.place import caller
-from torchnp.rpc.plain import WORDS, check_plain, wrapped_number
+from torchnp.rpc.place import called_by_torch, caller
+from torchnp.rpc.plain import WORDS, check_length, check_plain, device_is_cpu, wrapped_number
 from torchnp.rpc.plain import number as number_
 from torchnp.rpc.plan import Plan, alternative, plan_of, without_kernel
 from torchnp.rpc.shapes import Outcome, Spec, spec_of
@@ -109,16 +109,24 @@ class BaseHandleTensor(torch.Tensor):
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
-        raise HandleError("the .data of a handle cannot be replaced: use handle.copy_(tensor) under torch.no_grad()")
+        """Module conversions (``module.double()``) set it: the handle goes over to another object of its session."""
+        if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
+            raise HandleError(
+                "the .data of a handle can only be another handle of its session: to change its values, use "
+                "handle.copy_(tensor) under torch.no_grad()"
+            )
+        torch._C.TensorBase.data.__set__(self, value)  # type: ignore[attr-defined]
+        self._spec, self._object = value._spec, value._object
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """dtype and memory format as for any tensor; a device is refused, as a handle's values stay where they are."""
-        first = args[0] if args else None
-        if (
-            kwargs.get("device") is not None
-            or isinstance(first, (str, int, torch.device))
-            or (isinstance(first, torch.Tensor) and first.device.type != "cpu")
-        ):
+        """dtype and memory format as for any tensor; a device is refused, as a handle's values stay where they are.
+
+        torch's own code (gradient clipping, optimizers) may name the device that it saw on a handle.
+        """
+        device = kwargs.get("device", args[0] if args else None)
+        if isinstance(device, torch.Tensor):
+            device = device.device if device.device.type != "cpu" else None
+        if isinstance(device, (str, int, torch.device)) and not (device_is_cpu(device) and called_by_torch()):
             self._no_values(".to(device)")
         return super().to(*args, **kwargs)
 
@@ -223,7 +231,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
                 if a is not None:
                     raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
                 continue
-            if name == "device" and a is not None and torch.device(a).type != "cpu":
+            if name == "device" and a is not None and not device_is_cpu(a):
                 raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
             session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
             key += (name, part)
@@ -242,6 +250,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
         container[place] = held[-1].wire
+    if outcome.count > 1:
+        check_length(plan.name, outcome.count)
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight)
     return _results(cls, plan, outcome, objects, args, kwargs)
 
@@ -263,6 +273,8 @@ def _lower(
     ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
     """
     if a is None or isinstance(a, (bool, str)):
+        if isinstance(a, str) and len(a) > wire.MAX_NAME:
+            raise HandleError(f"{plan.name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}")
         return session, a, a, 0
     if isinstance(a, BaseHandleTensor):
         if a._session is not session:
@@ -279,6 +291,7 @@ def _lower(
         plain.append((container, key, a))
         return session, spec_of(a), None, 0
     if isinstance(a, (list, tuple)):
+        check_length(plan.name, len(a))
         parts: list[Any] = []
         values: list[Any] = []
         for i, x in enumerate(a):

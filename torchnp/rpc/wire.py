@@ -23,12 +23,13 @@ CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
 MAX_OPS = 1024
-MAX_ITEMS = 1 << 14
+MAX_ITEMS = 1 << 16
+MAX_NAME = 256
 MAX_DIMS = 64
 MAX_NDIM = 64  # NumPy's own limit
 
 UInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Text = Annotated[str, msgspec.Meta(max_length=1 << 14)]
 Shape = Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 Raw = memoryview

@@ -396,6 +396,62 @@ def test_training_with_every_optimizer(session, name, foreach):
         torch.testing.assert_close(p.publish(), q.detach(), rtol=1e-4, atol=1e-5)
 
 
+OTHERS = ["RMSprop", "Adagrad", "Adamax", "NAdam", "RAdam", "Rprop", "Adadelta", "ASGD"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_optimizers_run_on_the_server_too(session, name):
+    x, w = torch.randn(6, 4), torch.randn(4, 3)
+    found = []
+    for data, p in ((session.send(x), session.send(w, requires_grad=True)), (x, w.clone().requires_grad_())):
+        optimizer = getattr(torch.optim, name)([p])
+        for _ in range(3):
+            optimizer.zero_grad()
+            (data @ p).square().sum().backward()
+            optimizer.step()
+        found.append(p)
+    torch.testing.assert_close(found[0].publish(), found[1].detach())
+    assert session.stats.round_trips == 1
+
+
+def test_what_training_code_does_around_a_step(session):
+    """Clipping, schedulers, checkpoints of states, conversions, autocast, activation checkpointing."""
+    torch.manual_seed(0)
+    x = torch.randn(6, 4)
+    results = []
+    model = nn.Linear(4, 3)
+    for m, data in ((session.module(model), session.send(x)), (model, x)):
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)
+        m(data).square().mean().backward()
+        norm = nn.utils.clip_grad_norm_(m.parameters(), 0.01)
+        optimizer.step()
+        scheduler.step()
+        again = torch.optim.SGD(m.parameters(), lr=1.0, momentum=0.9)
+        again.load_state_dict(optimizer.state_dict())
+        again.step()
+        m.load_state_dict(m.state_dict())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            low = m(data)
+        kept = torch.utils.checkpoint.checkpoint(m, data, use_reentrant=False).sum()
+        kept.backward()
+        results.append((norm, m.weight, m.weight.grad, low, m.double()(data.double())))
+    for got, want in zip(*results, strict=True):
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got.publish(), want.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_functional_transforms(session):
+    x, w, y = torch.randn(6, 4), torch.randn(4, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+
+    def loss(w, a, b):
+        return F.cross_entropy((a @ w)[None], b[None])
+
+    per_sample = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))
+    got = per_sample(session.send(w), session.send(x), session.send(y))
+    torch.testing.assert_close(got.publish(), per_sample(w, x, y))
+
+
 def test_local_parameters_learn_from_published_gradients(session):
     torch.manual_seed(0)
     model, reference = nn.Linear(4, 2), nn.Linear(4, 2)

@@ -225,6 +225,9 @@ def test_handles_are_not_saved_or_copied_behind_the_servers_back(session):
             save()
     with pytest.raises(rpc.HandleError, match=r"handle\.clone\(\)"):
         copy.deepcopy(x)
+    for move in (lambda m: m.to("cpu"), lambda m: m.cpu(), lambda m: m.to(torch.device("cpu"), torch.float64)):
+        with pytest.raises(rpc.ValueAccessError, match="publish"):
+            move(session.module(nn.Linear(2, 2)))
     with pytest.raises(rpc.HandleError, match=r"session\.module\(model\)"):
         copy.deepcopy(session.module(nn.Linear(2, 2)))
 
@@ -239,8 +242,19 @@ def test_storage_and_data_are_not_replaced(session):
         x.set_(session.send(torch.zeros(1)))
     with pytest.raises(rpc.HandleError, match=r"out= has shape \(3,\)"):
         torch.add(x, 1, out=session.send(torch.zeros(3)))
+    with pytest.raises(rpc.HandleError, match="of its session"), rpc_server.session("local") as other:
+        x.data = other.send(torch.zeros(2, 3))
     x.data.add_(1)
     assert torch.equal(x.publish(), torch.full((2, 3), 2.0))
+
+
+def test_what_does_not_fit_a_frame_is_refused_here(session):
+    x = session.send(torch.zeros(70_000, 1))
+    with pytest.raises(rpc.HandleError, match=r"list of 70,000 entries is longer than the 65,536"):
+        x.unbind()
+    with pytest.raises(rpc.HandleError, match="70,000 entries"):
+        torch.stack([x] * 70_000)
+    assert torch.stack([x[0]] * 60_000).sum().publish() == 0
 
 
 def test_handles_of_two_sessions_do_not_meet(session):
