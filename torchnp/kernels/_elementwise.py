@@ -254,7 +254,7 @@ def unary(
     also : callable
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False)
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, "")
 
 
 def binary(
@@ -270,15 +270,16 @@ def binary(
     compute: Rule = dt.opmath,
     args: tuple[str, ...] = ("self", "other"),
     doc: str = "",
-    exact_scalars: bool = False,
+    exact_scalars: str = "",
     **also: Ufunc,
 ) -> Callable[[Any, Any], ndarray]:
     """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
 
     Parameters
     ----------
-    exact_scalars : bool
-        Beside a half type, a number or one-element tensor is used in float32; else it is rounded to half first.
+    exact_scalars : {"", "second", "either"}
+        Which operand, if it is a number or one-element tensor beside a half type, is used in float32; others are
+        rounded to half first.
     """
     return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalars)
 
@@ -299,7 +300,7 @@ def _declare(
     args: tuple[str, ...],
     doc: str,
     also: dict[str, Ufunc],
-    exact_scalars: bool,
+    exact_scalars: str,
 ) -> Callable[..., ndarray]:
     to_default = result in (int_to_float, complex_to_real_float)
 
@@ -336,13 +337,16 @@ def _declare(
                 if dt.is_complex(x.dtype):
                     refuse(cpu, ALL, x.dtype, refuses)
             raise
-        if exact_scalars and common in FLOAT8 and (_is_scalar(a) or _is_scalar(b)):
+        exact = exact_scalars == "either" and _is_scalar(a), exact_scalars != "" and _is_scalar(b)
+        if common in FLOAT8 and any(exact):
             raise not_implemented(f"{cpu}_reduced_float", common)
         function, common, inner, out = loop_of(common)
         if inner is common:
             a, b = operand(a, common), operand(b, common)
         else:
-            a, b = (dt.cast(operand(x, inner if exact_scalars and _is_scalar(x) else common), inner) for x in (a, b))
+            a, b = (
+                dt.cast(operand(x, inner if as_is else common), inner) for x, as_is in zip((a, b), exact, strict=True)
+            )
         try:
             return finish(function(a, b), out)
         except ValueError:

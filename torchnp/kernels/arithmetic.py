@@ -147,7 +147,7 @@ mul = binary(
     np.multiply,
     cpu="mul_cpu",
     takes=ALL,
-    exact_scalars=True,
+    exact_scalars="either",
     differs=_PROMOTION,
     doc="Product; for bool, and.",
 )
@@ -178,7 +178,7 @@ div = binary(
     int_to_float,
     cpu="div_cpu",
     takes=FLOATS | COMPLEX,
-    exact_scalars=True,
+    exact_scalars="second",
     differs=[*_PROMOTION, "int-to-default-float"],
     doc="True quotient.",
 )
@@ -188,7 +188,7 @@ floor_divide = binary(
     cpu="div_floor_cpu",
     takes=REAL,
     integer=_int_floor_divide,
-    exact_scalars=True,
+    exact_scalars="second",
     differs=[*_PROMOTION, "integer-division-by-zero"],
     doc="Quotient rounded down.",
 )
@@ -198,7 +198,7 @@ _div_trunc = binary(
     cpu="div_trunc_cpu",
     takes=REAL,
     integer=_int_trunc_divide,
-    exact_scalars=True,
+    exact_scalars="second",
     doc="Quotient rounded toward zero.",
 )
 
@@ -562,4 +562,18 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         refuse("ldexp_cpu_exp", INTS, other.dtype)
         check_broadcast(self, other)
         return finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
-    return mul(self, pow_of_scalar(2.0 + 0j if dt.is_complex(self.dtype) else 2.0, other))
+    if dt.is_complex(self.dtype):
+        return mul(self, pow(np.full((), 2, self.dtype), other))
+    return mul(self, pow_of_scalar(2.0, other))
+
+
+@kernel("frexp.Tensor", like=np.frexp)
+def frexp(self: ndarray) -> tuple[ndarray, ndarray]:
+    """Mantissa in [0.5, 1) and int32 exponent of each element."""
+    check(
+        dt.is_floating(self.dtype),
+        "torch.frexp() only supports floating-point dtypes",
+    )
+    refuse("frexp_cpu", FLOATS, self.dtype)
+    mantissa, exponent = np.frexp(dt.cast(self, dt.opmath(self.dtype)))
+    return finish(mantissa, self.dtype), finish(exponent, dt.int32)
