@@ -9,6 +9,7 @@ import torch
 
 from .record import Recorder
 from .samples import reseed
+from .schemas import siblings
 from .torch_backend import TORCH_DTYPES
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -57,7 +58,7 @@ ROWS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def own_reach() -> dict[str, frozenset[str]]:
     """Return what the own rows reach, as one more entry."""
-    return {SOURCE: frozenset(ROWS)}
+    return {SOURCE: frozenset(ROWS).union(*(siblings()[op] for op in ROWS))}
 
 
 def own_dtypes() -> set[str]:
@@ -68,14 +69,13 @@ def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
     """Offer all rows of one dtype."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for op, (dtypes, calls) in ROWS.items():
-        if dtype not in dtypes or not recorder.wanted(op):
+        if dtype not in dtypes:
             continue
         for call in calls:
             reseed(op + call)
             make = Make(dtype)
             args, kwargs = eval(f"call{call}", {"call": _call, "x": make, "ints": make.ints, "torch": torch})
-            recorder.calls[op] += 1
-            recorder.offer(op, args, kwargs)
+            recorder.see(op, args, kwargs)
             yield
 
 

@@ -11,11 +11,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .case import Array, Case, Named, Seeded
-from .schemas import blank_written
-from .torch_backend import DTYPE_NAMES, raw
+from .schemas import all_schemas, blank_written, siblings
+from .torch_backend import DTYPE_NAMES, overload_of, raw
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
+TRANSFERS = 14  # calls of a sibling for each task: two rounds of what is given as out=
 
 
 class OutOfContractError(Exception):
@@ -89,15 +90,24 @@ class Recorder(TorchDispatchMode):
         self.source = self.sample_dtype = ""
         self.calls: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
+        self.transferred: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = func.name()
         if name.startswith(("aten::", "prims::")):
-            self.calls[name] += 1
-            if self.wanted(name):
-                self.offer(name, args, kwargs)
+            self.see(name, args, kwargs)
         return func(*args, **kwargs)
+
+    def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Record a call, and the same arguments under the overloads that differ only in where they write."""
+        self.calls[name] += 1
+        if self.wanted(name):
+            self.offer(name, args, kwargs)
+        for other in siblings()[name]:
+            self.calls[other] += 1
+            if self.wanted(other) and self.transferred[other] < TRANSFERS:
+                transfer(self, name, other, args, kwargs)
 
     def offer(self, name: str, args: tuple, kwargs: dict[str, Any], source: str = "") -> None:
         """Record one call, unless the contract leaves it out."""
@@ -109,13 +119,45 @@ class Recorder(TorchDispatchMode):
         self.sink(case)
 
 
-class Counting(TorchDispatchMode):
-    """Only counts the overloads that are called."""
+# What is given as out=: as it should be, of size 0, in a wider dtype, strided, of another shape, in an integer dtype.
+OUTS = ("right", "empty", "wider", "stepped", "right", "shape", "integer")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: Counter[str] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        self.calls[func.name()] += 1
-        return func(*args, **(kwargs or {}))
+def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Offer a call of ``name`` as one of its sibling ``other``."""
+    declared = all_schemas()
+    turn = recorder.transferred[other]
+    if not declared[other].is_out:
+        recorder.transferred[other] += 1
+        plain = {k: v for k, v in kwargs.items() if not any(a.is_out and a.name == k for a in declared[name].args)}
+        recorder.offer(other, args, plain)
+        return
+    if declared[name].mutates:
+        return
+    try:
+        with torch.no_grad():
+            results = overload_of(name)(*args, **kwargs)
+    except Exception:
+        return
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    outs = [a for a in declared[other].args if a.is_out]
+    if len(outs) == 1 and outs[0].type == "Tensor[]":
+        given: list[Any] = [[out_like(r, OUTS[turn % len(OUTS)]) for r in results if isinstance(r, torch.Tensor)]]
+    else:
+        given = [out_like(r, OUTS[turn % len(OUTS)]) for r in results if isinstance(r, torch.Tensor)]
+    if len(given) == len(outs):
+        recorder.transferred[other] += 1
+        recorder.offer(other, args, {**kwargs, **{a.name: g for a, g in zip(outs, given, strict=True)}})
+
+
+def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
+    """Return what is given as ``out=`` for a result ``r``."""
+    if kind == "empty":
+        return torch.zeros(0, dtype=r.dtype)
+    if kind == "shape":
+        return torch.zeros((*r.shape, 2), dtype=r.dtype)
+    if kind == "stepped":
+        return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
+    if kind == "wider":
+        return torch.zeros(r.shape, dtype=torch.complex128 if r.is_complex() else torch.float64)
+    return torch.zeros(r.shape, dtype=torch.int64 if kind == "integer" else r.dtype)

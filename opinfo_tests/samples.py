@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .record import Recorder
-from .schemas import all_schemas, out_forms
-from .torch_backend import DTYPE_NAMES, TORCH_DTYPES, overload_of
+from .record import Recorder, out_like
+from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 QUICK_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
@@ -41,7 +40,42 @@ def opinfos() -> dict[str, Any]:
         while name in out:
             name += "'"
         out[name] = op
-    return out
+    return out | {f.name: f for f in foreach_entries()}
+
+
+@dataclass(frozen=True)
+class Foreach:
+    """An entry of torch's foreach databases in the form of the others: lists of three tensors of growing size."""
+
+    info: Any
+    supports_autograd: bool = False
+    inplace_variant: None = None
+    error_inputs_func: None = None
+    aliases: tuple = ()
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    aten_name = name
+
+    def op(self, *args: Any, **kwargs: Any) -> Any:
+        return self.info.method_variant(*args, **kwargs) if self.info.method_variant else None
+
+    def supported_dtypes(self, device: str) -> Any:
+        return self.info.supported_dtypes(device)
+
+    def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
+        more = {"num_input_tensors": [3], "allow_higher_dtype_scalars": True}
+        yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
+
+
+def foreach_entries() -> list[Foreach]:
+    from torch.testing._internal import common_methods_invocations as c
+
+    databases = (c.foreach_unary_op_db, c.foreach_binary_op_db, c.foreach_pointwise_op_db, c.foreach_reduce_op_db,
+                 c.foreach_other_op_db)  # fmt: skip
+    return [Foreach(info) for database in databases for info in database]
 
 
 @cache
@@ -107,7 +141,7 @@ def samples_of(
         reseed(f"{task.source}{task.dtype}{seed}")
         for turn, sample in enumerate(op.sample_inputs("cpu", dt, requires_grad=grads)):
             state = torch.get_rng_state()
-            run_direct(op, sample, recorder, turn)
+            run_direct(op, sample, recorder)
             run_inplace(op, sample, recorder, turn)
             run_sample(op, sample, recorder, order if grads else 0)
             yield
@@ -168,9 +202,11 @@ def packets(op: Any) -> Iterator[str]:
             yield candidate
 
 
-def resolve(op: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
-    """Return the overload that the dispatcher's own resolution picks for a direct call of an entry."""
-    for packet in packets(op):
+def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | None:
+    """Return the overload that the dispatcher's own resolution picks, of the first packet that takes the arguments."""
+    for packet in names:
+        if not hasattr(torch.ops.aten, packet):
+            continue
         try:
             overload = torch._C._jit_resolve_packet(f"aten::{packet}", *args, **kwargs)
         except RuntimeError:
@@ -181,54 +217,14 @@ def resolve(op: Any, args: tuple, kwargs: dict[str, Any]) -> str | None:
     return None
 
 
-def run_direct(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:
+def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
     """Offer the sample as a call of the entry's own overload, which a composite operator never reaches otherwise."""
     args = tuple(detached((sample.input, *sample.args)))
     kwargs = detached(sample.kwargs)
-    name = resolve(op, args, kwargs)
-    if name is None:
-        return
-    recorder.calls[name] += 1
-    if recorder.wanted(name):
-        recorder.offer(name, args, kwargs)
-    out = out_forms().get(name)
-    if out is not None:
-        recorder.calls[out] += 1
-        if recorder.wanted(out):
-            run_out(name, out, args, kwargs, recorder, OUTS[turn % len(OUTS)])
-
-
-# What is given as out=: as it should be, of size 0, of another shape, strided, in a wider dtype, in an integer dtype.
-OUTS = ("right", "empty", "wider", "stepped", "right", "shape", "integer")
-
-
-def run_out(name: str, out: str, args: tuple, kwargs: dict[str, Any], recorder: Recorder, kind: str) -> None:
-    """Offer the ``out=`` form of a direct call."""
-    try:
-        with torch.no_grad():
-            results = overload_of(name)(*args, **kwargs)
-    except Exception:
-        return
-    results = results if isinstance(results, (tuple, list)) else (results,)
-    names = [a.name for a in all_schemas()[out].args if a.is_out]
-    if len(names) != len(results) or not all(isinstance(r, torch.Tensor) for r in results):
-        return
-    outs = {n: out_like(r, kind) for n, r in zip(names, results, strict=True)}
-    recorder.offer(out, args, {**kwargs, **outs})
-
-
-def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
-    """Return what is given as ``out=`` for a result ``r``."""
-    if kind == "empty":
-        return torch.zeros(0, dtype=r.dtype)
-    if kind == "shape":
-        return torch.zeros((*r.shape, 2), dtype=r.dtype)
-    if kind == "stepped":
-        return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
-    if kind == "wider":
-        wider = torch.complex128 if r.is_complex() else torch.float64
-        return torch.zeros(r.shape, dtype=wider)
-    return torch.zeros(r.shape, dtype=torch.int64 if kind == "integer" else r.dtype)
+    for names in (packets(op), *([a.name.replace(".", "_")] for a in op.aliases)):
+        name = resolve(names, args, kwargs)
+        if name is not None:
+            recorder.see(name, args, kwargs)
 
 
 def run_inplace(op: Any, sample: Any, recorder: Recorder, turn: int = 0) -> None:

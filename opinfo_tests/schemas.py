@@ -9,12 +9,24 @@ from .case import Array, Case, leaves
 from .case import schemas as all_schemas
 
 
+def plain_base(base: str) -> str:
+    """Return the name that an operator's in-place, ``_copy`` and functional forms share."""
+    if base.endswith("__") or not base.strip("_"):
+        return base
+    return base.removesuffix("_").removesuffix("_copy").removesuffix("_functional")
+
+
 @cache
-def out_forms() -> dict[str, str]:
-    """Return the ``out=`` overload of each functional overload that has one with the same arguments."""
-    shape = lambda s: (s.packet, tuple((a.name, a.type) for a in s.args if not a.is_out))
-    by_shape = {shape(s): name for name, s in all_schemas().items() if s.is_out}
-    return {name: by_shape[shape(s)] for name, s in all_schemas().items() if not s.mutates and shape(s) in by_shape}
+def siblings() -> dict[str, tuple[str, ...]]:
+    """Return for each overload those of the same operator that take the same arguments, ``out=`` aside.
+
+    They are its in-place form, its ``out=`` form, its view or copying form: what calls one calls all.
+    """
+    groups: dict[Any, list[str]] = {}
+    for name, s in all_schemas().items():
+        key = s.namespace, plain_base(s.base), tuple((a.name, a.type) for a in s.args if not a.is_out)
+        groups.setdefault(key, []).append(name)
+    return {name: tuple(n for n in group if n != name) for group in groups.values() for name in group}
 
 
 def written_arrays(case: Case) -> frozenset[int]:
