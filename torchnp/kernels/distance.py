@@ -1,0 +1,192 @@
+"""Distances between vectors, with their gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, not_implemented
+from torchnp.kernels.arithmetic import div, maximum, mul
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.vectornorm import linalg_vector_norm
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- all pairs of two sets
+
+LARGEST = 1 << 21  # elements of a block of differences
+
+
+def _blocks(x1: ndarray, x2: ndarray) -> Iterator[tuple[slice, ndarray]]:
+    """Differences of all rows, in blocks of rows of the first that keep memory bounded."""
+    step = max(1, LARGEST // max(1, x2.size))
+    for start in range(0, x1.shape[-2], step):
+        rows = slice(start, start + step)
+        yield rows, x1[..., rows, None, :] - x2[..., None, :, :]
+
+
+def _lengths(d: ndarray, p: float) -> ndarray:
+    """p-norms along the last axis; p 0 counts."""
+    if p == 2:
+        return np.sqrt(np.vecdot(d, d))
+    a = np.abs(d)
+    if p == 0:
+        return (d != 0).sum(-1).astype(d.dtype)
+    if p == 1:
+        return np.add.reduce(a, -1)
+    if p == math.inf:
+        return np.maximum.reduce(a, -1, initial=0)
+    return np.add.reduce(a ** d.dtype.type(p), -1) ** d.dtype.type(1 / p)
+
+
+def _check_cdist(x1: ndarray, x2: ndarray, p: float, mode: int | None) -> tuple[int, ...]:
+    for name, x in (("X1", x1), ("X2", x2)):
+        check(x.ndim >= 2, f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not dt.is_floating(x.dtype):
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {dt.scalar_name(x.dtype)}")
+    check(p >= 0, "cdist only supports non-negative p values")
+    check(mode in (None, 0, 1, 2), f"possible modes: 0, 1, 2, but was: {mode}")
+    return broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+
+
+@kernel("_cdist_forward", differs=["cdist-by-products"])
+def _cdist_forward(x1, x2, p, compute_mode):
+    """p-norm distances of all pairs of rows; larger Euclidean ones through matrix products, as torch does."""
+    batch = _check_cdist(x1, x2, p, compute_mode)
+    shape = (*batch, x1.shape[-2], x2.shape[-2])
+    if math.prod(shape) == 0 or x1.shape[-1] == 0:
+        return np.zeros(shape, x1.dtype)
+    if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and max(shape[-2:]) > 25)):
+        return _euclidean_dist(x1, x2)
+    if x1.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("cdist", x1.dtype)
+    if x1.dtype != x2.dtype:
+        raise RuntimeError(f"expected scalar type {dt.scalar_name(x1.dtype)} but found {dt.scalar_name(x2.dtype)}")
+    out = np.empty(shape, x1.dtype)
+    for rows, d in _blocks(x1, x2):
+        out[..., rows, :] = _lengths(d, p)
+    return out
+
+
+@kernel("_euclidean_dist", differs=["cdist-by-products"])
+def _euclidean_dist(x1, x2):
+    """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
+    from torchnp.kernels.arithmetic import pow_scalar
+    from torchnp.kernels.contraction import matmul
+
+    check(not dt.is_complex(x1.dtype), "clamp is not supported for complex types", NotImplementedError)
+    squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
+    ones = [np.ones(s.shape, s.dtype) for s in squares]
+    left = np.concatenate([mul(x1, -2), squares[0], ones[0]], -1)
+    right = np.concatenate([x2, ones[1], squares[1]], -1)
+    out = matmul(left, right.swapaxes(-2, -1))
+    inner = dt.cast(out, dt.opmath(out.dtype))
+    return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
+
+
+@kernel("cdist", differs=["cdist-by-products"])
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """p-norm distances of all pairs of rows."""
+    return _cdist_forward(x1, x2, p, compute_mode)
+
+
+def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
+    """Derivative of the p-norm of the last axis with respect to its elements; 0 where it has none."""
+    if p == 0:
+        return np.zeros_like(d)
+    if p == 1:
+        return np.sign(d)
+    length = length[..., None]
+    if p == 2:
+        slope = d / length
+    elif p == math.inf:
+        return np.sign(d) * (1 - np.minimum(1, np.ceil(np.abs(np.abs(d) - length))))
+    elif p < 2:
+        slope = np.sign(d) * np.abs(d) ** d.dtype.type(p - 1) / length ** d.dtype.type(p - 1)
+        if p < 1:
+            slope = np.where(d == 0, d.dtype.type(0), slope)
+    else:
+        slope = d * np.abs(d) ** d.dtype.type(p - 2) / length ** d.dtype.type(p - 1)
+    return np.where(length == 0, d.dtype.type(0), slope)
+
+
+@kernel("_cdist_backward")
+def _cdist_backward(grad, x1, x2, p, cdist):
+    """Gradient of `_cdist_forward` with respect to ``x1``."""
+    if x1.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("cdist_backward", x1.dtype)
+    batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
+    if out.size == 0 or x2.size == 0:
+        return out
+    for rows, d in _blocks(x1, x2):
+        slope = _slope(d, cdist[..., rows, :], p)
+        out[..., rows, :] = np.add.reduce(grad[..., rows, :, None] * slope, -2)
+    return out
+
+
+# ---------------------------------------------------------------- all pairs of one set
+
+
+@kernel("_pdist_forward")
+def _pdist_forward(self, p=2.0):
+    """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
+    n = self.shape[0] if self.ndim else 0
+    if n <= 1:
+        return np.empty(0, self.dtype)
+    check(self.ndim > 1, "Dimension out of range (expected to be in range of [-1, 0], but got 1)", IndexError)
+    i, j = np.triu_indices(n, 1)
+    if self.shape[1] == 0:
+        return np.zeros(len(i), self.dtype)
+    if self.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("pdist", self.dtype)
+    return _lengths(self[i] - self[j], p)
+
+
+@kernel("pdist")
+def pdist(self, p=2.0):
+    """p-norm distances of all pairs of rows, each pair once."""
+    check(self.ndim == 2, f"pdist only supports 2D tensors, got: {self.ndim}D")
+    check(dt.is_floating(self.dtype), "pdist only supports floating-point dtypes")
+    check(p >= 0, "pdist only supports non-negative p values")
+    return _pdist_forward(self, p)
+
+
+@kernel("_pdist_backward")
+def _pdist_backward(grad, self, p, pdist):
+    """Gradient of `_pdist_forward`."""
+    out = np.zeros(self.shape, self.dtype)
+    if pdist.size == 0 or self.size == 0:
+        return out
+    if self.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("pdist_backward", self.dtype)
+    i, j = np.triu_indices(self.shape[0], 1)
+    step = grad[:, None] * _slope(self[i] - self[j], pdist, p)
+    np.add.at(out, i, step)
+    np.subtract.at(out, j, step)
+    return out
+
+
+# ---------------------------------------------------------------- angles
+
+
+@kernel("cosine_similarity")
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """Cosine of the angle between vectors along a dimension; lengths count as at least ``eps``."""
+    common = dt.result_type(x1, x2)
+    if not dt.is_floating(common):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dt.scalar_name(common)}")
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    unit = []
+    for x in (x1, x2):  # each in its own dtype, integers in the common one
+        x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
+        length = linalg_vector_norm(x, 2, dim, True)
+        unit.append(div(x, maximum(length, dt.cast(np.asarray(eps), length.dtype))))
+    return sum_dim(mul(*unit), dim)
