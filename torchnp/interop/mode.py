@@ -17,7 +17,7 @@ from torchnp import dtypes
 from torchnp.interop import plan
 from torchnp.interop.convert import NUMPY_DTYPE
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
-from torchnp.interop.streams import Streams, is_random
+from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
 
 # Fused routes that torch takes by a global flag: reader, setter, and the overload that the route calls.
 _ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
@@ -57,7 +57,8 @@ class NumpyMode(TorchDispatchMode):
     Kernels work on the tensors' own memory. Views are views on their base's storage, in-place and ``out=`` ops
     return the tensors that they were given, so autograd, version counters and aliasing behave as in torch. Random ops
     continue torch's own generators: ``torch.manual_seed`` has its usual effect, and the generators end where
-    torch would have left them.
+    torch would have left them. torchnp's own default generator is borrowed for that while the mode is on; seeding it
+    has no effect there.
 
     What is not computed by a kernel:
 
@@ -108,9 +109,8 @@ class NumpyMode(TorchDispatchMode):
         self.table: Mapping[str, Callable[..., Any]] = torchnp.table if table is None else table
         self.fallbacks: Counter[str] = Counter()
         self._meta: Counter[str] = Counter()
-        self._streams = Streams()
         self._steps: dict[Any, Step] = {}
-        self._checked = 0
+        self._checked = 0  # ops compared so far
         self._default_dtype: torch.dtype | None = None
         self._leave: list[Callable[[], None]] = []
 
@@ -125,7 +125,7 @@ class NumpyMode(TorchDispatchMode):
         self._leave.pop()()
 
     def _prepare(self) -> Callable[[], None]:
-        restore_generator = self._streams.keep_default()
+        restore_generator = keep_default()
         numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
         closed = [setter for enabled, setter, name in _ROUTES if name not in self.table and enabled()]
         for setter in closed:
@@ -172,7 +172,7 @@ class NumpyMode(TorchDispatchMode):
         elif kernel is not None:
             run = plan.make_run(func, kernel)
             if is_random(func):
-                run = self._streams.wrap(run)
+                run = on_torchs_stream(run)
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)

@@ -107,6 +107,23 @@ def test_uninitialized_memory_is_not_compared():
         assert torch.empty(100).shape == torch.empty_like(torch.ones(100)).shape == (100,)
 
 
+def test_any_of_equal_values_may_be_picked():
+    def last_of_equals(self, dim=-1, keepdim=False):
+        return self.max(dim, keepdims=keepdim), self.shape[dim] - 1 - np.argmax(
+            np.flip(self, dim), dim, keepdims=keepdim
+        )
+
+    def last(self, k, dim=-1, keepdim=False):
+        return last_of_equals(self, dim, keepdim)
+
+    x = torch.tensor([[1, 3, 3, 0], [2, 2, 2, 2]])
+    with NumpyMode(crosscheck=True, table=Broken({"kthvalue": last})):
+        assert x.kthvalue(4)[1].tolist() == [2, 3]
+        assert x.kthvalue(4, keepdim=True)[1].tolist() == [[2], [3]]
+        with pytest.raises(CrossCheckError):
+            x.kthvalue(1)
+
+
 def test_inputs_that_share_memory_do_so_for_torch_too():
     with NumpyMode(crosscheck=True, table=TorchTable()):
         x = torch.arange(6.0)

@@ -452,6 +452,18 @@ def test_custom_ops_written_in_python_are_taken_apart():
     assert mode.calls == {"torchnp_test::sine_plus_one": 1, "aten::sin": 1, "aten::add.Tensor": 1}
 
 
+def test_seeding_torchnp_has_no_effect_on_torchs_stream():
+    from torchnp import manual_seed
+
+    torch.manual_seed(2)
+    expected = torch.rand(2), torch.rand(2)
+    torch.manual_seed(2)
+    with NumpyMode():
+        first = torch.rand(2)
+        manual_seed(0)
+        _same([first, torch.rand(2)], list(expected))
+
+
 def test_settings_come_back():
     from torchnp import dtypes
     from torchnp.random import get_rng_state
