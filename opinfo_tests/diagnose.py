@@ -197,6 +197,9 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
     if want.size < 1 or want.dtype == np.bool_:
         return "the opposite" if want.size and (want != got).all() else ""
     w, g = wide(want), wide(got)
+    rounded = is_inexact(want.dtype) and rounding(want, got) if near(want, got) else ""
+    if rounded:
+        return rounded
     for text, same in (
         ("transposed", want.ndim == 2 and want.shape[0] == want.shape[1] and near(want, got.T)),
         ("the same values in another order", want.size > 1 and near(np.sort(w, axis=None), np.sort(g, axis=None))),
@@ -246,7 +249,7 @@ def off_by(w: np.ndarray, g: np.ndarray) -> str:
     nonzero = w != 0
     if nonzero.sum() > 1 and near(w[~nonzero], g[~nonzero]):
         factor = g[nonzero] / w[nonzero]
-        if np.allclose(factor, factor[0], rtol=1e-3, atol=0) and np.ptp(abs(w)) > 0:
+        if np.allclose(factor, factor[0], rtol=1e-3, atol=0) and np.ptp(abs(w)) > 0 and abs(factor[0] - 1) > 1e-2:
             return f"torch's times {number(factor[0])}"
     step = g - w
     if np.allclose(step, step[0], rtol=1e-3, atol=0):

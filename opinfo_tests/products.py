@@ -1,0 +1,52 @@
+"""What is made of a run besides its report: the page, the badge, and repro scripts of failures that nobody knew."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .backend import Backend
+from .badge import write_badge
+from .page import read_all, write_page
+from .report import GOOD
+from .repro import MOST, write_repros
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the options to the harness's command line."""
+    p.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
+    p.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: .svg, or .json for badge services")
+    p.add_argument("--repro", type=Path, metavar="DIR",
+                   help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
+    p.add_argument("--from-report", type=Path, metavar="FILE", help="make these from a report, without a run")
+
+
+def prepare(a: argparse.Namespace) -> None:
+    """Give the run a report where something is made from one."""
+    if a.html and not a.report:
+        with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as f:
+            a.report = Path(f.name)
+        a.report_is_temporary = True
+
+
+def finish(a: argparse.Namespace, good: int, total: int, unknown: list[dict[str, Any]], backend: Backend) -> None:
+    """Write what was asked for."""
+    if a.html:
+        write_page(a.report, a.html)
+    if getattr(a, "report_is_temporary", False):
+        a.report.unlink()
+    if a.badge:
+        write_badge(good, total, a.badge)
+    if a.repro:
+        print("\n".join(write_repros(unknown, a.repro, backend, a.seed, a.order)))
+
+
+def from_report(a: argparse.Namespace, backend: Backend) -> int:
+    """Make the page, the badge and the scripts from a report that is there."""
+    head, rows, _ = read_all(a.from_report)
+    failing = [r for r in rows if r["outcome"] not in GOOD]
+    a.report, a.seed, a.order = a.from_report, head.get("seed", a.seed), head.get("order", a.order)
+    finish(a, len(rows) - len(failing), len(rows), failing, backend)
+    return 0
