@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import gaps as known
+from . import products
 from .backend import Backend
 from .counts import quick_rates
 from .load import load_backend
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
     p.add_argument("--accept", action="store_true", help="rewrite the gaps of what ran")
     p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
+    products.add_arguments(p)
     return p
 
 
@@ -62,6 +64,9 @@ def main(argv: list[str] | None = None) -> int:
     ops = select(a.ops.split(",")) if a.ops else None
     dtypes = dtypes_of(a.dtypes)
     backend = load_backend(a.backend)
+    if a.from_report:
+        return products.from_report(a, backend)
+    products.prepare(a)
     reachable = frozenset(n for n in ops or registered() if n in backend.ops)
     tasks = plan(reachable, dtypes)
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
@@ -97,10 +102,10 @@ def main(argv: list[str] | None = None) -> int:
     print(
         f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s"
     )
-    return conclude(a, tally)
+    return conclude(a, tally, backend)
 
 
-def conclude(a: argparse.Namespace, tally: Tally) -> int:
+def conclude(a: argparse.Namespace, tally: Tally, backend: Backend) -> int:
     """Hold the run against the known gaps; return the exit code."""
     whole = not a.max and not a.x and a.tier == "full"
     gaps = known.load(a.gaps)
@@ -111,6 +116,7 @@ def conclude(a: argparse.Namespace, tally: Tally) -> int:
         print(line)
     if found.known:
         print(f"{found.known} failures are known gaps; {len(found.unknown)} are not")
+    products.finish(a, tally.good, tally.total, found.unknown, backend)
     if not tally.total:
         print("nothing was judged")
     return 0 if found.ok and tally.total and not tally.errors else 1
