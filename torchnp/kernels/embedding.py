@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import check
-from torchnp.dtypes import scalar_name
+from torchnp.checks import check, shape_text
+from torchnp.dtypes import cast, float64, opmath, scalar_name
 from torchnp.kernels._accumulate import INDEX_DTYPES
 from torchnp.kernels._memory import bits
 from torchnp.registry import kernel
@@ -36,3 +36,30 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     unsigned = indices.view(np.uint64 if indices.itemsize == 8 else np.uint32)
     check(not indices.size or int(unsigned.max()) < len(weight), "index out of range in self", IndexError)
     return bits(weight).take(indices, 0).view(weight.dtype)
+
+
+@kernel("embedding_renorm_", differs=["no-counterpart"])
+def embedding_renorm_(self, indices, max_norm, norm_type):
+    """Scale the rows that the indices name down to a largest norm, in place."""
+    from torchnp.kernels.vectornorm import linalg_vector_norm
+
+    if self.ndim != 2:
+        raise RuntimeError(
+            f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for argument #1 'self' "
+            "(while checking arguments for embedding_renorm_)"
+        )
+    check_indices(indices, "embedding_renorm_", 2)
+    n = len(self)
+    places = np.unique(indices)
+    wrong = places[(places < 0) | (places >= n)]
+    if wrong.size:
+        raise IndexError(
+            f"select(): index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
+        )
+    rows = self[places]
+    norms = cast(linalg_vector_norm(rows, norm_type, [1]), float64)
+    large = norms > max_norm
+    wide = opmath(self.dtype)
+    scale = cast(max_norm / (norms[large] + 1e-7), self.dtype)
+    self[places[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)
+    return self

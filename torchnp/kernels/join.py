@@ -305,23 +305,6 @@ def unflatten_dense_tensors(flat, tensors):
     return out
 
 
-@kernel("pad_sequence", differs=["no-counterpart"])
-def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Sequences of different lengths in one tensor, filled up at one side."""
-    check(len(sequences) > 0, "received an empty list of sequences")
-    check(
-        padding_side in ("left", "right"),
-        f"Expected padding_side to be one of left or right, but got {padding_side}.",
-    )
-    longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
-    out = np.full((len(sequences), longest, *trailing), padding_value, np.float64)
-    out = cast(out, sequences[0].dtype)
-    for row, x in zip(out, sequences):
-        n = x.shape[0]
-        row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = cast(x, out.dtype)
-    return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
-
-
 @kernel("_foreach_copy", like=np.copyto)
 def _foreach_copy(self, src, non_blocking=False):
     """Each tensor of ``src`` in the shape and dtype of the one in ``self``."""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check
-from torchnp.dtypes import bool_, cast, complex64, float32, int64, is_complex, scalar_name
-from torchnp.kernels._memory import bits
-from torchnp.kernels.create import fill_value
+from torchnp.dtypes import as_dtype, bool_, cast, complex64, float32, int64, is_complex, scalar_name
+from torchnp.kernels._memory import C_NAMES, bits
+from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 
@@ -17,19 +17,12 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- fill
 
-_C_NAMES = {
-    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int", "float32": "float",
-    "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>", "complex32": "c10::complex<c10::Half>",
-}  # fmt: skip
-
 
 @kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"])
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
     if mask.dtype != bool_:
-        name = _C_NAMES.get(str(mask.dtype), f"c10::{scalar_name(mask.dtype)}")
+        name = C_NAMES.get(str(mask.dtype), f"c10::{scalar_name(mask.dtype)}")
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
     number = fill_value(value, self.dtype)
     if mask.shape != self.shape:
@@ -131,3 +124,15 @@ def nonzero_static(self, *, size, fill_value=-1):
     found = nonzero(self)[:size]
     out[: len(found)] = found
     return out
+
+
+@kernel("_rowwise_prune", differs=["no-counterpart"])
+def _rowwise_prune(weight, mask, compressed_indices_dtype):
+    """The rows where the mask is true, and for each row its new place or -1."""
+    check(
+        mask.size == len(weight),
+        "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'.",
+    )
+    mask = mask.reshape(-1).astype(bool)
+    places = np.where(mask, np.cumsum(mask) - 1, -1)
+    return weight[mask], places.astype(as_dtype(compressed_indices_dtype))

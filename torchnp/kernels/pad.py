@@ -12,8 +12,8 @@ import numpy as np
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, complex32
 from torchnp.kernels._memory import bits, empty_in_order, is_contiguous
+from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
-from torchnp.kernels.create import fill_value
 from torchnp.kernels.slicing import narrow
 from torchnp.registry import kernel
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, int32, int64
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, int32, int64, is_integral, opmath
 from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order
+from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
-from torchnp.kernels.create import fill_value
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.registry import kernel
 
@@ -300,3 +300,33 @@ def channel_shuffle(self, groups):
     )
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _like_image(out.reshape(self.shape), self)
+
+
+# ---------------------------------------------------------------- shapes by sum and power
+
+
+@kernel("vander", like=np.vander)
+def vander(x, N=None, increasing=False):
+    """The powers of a vector as columns, the highest first."""
+    check(x.ndim == 1, "x must be a one-dimensional tensor.")
+    n = x.size if N is None else N
+    check(n >= 0, "N must be non-negative.")
+    dtype = int64 if is_integral(x.dtype) or x.dtype == bool_ else x.dtype
+    out = np.empty((x.size, n), dtype)
+    out[:, :1] = 1
+    out[:, 1:] = cast(x, dtype)[:, None]
+    wide = cast(out, opmath(dtype))
+    powers = cast(np.multiply.accumulate(wide, 1), dtype) if n else out
+    return powers if increasing else flip(powers, [1])
+
+
+@kernel("sum_to_size", like=np.sum)
+def sum_to_size(self, size):
+    """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none."""
+    from torchnp.kernels.reduce import sum_dim
+
+    extra = self.ndim - len(size)
+    fits = extra >= 0 and all(n in (1, m) for n, m in zip(size, self.shape[extra:]))
+    check(fits, f"size {{{shape_text(size)}}} is not expandable to size {{{shape_text(self.shape)}}}.")
+    dims = [d for d in range(self.ndim) if d < extra or (size[d - extra] == 1 and self.shape[d] != 1)]
+    return sum_dim(self, dims, True).reshape(size) if dims else self

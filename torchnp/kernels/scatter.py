@@ -18,7 +18,7 @@ from torchnp.kernels._accumulate import (
     reduce_at,
 )
 from torchnp.kernels._memory import bits
-from torchnp.kernels.create import fill_value
+from torchnp.kernels._number import fill_value
 from torchnp.kernels.mask import _number
 from torchnp.kernels.slicing import at
 from torchnp.registry import kernel
@@ -31,7 +31,7 @@ ndarray = np.ndarray
 def _places(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> tuple[ndarray, ndarray]:
     """Where the index points to in a row-major copy of ``self``, checked; and that copy, flat."""
     dim = wrap_dim(dim, self.ndim)
-    check(index.dtype in INDEX_DTYPES, "scatter(): Expected dtype int32/int64 for index")
+    check(index.dtype in INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
     if src is not None and self.dtype != src.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     out = np.array(self, order="C", copy=True)

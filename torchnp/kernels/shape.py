@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, shape_text, wrap_dim
 from torchnp.dtypes import bool_, complex64, float32, int64
 from torchnp.dtypes import is_complex as is_complex_dtype
 from torchnp.dtypes import is_floating as is_floating_dtype
@@ -186,7 +186,33 @@ def _always(value: Any, *names: str) -> None:
         kernel(name)(body)
 
 
-_always(False, "is_conj", "is_neg", "is_distributed", "is_inference", "_is_zerotensor")
+_always(False, "is_conj", "is_neg", "is_distributed", "is_inference", "_is_zerotensor", "retains_grad")
+_always(True, "is_leaf")
+_always(0, "sparse_dim", "output_nr")
+
+
+@kernel("dense_dim", like=np.ndim)
+def dense_dim(self):
+    """All dimensions of an array are dense."""
+    return self.ndim
+
+
+@kernel("_has_compatible_shallow_copy_type")
+def _has_compatible_shallow_copy_type(self, from_):
+    """Always True: there is one kind of array."""
+    return True
+
+
+@kernel("_assert_tensor_metadata")
+def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
+    """Raise unless the tensor has the sizes, strides and dtype given."""
+    _memory.check_options(layout, device, None)
+    for name, expected, got in (("sizes", size, a.shape), ("strides", stride, _memory.element_strides(a))):
+        if expected is not None and tuple(expected) != got:
+            raise RuntimeError(f"Tensor {name} mismatch! Expected: {shape_text(expected)}, Got: {shape_text(got)}")
+    if dtype is not None and dtypes.as_dtype(dtype) != a.dtype:
+        expected = dtypes.scalar_name(dtypes.as_dtype(dtype))
+        raise RuntimeError(f"Tensor dtype mismatch! Expected: {expected}, Got: {_memory.C_NAMES[str(a.dtype)]}")
 
 
 @kernel("is_pinned")

@@ -13,18 +13,10 @@ import numpy as np
 
 from torchnp.checks import check, shape_text, wrap_dim, wrap_dims
 from torchnp.dtypes import (
-    as_dtype,
     bool_,
-    complex32,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    is_complex,
     scalar_name,
 )
-from torchnp.kernels._memory import element_strides, storage, storage_offset, window
+from torchnp.kernels._memory import storage, window
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -61,18 +53,6 @@ def positive(self):
     """The tensor itself."""
     check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.")
     return self
-
-
-@kernel("_conj", "conj", like=np.conjugate, differs=["no-lazy-conj"])
-def conj(self):
-    """The conjugate, computed: torch sets a bit on a view, which an array cannot carry."""
-    return np.asarray(np.conjugate(self)) if is_complex(self.dtype) else self
-
-
-@kernel("_neg_view", like=np.negative, differs=["no-lazy-conj"])
-def neg_view(self):
-    """The negative, computed: torch sets a bit on a view, which an array cannot carry."""
-    return np.asarray(np.negative(self))
 
 
 # ---------------------------------------------------------------- shape
@@ -324,7 +304,7 @@ def numpy_t(self):
     return self.T
 
 
-def _check_matrix(x: ndarray, name: str) -> None:
+def check_matrix(x: ndarray, name: str) -> None:
     if x.ndim == 1:
         raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
 
@@ -332,31 +312,8 @@ def _check_matrix(x: ndarray, name: str) -> None:
 @kernel("mT", like=np.matrix_transpose)
 def m_t(self):
     """The last two dimensions swapped."""
-    _check_matrix(self, "mT")
+    check_matrix(self, "mT")
     return self.swapaxes(-2, -1) if self.ndim else self
-
-
-@kernel("mH", differs=["no-lazy-conj"])
-def m_h(self):
-    """The conjugate of the last two dimensions swapped."""
-    _check_matrix(self, "mH")
-    return conj(self.swapaxes(-2, -1) if self.ndim else self)
-
-
-@kernel("adjoint", differs=["no-lazy-conj"])
-def adjoint(self):
-    """The conjugate of the last two dimensions swapped."""
-    _check_matrix(self, "adjoint()")
-    return conj(self.swapaxes(-2, -1) if self.ndim else self)
-
-
-@kernel("matrix_H", differs=["no-lazy-conj"])
-def matrix_h(self):
-    """The conjugate of a matrix transposed."""
-    if self.ndim not in (0, 2):
-        hint = "" if self.ndim == 1 else " For batches of matrices, consider using tensor.mH"
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}")
-    return conj(self.T)
 
 
 @kernel("movedim.intlist", "moveaxis.intlist", like=np.moveaxis)
@@ -435,85 +392,3 @@ def unfold(self, dimension, size, step):
     shape[dim], along = (extent - size) // step + 1, strides[dim]
     strides[dim] = along * step
     return window(self, (*shape, size), (*strides, along))
-
-
-# ---------------------------------------------------------------- dtype
-
-_COMPLEX_OF = {float16: complex32, float32: complex64, float64: complex128}
-_REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
-
-
-@kernel("view.dtype", like=np.ndarray.view)
-def view_dtype(self, dtype):
-    """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
-    dtype = as_dtype(dtype)
-    if dtype.itemsize == self.itemsize:
-        return self.view(dtype)
-    try:
-        _check_view_dtype(self, dtype)
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"{error.args[0]} to view {scalar_name(self.dtype)} as {scalar_name(dtype)} (different element sizes)"
-            + (error.args[1] if len(error.args) > 1 else "")
-        ) from None
-    return self.view(dtype)
-
-
-def _check_view_dtype(x: ndarray, dtype: np.dtype) -> None:
-    def need(ok: bool, what: str, got: int | None = None) -> None:
-        if not ok:
-            raise RuntimeError(what, "" if got is None else f", but got {got}")
-
-    need(x.ndim > 0, "self.dim() cannot be 0")
-    strides = element_strides(x)
-    need(strides[-1] == 1 or x.shape[-1] == 1 or not x.size, "self.stride(-1) must be 1", strides[-1])
-    ratio = dtype.itemsize // x.itemsize
-    if ratio < 2:
-        return
-    need(x.shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio}", x.shape[-1])
-    offset = storage_offset(x)
-    need(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio}", offset)
-    for i, s in enumerate(strides[:-1]):
-        need(s % ratio == 0 or x.shape[i] == 1, f"self.stride({i}) must be divisible by {ratio}", s)
-
-
-@kernel("view_as_real", like=np.ndarray.view)
-def view_as_real(self):
-    """Real and imaginary part as a new last dimension."""
-    real = _REAL_OF.get(self.dtype)
-    check(real is not None, "view_as_real is only supported for complex tensors")
-    return self[..., None].view(real)
-
-
-@kernel("view_as_complex", like=np.ndarray.view)
-def view_as_complex(self):
-    """The last dimension of size 2 as real and imaginary part."""
-    dtype = _COMPLEX_OF.get(self.dtype)
-    if dtype is None:
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            f"{scalar_name(self.dtype)}"
-        )
-    check(self.ndim > 0, "Input tensor must have one or more dimensions")
-    check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
-    strides = element_strides(self)
-    check(strides[-1] == 1 or not self.size, "Tensor must have a last dimension with stride 1")
-    check(
-        all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)),
-        "Tensor must have a stride divisible by 2 for all but last dimension",
-    )
-    check(storage_offset(self) % 2 == 0, "Tensor must have a storage_offset divisible by 2")
-    return self.view(dtype)[..., 0]
-
-
-@kernel("real", like=np.real)
-def real(self):
-    """The real part; a real tensor is its own."""
-    return view_as_real(self)[..., 0] if is_complex(self.dtype) else self
-
-
-@kernel("imag", like=np.imag, differs=["imag-of-real"])
-def imag(self):
-    """The imaginary part of a complex tensor."""
-    check(is_complex(self.dtype), "imag is not implemented for tensors with non-complex dtypes.")
-    return view_as_real(self)[..., 1]

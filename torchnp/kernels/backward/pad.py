@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from torchnp.checks import not_implemented
-from torchnp.dtypes import cast, is_inexact, opmath
+from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels.pad import Pads, check_padded, image_order, reflected, refuse, replicated
 from torchnp.registry import kernel
@@ -17,33 +17,20 @@ ndarray = np.ndarray
 
 
 def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
-    """The gradient added up at the positions that each padded dimension showed."""
-    out = cast(grad, opmath(grad.dtype))
-    for i in range(len(pad) // 2):
-        left, right = pad[2 * i : 2 * i + 2]
-        if left or right:
-            out = _fold(out, positions(x.shape[x.ndim - 1 - i], left, right), x.ndim - 1 - i, x.shape[x.ndim - 1 - i])
+    """The gradient added up at the positions that were shown, in the order of the padded tensor as torch does."""
+    n = len(pad) // 2
+    inner, step, places = x.shape[x.ndim - n :], 1, np.zeros((), np.int64)
+    for i in range(n):
+        shown = positions(inner[n - 1 - i], *pad[2 * i : 2 * i + 2]) * step
+        places = shown.reshape(-1, *(1,) * i) + places
+        step *= inner[n - 1 - i]
+    images = math.prod(x.shape[: x.ndim - n])
+    out = np.zeros(images * step, grad.dtype)
+    all_places = (np.arange(images)[:, None] * step + places.reshape(-1)).reshape(-1)
+    np.add.at(out, all_places, np.ascontiguousarray(grad).reshape(-1))
     dense = empty_in_order(x.shape, grad.dtype, image_order(x))
-    dense[...] = cast(out, grad.dtype)
+    dense[...] = out.reshape(x.shape)
     return dense
-
-
-def _fold(grad: ndarray, shown: ndarray, dim: int, size: int) -> ndarray:
-    """Add slices of a dimension at their positions; each run of neighbouring positions is one addition."""
-    out = np.zeros((*grad.shape[:dim], size, *grad.shape[dim + 1 :]), grad.dtype)
-    ahead, steps = (slice(None),) * dim, np.diff(shown)
-    edges = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(shown)] if len(shown) > 1 else [0, len(shown)]
-    for a, b in itertools.pairwise(edges):
-        run = shown[a:b]
-        part = grad[(*ahead, slice(a, b))]
-        if len(run) > 1 and run[0] == run[1]:
-            place = int(run[0])
-            out[(*ahead, slice(place, place + 1))] += part.sum(dim, keepdims=True)
-        elif len(run):
-            low, high = int(run.min()), int(run.max())
-            part = part if run[0] == low else part[(*ahead, slice(None, None, -1))]
-            out[(*ahead, slice(low, high + 1))] += part
-    return out
 
 
 _NAMES = {"W": "width", "H": "height", "D": "depth"}

@@ -1,0 +1,68 @@
+"""Python numbers as arrays of a dtype, checked as torch's Scalar conversion does."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp.dtypes import bool_, cast, is_complex, is_floating, is_integral, scalar_name, to_real
+
+ndarray = np.ndarray
+
+C_NAMES = {
+    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
+    "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+_LIMIT = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float(np.finfo(np.float32).max),
+    "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
+}  # fmt: skip
+
+
+def fill_value(value: Any, dtype: np.dtype) -> ndarray:
+    """A Python number as a 0-d array, checked as torch's Scalar conversion does.
+
+    Raises
+    ------
+    RuntimeError
+        The number does not fit the dtype (integers may wrap by a sign, floats are truncated).
+    """
+    if _overflows(value, dtype):
+        raise RuntimeError(
+            f"value cannot be converted to type {C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow"
+        )
+    if isinstance(value, complex) and not is_complex(dtype):
+        value = value.real
+    if is_integral(dtype):
+        bits = 8 * dtype.itemsize
+        value = int(value) & ((1 << bits) - 1)
+        return np.array(value, f"u{dtype.itemsize}").view(dtype)
+    return cast(np.array(value), dtype)
+
+
+def _overflows(value: Any, dtype: np.dtype) -> bool:
+    if dtype == bool_:
+        return False
+    if is_complex(dtype):
+        part = to_real(dtype)
+        return _overflows(value.real, part) or _overflows(value.imag, part)
+    if isinstance(value, complex):
+        if value.imag:
+            return True
+        value = value.real
+    if is_floating(dtype):
+        limit = _LIMIT.get(str(dtype))
+        return limit is not None and abs(value) > limit and not math.isinf(value)
+    if value != value:
+        return True
+    info = np.iinfo(dtype)
+    if isinstance(value, float):
+        return value < float(info.min) or value > float(info.max)
+    if dtype.kind == "u" and value < 0:
+        return -value > int(info.max)
+    return not info.min <= value <= info.max
