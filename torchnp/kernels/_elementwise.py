@@ -85,8 +85,8 @@ def number(x: Any, dtype: np.dtype) -> ndarray:
     OverflowError
         An integer beyond 64 bits.
     """
-    # 0.0 and -0.0 are equal, so a cache cannot tell them apart.
-    return _number(x, dtype) if x or type(x) is int else _make_number(x, dtype)
+    # 0.0 and -0.0 are equal: the cache tells them apart by their text.
+    return _number(x, dtype) if x or type(x) is int else _zero(str(x), x, dtype)
 
 
 def _make_number(x: Any, dtype: np.dtype) -> ndarray:
@@ -98,6 +98,11 @@ def _make_number(x: Any, dtype: np.dtype) -> ndarray:
 
 
 _number = functools.lru_cache(maxsize=4096, typed=True)(_make_number)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _zero(text: str, x: Any, dtype: np.dtype) -> ndarray:
+    return _make_number(x, dtype)
 
 
 def operand(x: Any, dtype: np.dtype) -> ndarray:
@@ -120,6 +125,11 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
     RuntimeError
         The value is beyond the range of the dtype, or complex where the dtype is not.
     """
+    return _scalar(x, dtype) if x else number(x, dtype)
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _scalar(x: Any, dtype: np.dtype) -> ndarray:
     kind = dt.category(dtype)
     if isinstance(x, complex):
         fits = kind == 3 or x.imag == 0
@@ -164,16 +174,27 @@ def refuse(cpu: str, takes: Collection[np.dtype], common: np.dtype, refuses: Ref
         raise not_implemented(cpu, common)
 
 
-def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[list[ndarray], np.dtype]:
+def common_dtype(first: Any, *others: Any) -> np.dtype:
+    """`torchnp.result_type`, at once where all operands have one dtype."""
+    dtype = getattr(first, "dtype", None)
+    for x in others:
+        if getattr(x, "dtype", None) is not dtype:
+            return dt.result_type(first, *others)
+    return dt.result_type(first) if dtype is None else dtype
+
+
+def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tuple[ndarray, ...], np.dtype]:
     """Operands in the dtype of the computation, and the dtype of the result.
 
-    For the kernels that are more than a row: they compute on these and give back ``dt.cast(value, out)``.
+    For the kernels that are more than a row: they compute on these and give back ``finish(value, out)``. Every such
+    kernel has code for float32 and float64, which are not looked up in ``takes``.
     """
-    out = dt.result_type(*operands)
+    out = common_dtype(*operands)
+    if out in WIDE and all([type(x) is ndarray and x.dtype is out for x in operands]):
+        return operands, out
     refuse(cpu, takes, out)
     inner = dt.opmath(out)
-    arrays = [operand(x, out) for x in operands]
-    return [dt.cast(x, inner) for x in arrays], out
+    return tuple(dt.cast(operand(x, out), inner) for x in operands), out
 
 
 def check_same_dtype(*tensors: ndarray) -> None:
@@ -186,7 +207,14 @@ def check_same_dtype(*tensors: ndarray) -> None:
 
 def check_broadcast(*operands: Any) -> None:
     """Raise torch's error where the sizes do not fit."""
-    broadcast_shapes(*(x.shape for x in operands if isinstance(x, ndarray)))
+    shape = None
+    for x in operands:
+        if isinstance(x, ndarray):
+            if shape is None:
+                shape = x.shape
+            elif x.shape != shape:
+                broadcast_shapes(*(x.shape for x in operands if isinstance(x, ndarray)))
+                return
 
 
 def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
@@ -254,7 +282,7 @@ def unary(
     also : callable
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, "")
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False)
 
 
 def binary(
@@ -270,18 +298,18 @@ def binary(
     compute: Rule = dt.opmath,
     args: tuple[str, ...] = ("self", "other"),
     doc: str = "",
-    exact_scalars: str = "",
+    exact_scalar: bool = False,
     **also: Ufunc,
 ) -> Callable[[Any, Any], ndarray]:
     """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
 
     Parameters
     ----------
-    exact_scalars : {"", "second", "either"}
-        Which operand, if it is a number or one-element tensor beside a half type, is used in float32; others are
+    exact_scalar : bool
+        A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
         rounded to half first.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalars)
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar)
 
 
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
@@ -300,7 +328,7 @@ def _declare(
     args: tuple[str, ...],
     doc: str,
     also: dict[str, Ufunc],
-    exact_scalars: str,
+    exact_scalar: bool,
 ) -> Callable[..., ndarray]:
     to_default = result in (int_to_float, complex_to_real_float)
 
@@ -337,16 +365,14 @@ def _declare(
                 if dt.is_complex(x.dtype):
                     refuse(cpu, ALL, x.dtype, refuses)
             raise
-        exact = exact_scalars == "either" and _is_scalar(a), exact_scalars != "" and _is_scalar(b)
-        if common in FLOAT8 and any(exact):
+        exact = exact_scalar and _is_scalar(b)
+        if exact and common in FLOAT8:
             raise not_implemented(f"{cpu}_reduced_float", common)
         function, common, inner, out = loop_of(common)
-        if inner is common:
-            a, b = operand(a, common), operand(b, common)
-        else:
-            a, b = (
-                dt.cast(operand(x, inner if as_is else common), inner) for x, as_is in zip((a, b), exact, strict=True)
-            )
+        b = operand(b, inner if exact else common)
+        a = operand(a, common)
+        if inner is not common:
+            a, b = dt.cast(a, inner), dt.cast(b, inner)
         try:
             return finish(function(a, b), out)
         except ValueError:

@@ -19,13 +19,15 @@ from torchnp.kernels._elementwise import (
     INTS,
     NUMBERS,
     UNSIGNED,
+    WIDE,
     Refusals,
     binary,
     check_broadcast,
+    common_dtype,
     fast,
     finish,
+    in_opmath,
     int_to_float,
-    operand,
     refuse,
     scalar,
 )
@@ -42,6 +44,8 @@ _PROMOTION = ["three-tier-promotion", "unsigned-promotion"]
 
 
 def _alpha(alpha: Any, common: np.dtype) -> None:
+    if (type(alpha) is float and common in FLOATS) or (alpha == 1 and type(alpha) is int):
+        return
     check(
         not isinstance(alpha, bool) or common == dt.bool_,
         "Boolean alpha only supported for Boolean results.",
@@ -58,11 +62,9 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.add, or np.subtract for alpha = -1."""
-    common = dt.result_type(a, b)
-    _alpha(alpha, common)
-    refuse("add_stub", _ADDABLE, common)
-    inner = dt.opmath(common)
-    a, b = (dt.cast(operand(x, common), inner) for x in (a, b))
+    _alpha(alpha, common_dtype(a, b))
+    (a, b), common = in_opmath("add_stub", _ADDABLE, a, b)
+    inner = a.dtype
     try:
         if alpha == 1 or function is np.subtract:
             value = function(a, b)
@@ -81,6 +83,8 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
 
 def _check_subtractable(a: Any, b: Any) -> None:
     both = [dt.bool_ == (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x)) for x in (a, b)]
+    if not any(both):
+        return
     check(
         not all(both),
         "Subtraction, the `-` operator, with two bool tensors is not supported. "
@@ -96,7 +100,7 @@ def _check_subtractable(a: Any, b: Any) -> None:
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
     _check_subtractable(a, b)
-    _alpha(alpha, dt.result_type(a, b))
+    _alpha(alpha, common_dtype(a, b))
     return _scaled_sum(a, b, 1, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
 
 
@@ -147,7 +151,7 @@ mul = binary(
     np.multiply,
     cpu="mul_cpu",
     takes=ALL,
-    exact_scalars="either",
+    exact_scalar=True,
     differs=_PROMOTION,
     doc="Product; for bool, and.",
 )
@@ -178,7 +182,7 @@ div = binary(
     int_to_float,
     cpu="div_cpu",
     takes=FLOATS | COMPLEX,
-    exact_scalars="second",
+    exact_scalar=True,
     differs=[*_PROMOTION, "int-to-default-float"],
     doc="True quotient.",
 )
@@ -188,7 +192,7 @@ floor_divide = binary(
     cpu="div_floor_cpu",
     takes=REAL,
     integer=_int_floor_divide,
-    exact_scalars="second",
+    exact_scalar=True,
     differs=[*_PROMOTION, "integer-division-by-zero"],
     doc="Quotient rounded down.",
 )
@@ -198,7 +202,7 @@ _div_trunc = binary(
     cpu="div_trunc_cpu",
     takes=REAL,
     integer=_int_trunc_divide,
-    exact_scalars="second",
+    exact_scalar=True,
     doc="Quotient rounded toward zero.",
 )
 
@@ -291,7 +295,7 @@ def pow(self: ndarray, exponent: ndarray) -> ndarray:
 
 _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
     0.5: np.sqrt,
-    2: lambda x: x * x,
+    2: np.square,
     3: lambda x: x * x * x,
     -0.5: lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype),
     -1: lambda x: np.divide(1, x, dtype=x.dtype),
@@ -302,6 +306,8 @@ _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
 @kernel("pow.Tensor_Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "half-power-is-sqrt"])
 def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     """``self`` to the power of a number; small powers by multiplication, halves by square root."""
+    if self.dtype in WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
+        return finish(_BY_EXPONENT[exponent](self), self.dtype)
     common = dt.result_type(self, exponent)
     check(dt.is_inexact(common) or exponent >= 0, "Integers to negative integer powers are not allowed.")
     if exponent == 0:
@@ -340,13 +346,12 @@ def float_power(self: Any, exponent: Any) -> ndarray:
 # ---------------------------------------------------------------- three operands
 
 
-def _three(cpu: str, takes: Any, self: ndarray, a: ndarray, b: ndarray, value: Any) -> tuple[list[ndarray], np.dtype]:
-    out = dt.result_type(self, a, b)
-    refuse(cpu, takes, out)
+def _three(
+    cpu: str, takes: Any, self: ndarray, a: ndarray, b: ndarray, value: Any
+) -> tuple[tuple[ndarray, ...], np.dtype]:
+    tensors, out = in_opmath(cpu, takes, self, a, b)
     check_broadcast(self, a, b)
-    inner = dt.opmath(out)
-    tensors = [dt.cast(operand(x, out), inner) for x in (self, a, b)]
-    return [*tensors, scalar(value, inner)], out
+    return (*tensors, scalar(value, tensors[0].dtype)), out
 
 
 @kernel("addcmul")
@@ -354,7 +359,7 @@ def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
     """``self + value * tensor1 * tensor2``."""
     takes = REAL | ANY_COMPLEX
     (x, a, b, scale), out = _three("addcmul_cpu_out", takes, self, tensor1, tensor2, value)
-    return finish(x + scale * a * b, out)
+    return finish(x + (a if value == 1 else scale * a) * b, out)
 
 
 @kernel("addcdiv")
@@ -369,12 +374,15 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
         "(input + value * tensor1 / tensor2), for all dtypes.",
     )
     (x, a, b, scale), out = _three("addcdiv_cpu_out", FLOATS | COMPLEX, self, tensor1, tensor2, value)
-    return finish(x + scale * a / b, out)
+    return finish(x + (a if value == 1 else scale * a) / b, out)
 
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
     """From the nearer end, so that both ends are exact."""
-    return np.where(np.abs(w) < 0.5, a + w * (b - a), b + (w - 1) * (b - a))
+    near = np.abs(w) < 0.5
+    if near.ndim == 0:
+        return a + w * (b - a) if near else b + (w - w.dtype.type(1)) * (b - a)
+    return np.where(near, a + w * (b - a), b + (w - w.dtype.type(1)) * (b - a))
 
 
 def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
@@ -442,21 +450,24 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     if dt.is_complex(self.dtype):
         raise NotImplementedError("clamp is not supported for complex types")
-    out = dt.result_type(self, *given)
-    refuse(cpu, takes, out)
-    check_broadcast(self, *given)
-    inner = dt.opmath(out)
-    low, high = (
-        x if x is None else dt.cast(dt.cast(x, out) if isinstance(x, ndarray) else scalar(x, out), inner)
-        for x in (low, high)
-    )
-    x = dt.cast(dt.cast(self, out), inner)
+    out = self.dtype
+    if out not in WIDE or any([type(x) is not float and type(x) is not int for x in given]):
+        out = dt.result_type(self, *given)
+        refuse(cpu, takes, out)
+        check_broadcast(self, *given)
+    x = _limit(self, out)
     # Of two zeros NumPy's maximum and minimum take the second: the tensor's own.
     if low is not None:
-        x = np.maximum(low, x)
+        x = np.maximum(_limit(low, out), x)
     if high is not None:
-        x = np.minimum(high, x)
+        x = np.minimum(_limit(high, out), x)
     return finish(x, out)
+
+
+def _limit(x: Any, out: np.dtype) -> ndarray:
+    """A tensor or number rounded to the result dtype, in the dtype of the computation."""
+    x = dt.cast(x, out) if isinstance(x, ndarray) else scalar(x, out)
+    return x if out in WIDE else dt.cast(x, dt.opmath(out))
 
 
 _CLAMP = ["three-tier-promotion", "clamp-of-bool"]

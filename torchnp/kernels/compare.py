@@ -18,7 +18,6 @@ from torchnp.kernels._elementwise import (
     binary,
     check_broadcast,
     operand,
-    tensor,
 )
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.pointwise import abs
@@ -145,17 +144,6 @@ def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1
 # ---------------------------------------------------------------- where
 
 
-def _where(condition: ndarray, a: Any, b: Any) -> ndarray:
-    mask = tensor(condition)
-    check(
-        mask.dtype in (dt.bool_, dt.uint8),
-        f"where expected condition to be a boolean tensor, but got a tensor with dtype {dt.scalar_name(mask.dtype)}",
-    )
-    out = dt.result_type(a, b)
-    check_broadcast(mask, a, b)
-    return np.asarray(np.where(mask, operand(a, out), operand(b, out)))
-
-
 @kernel(
     "where.self",
     "where.ScalarOther",
@@ -166,7 +154,14 @@ def _where(condition: ndarray, a: Any, b: Any) -> ndarray:
 )
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""
-    return _where(condition, self, other)
+    if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
+        name = dt.scalar_name(condition.dtype)
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
+    if not (type(self) is type(other) is ndarray and self.dtype is other.dtype):
+        out = dt.result_type(self, other)
+        self, other = operand(self, out), operand(other, out)
+    check_broadcast(condition, self, other)
+    return np.where(condition, self, other)
 
 
 @kernel("where", like=np.where)

@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
-from torchnp.kernels.activation import _threshold, check_approximate, halves
+from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf, erf_of_tensor
@@ -200,7 +200,7 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
-    refuse("sigmoid_cpu", FLOATS | COMPLEX, int_to_float(self.dtype))
+    refuse("sigmoid_cpu", FLOATS | COMPLEX, int_to_float(self.dtype), REDUCED_SIGMOID)
     check_result_dtype(int_to_float(self.dtype), self.dtype)
     check_broadcast(b, grad_output)
     check_same_dtype(self, grad_output)
