@@ -1,0 +1,371 @@
+"""QR, eigenvalue and singular value decompositions, and what rests on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, wrap_dim
+from torchnp.kernels.linalg import (
+    LAPACK,
+    _lapack,
+    _LinAlgError,
+    check_inexact,
+    check_lapack,
+    check_matrix,
+    check_square,
+    column_major,
+    transposed,
+)
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _columns(x: ndarray) -> ndarray:
+    """A copy in the layout that LAPACK and torch give factors."""
+    out = column_major(x.shape, x.dtype)
+    out[...] = x
+    return out
+
+
+# ---------------------------------------------------------------- QR
+
+
+@kernel("linalg_qr", like=np.linalg.qr, differs=["no-integers", "qr-mode-r"])
+def linalg_qr(A, mode="reduced"):
+    """Orthonormal and upper triangular factors."""
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    check_matrix("linalg.qr", A)
+    check_inexact("linalg.qr", A)
+    check_lapack("geqrf_cpu", A)
+    if A.dtype not in LAPACK:
+        return _columns(A[..., :0]), _columns(A[..., :0, :])
+    if mode == "r":
+        return np.empty(0, A.dtype), _columns(np.linalg.qr(A, "r"))
+    q, r = np.linalg.qr(A, mode)
+    return _columns(q), _columns(r)
+
+
+@kernel("qr", like=np.linalg.qr, differs=["no-integers"])
+def qr(self, some=True):
+    """Orthonormal and upper triangular factors, reduced or complete."""
+    return linalg_qr(self, "reduced" if some else "complete")
+
+
+@kernel("geqrf")
+def geqrf(self):
+    """QR factors as LAPACK packs them: Householder vectors below R, and their scales."""
+    check(self.ndim >= 2, "torch.geqrf: input must have at least 2 dimensions.")
+    check_lapack("geqrf_cpu", self)
+    packed = column_major(self.shape, self.dtype)
+    tau = np.empty((*self.shape[:-2], min(self.shape[-2:])), self.dtype)
+    if self.size:
+        run = _lapack("geqrf", self.dtype)
+        for i in np.ndindex(self.shape[:-2]):
+            packed[i], tau[i] = run(self[i])[:2]
+    return packed, tau
+
+
+@kernel("linalg_householder_product")
+def linalg_householder_product(input, tau):
+    """First columns of the product of Householder reflections."""
+    name = "torch.linalg.householder_product"
+    check(input.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
+    m, n = input.shape[-2:]
+    check(m >= n, f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    check(n >= tau.shape[-1], f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    check(
+        input.ndim - tau.ndim == 1,
+        f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+        f"input.ndim is equal to {input.ndim}",
+    )
+    if input.dtype != tau.dtype:
+        raise RuntimeError(
+            f"{name}: tau dtype {dt.scalar_name(tau.dtype)} does not match input dtype {dt.scalar_name(input.dtype)}"
+        )
+    check_lapack("orgqr_cpu", input)
+    out = column_major(input.shape, input.dtype)
+    out[...] = np.eye(m, n, dtype=input.dtype)
+    for k in reversed(range(tau.shape[-1])):  # H_1 H_2 ... applied to the identity from the right end
+        v = input[..., :, k].copy()
+        v[..., :k], v[..., k] = 0, 1
+        along = np.einsum("...m,...mn->...n", v.conj(), out)
+        out -= tau[..., k, None, None] * v[..., :, None] * along[..., None, :]
+    return out
+
+
+@kernel("orgqr")
+def orgqr(self, input2):
+    """First columns of the product of Householder reflections."""
+    return linalg_householder_product(self, input2)
+
+
+@kernel("ormqr")
+def ormqr(self, input2, input3, left=True, transpose=False):
+    """The orthogonal matrix of `geqrf`, or its adjoint, times a matrix."""
+    check_lapack("ormqr_cpu", self)
+    m = self.shape[-2]
+    square = np.zeros((*self.shape[:-1], m), self.dtype)
+    square[..., : self.shape[-1]] = self
+    q = linalg_householder_product(square, input2)
+    q = transposed(q).conj() if transpose else q
+    return _columns(q @ input3 if left else input3 @ q)
+
+
+# ---------------------------------------------------------------- eigenvalues
+
+
+@kernel("_linalg_eigh", like=np.linalg.eigh, differs=["no-integers"])
+def _linalg_eigh(A, UPLO="L", compute_v=True):
+    """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    check_square("linalg.eigh", A)
+    check(
+        len(UPLO) == 1 and UPLO.upper() in ("L", "U"), f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}"
+    )  # fmt: skip
+    check_lapack("linalg_eigh_cpu", A)
+    real = dt.to_real(A.dtype)
+    if A.size == 0:
+        return np.empty(A.shape[:-1], real), np.empty(A.shape if compute_v else 0, A.dtype)
+    try:
+        if not compute_v:
+            return np.linalg.eigvalsh(A, UPLO), np.empty(0, A.dtype)
+        values, vectors = np.linalg.eigh(A, UPLO)
+    except np.linalg.LinAlgError:
+        raise _LinAlgError(
+            f"linalg.eigh: {'' if A.ndim == 2 else '(Batch element 0): '}The algorithm failed to converge because the "
+            "input matrix is ill-conditioned or has too many repeated eigenvalues (error code: "
+            f"{A.shape[-1] - 1})."
+        ) from None
+    return values, _columns(vectors)
+
+
+@kernel("linalg_eigh", like=np.linalg.eigh, differs=["no-integers"])
+def linalg_eigh(self, UPLO="L"):
+    """Eigenvalues and eigenvectors of Hermitian matrices."""
+    return _linalg_eigh(self, UPLO, True)
+
+
+@kernel("linalg_eigvalsh", like=np.linalg.eigvalsh, differs=["no-integers"])
+def linalg_eigvalsh(self, UPLO="L"):
+    """Eigenvalues of Hermitian matrices."""
+    return _linalg_eigh(self, UPLO, False)[0]
+
+
+def _check_eig(a: ndarray, name: str) -> np.dtype:
+    check_square(name, a)
+    out = dt.to_complex(a.dtype)
+    check(bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all()), f"torch.{name}: input tensor should not contain infs or NaNs.")  # fmt: skip
+    check_lapack("linalg_eig_out_cpu", a)
+    return out
+
+
+@kernel("linalg_eig", like=np.linalg.eig, differs=["no-integers", "always-complex"])
+def linalg_eig(self):
+    """Eigenvalues and eigenvectors, always complex."""
+    out = _check_eig(self, "linalg.eig")
+    if self.size == 0:
+        return np.empty(self.shape[:-1], out), np.empty(self.shape, out)
+    values, vectors = np.linalg.eig(self)
+    return values.astype(out, copy=False), _columns(vectors.astype(out, copy=False))
+
+
+@kernel("_linalg_eigvals", "linalg_eigvals", like=np.linalg.eigvals, differs=["no-integers", "always-complex"])
+def linalg_eigvals(self):
+    """Eigenvalues, always complex."""
+    out = _check_eig(self, "linalg.eig")
+    if self.size == 0:
+        return np.empty(self.shape[:-1], out)
+    return np.linalg.eigvals(self).astype(out, copy=False)
+
+
+# ---------------------------------------------------------------- singular values
+
+
+@kernel("_linalg_svd", like=np.linalg.svd, differs=["no-integers", "svd-reduced"])
+def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
+    """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
+    check_matrix("linalg.svd", A)
+    check_inexact("linalg.svd", A)
+    check(driver is None, "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")  # fmt: skip
+    check_lapack("linalg_svd_cpu", A)
+    try:
+        if not compute_uv:
+            return np.empty(0, A.dtype), _singular_values(A), np.empty(0, A.dtype)
+        u, s, vh = np.linalg.svd(A, full_matrices)
+    except np.linalg.LinAlgError:
+        batch = "" if A.ndim == 2 else "(Batch element 0): "
+        raise _LinAlgError(
+            f"linalg.svd: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
+        ) from None
+    return _columns(u), s, np.ascontiguousarray(vh)
+
+
+def _singular_values(a: ndarray) -> ndarray:
+    if a.size == 0:
+        return np.empty((*a.shape[:-2], min(a.shape[-2:])), dt.to_real(a.dtype))
+    return np.linalg.svd(a, compute_uv=False)
+
+
+@kernel("linalg_svd", like=np.linalg.svd, differs=["no-integers"])
+def linalg_svd(A, full_matrices=True, *, driver=None):
+    """Singular vectors and values, with A = U diag(S) Vh."""
+    return _linalg_svd(A, full_matrices, True, driver=driver)
+
+
+@kernel("linalg_svdvals", like=np.linalg.svdvals, differs=["no-integers"])
+def linalg_svdvals(A, *, driver=None):
+    """Singular values in descending order."""
+    return _linalg_svd(A, False, False, driver=driver)[1]
+
+
+@kernel("svd", like=np.linalg.svd, differs=["no-integers", "svd-v"])
+def svd(self, some=True, compute_uv=True):
+    """Singular vectors and values, with self = U diag(S) V^H."""
+    check(self.ndim >= 2, "linalg.svd: input should have at least 2 dimensions, but has "
+          f"{self.ndim} dimensions instead")  # fmt: skip
+    if compute_uv:
+        u, s, vh = _linalg_svd(self, not some, True)
+        return u, s, transposed(vh).conj()
+    s = _linalg_svd(self, False, False)[1]
+    m, n = self.shape[-2:]
+    return np.zeros((*self.shape[:-1], m), self.dtype), s, np.zeros((*self.shape[:-2], n, n), self.dtype)
+
+
+# ---------------------------------------------------------------- rank and pseudo-inverse
+
+
+def _check_epsilon(a: ndarray) -> None:
+    check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
+
+
+def _tolerance(a: ndarray, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """Absolute and relative tolerance; the relative default counts where no absolute one is given."""
+    eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
+    absolute = 0.0 if atol is None else atol
+    if rtol is not None:
+        return absolute, rtol
+    return absolute, np.where(np.asarray(absolute) > 0, 0.0, eps)
+
+
+def _spectrum(a: ndarray, hermitian: bool) -> ndarray:
+    return np.abs(linalg_eigvalsh(a)) if hermitian else linalg_svdvals(a)
+
+
+def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
+    check_matrix("torch.linalg.matrix_rank", a, "input")
+    _check_epsilon(a)
+    if a.size == 0:
+        return np.zeros(a.shape[:-2], np.int64)
+    s = _spectrum(a, hermitian)
+    atol, rtol = _tolerance(a, atol, rtol)
+    top = s.max(-1)
+    limit = np.maximum(atol, rtol * top).astype(s.dtype)
+    return np.asarray((s > limit[..., None]).sum(-1, dtype=np.int64))
+
+
+@kernel("linalg_matrix_rank.atol_rtol_float", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+def linalg_matrix_rank(self, *, atol=None, rtol=None, hermitian=False):
+    """Number of singular values above the tolerance."""
+    return _rank(self, atol, rtol, hermitian)
+
+
+@kernel("linalg_matrix_rank.atol_rtol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+def linalg_matrix_rank_tensor(input, *, atol=None, rtol=None, hermitian=False):
+    """Number of singular values above the tolerance of each matrix."""
+    return _rank(input, atol, rtol, hermitian)
+
+
+@kernel("linalg_matrix_rank", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+def linalg_matrix_rank_tol(self, tol, hermitian=False):
+    """Number of singular values above an absolute tolerance."""
+    return _rank(self, tol, 0.0, hermitian)
+
+
+@kernel("linalg_matrix_rank.tol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
+    """Number of singular values above an absolute tolerance of each matrix."""
+    return _rank(input, tol, 0.0, hermitian)
+
+
+def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
+    wrap_dim(-2, a.ndim)
+    _check_epsilon(a)
+    if a.size == 0:
+        return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+    atol, rtol = _tolerance(a, atol, rtol)
+    if hermitian:
+        values, vectors = linalg_eigh(a)
+        size, left, right = np.abs(values), vectors, transposed(vectors).conj()
+    else:
+        u, values, vh = _linalg_svd(a, False, True)
+        size, left, right = values, transposed(vh).conj(), transposed(u).conj()
+    top = size.max(-1, keepdims=True)
+    limit = np.maximum(np.asarray(atol)[..., None], np.asarray(rtol)[..., None] * top)
+    inverse = np.where(size > limit, 1 / values, 0).astype(values.dtype)
+    return (left * inverse[..., None, :]) @ right
+
+
+@kernel("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+def linalg_pinv(self, *, atol=None, rtol=None, hermitian=False):
+    """Moore-Penrose inverse; singular values up to the tolerance count as 0."""
+    return _pinv(self, atol, rtol, hermitian)
+
+
+@kernel("linalg_pinv", "linalg_pinv.rcond_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+def linalg_pinv_rcond(self, rcond, hermitian=False):
+    """Moore-Penrose inverse with a relative tolerance."""
+    return _pinv(self, 0.0, rcond, hermitian)
+
+
+@kernel("pinverse", like=np.linalg.pinv, differs=["rank-tolerance"])
+def pinverse(self, rcond=1e-15):
+    """Moore-Penrose inverse with a relative tolerance."""
+    return _pinv(self, 0.0, rcond, False)
+
+
+# ---------------------------------------------------------------- least squares
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+@kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results"])
+def linalg_lstsq(self, b, rcond=None, *, driver=None):
+    """Least squares solutions, and for some drivers residuals, ranks and singular values."""
+    name = "torch.linalg.lstsq:"
+    chosen = "gelsy" if driver is None else driver
+    check(
+        chosen in _DRIVERS,
+        f"{name} parameter `driver` should be one of (gels, gelsy, gelsd, gelss)",
+    )
+    _check_epsilon(self)
+    check(self.ndim >= 2, f"{name} input must have at least 2 dimensions.")
+    check(b.ndim >= 1, f"{name} other must have at least 1 dimension.")
+    if self.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name} Expected input and other to have the same dtype, but got input's dtype "
+            f"{dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
+        )
+    vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
+    right = b[..., None] if vector else b
+    m, n = self.shape[-2:]
+    check(right.shape[-2] == m, f"{name} input.size(-2) should match other.size(-{1 if vector else 2})")
+    batch = broadcast_shapes(self.shape[:-2], right.shape[:-2])
+    a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
+    real = dt.to_real(self.dtype)
+    eps = np.finfo(real).eps * max(m, n) if rcond is None else rcond
+    x = _pinv(a, 0.0, eps, False) @ right
+    counts = chosen != "gels"
+    s = _singular_values(a) if counts else None
+    rank = np.asarray((s > eps * s.max(-1, keepdims=True, initial=0)).sum(-1, dtype=np.int64)) if counts else np.empty(0, np.int64)  # fmt: skip
+    residuals = np.empty(0, real)
+    if m > n and chosen != "gelsy" and (not counts or bool((rank == n).all())):
+        d = a @ x - right
+        residuals = (np.abs(d) ** 2).sum(-2).astype(real)
+    values = s if chosen in ("gelsd", "gelss") else np.empty(0, real)
+    return x[..., 0] if vector else x, residuals, rank, values

@@ -1,0 +1,531 @@
+"""LU and Cholesky factors, and what is solved with them: determinants, inverses, linear systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+
+
+class _LinAlgError(RuntimeError):
+    """A matrix that an algorithm cannot handle, as torch.linalg.LinAlgError."""
+
+
+# ---------------------------------------------------------------- checks
+
+
+def check_matrix(name: str, a: ndarray, letter: str = "A") -> None:
+    check(a.ndim >= 2, f"{name}: The input tensor {letter} must have at least 2 dimensions.")
+
+
+def check_square(name: str, a: ndarray, letter: str = "A") -> None:
+    check_matrix(name, a, letter)
+    m, n = a.shape[-2:]
+    check(m == n, f"{name}: {letter} must be batches of square matrices, but they are {m} by {n} matrices")
+
+
+def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
+    got = dt.scalar_name(a.dtype)
+    check(dt.is_inexact(a.dtype), f"{name}: Expected a floating point or complex tensor as input. Got {got}")
+    check(low_precision or a.dtype in LAPACK, f"{name}: Low precision dtypes not supported. Got {got}")
+
+
+def check_lapack(kernel_name: str, a: ndarray) -> None:
+    if a.size and a.dtype not in LAPACK:
+        raise not_implemented(kernel_name, a.dtype)
+
+
+def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = _LinAlgError) -> None:
+    """Raise for the first matrix of a batch whose algorithm failed; ``{}`` stands for its code."""
+    if not info.any():
+        return
+    at = int(np.flatnonzero(info.reshape(-1))[0])
+    batch = "" if info.ndim == 0 else f"(Batch element {at}): "
+    raise error(f"{name}: {batch}{message.format(int(info.reshape(-1)[at]))}")
+
+
+SINGULAR = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
+NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+    "{} is not positive-definite)."
+)
+
+
+ZERO_PIVOT = (
+    "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
+
+
+def transposed(a: ndarray) -> ndarray:
+    return a.swapaxes(-2, -1)
+
+
+def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
+    """Room for a batch of matrices in the layout that LAPACK and torch give factors."""
+    return transposed(np.empty((*shape[:-2], shape[-1], shape[-2]), dtype))
+
+
+def _lapack(name: str, dtype: np.dtype) -> Any:
+    from scipy.linalg import get_lapack_funcs
+
+    return get_lapack_funcs(name, dtype=dtype)
+
+
+# ---------------------------------------------------------------- LU
+
+
+def _check_factored(name: str, a: ndarray) -> None:
+    check(
+        a.ndim >= 2, f"{name}: Expected tensor with 2 or more dimensions. Got size: {shape_text(a.shape)} instead"
+    )  # fmt: skip
+
+
+def easier_side(a: ndarray) -> ndarray:
+    """The transpose where that is LAPACK's layout: torch factors it instead, for the determinant."""
+    return transposed(a) if a.flags.c_contiguous and not dt.is_complex(a.dtype) else a
+
+
+def lu_factor(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Packed LU factors, pivots counted from 1, and 0 or the place of the first zero pivot, for each matrix."""
+    check_lapack("lu_cpu", a)
+    m, n = a.shape[-2:]
+    lu = column_major(a.shape, a.dtype)
+    pivots = np.empty((*a.shape[:-2], min(m, n)), np.int32)
+    info = np.zeros(a.shape[:-2], np.int32)
+    if a.size == 0:
+        return lu, pivots, info
+    getrf = _lapack("getrf", a.dtype)
+    for i in np.ndindex(a.shape[:-2]):
+        lu[i], swaps, info[i] = getrf(a[i])
+        pivots[i] = swaps + 1
+    return lu, pivots, info
+
+
+def permutation(pivots: ndarray, m: int) -> ndarray:
+    """The order of rows that the exchanges of ``pivots`` lead to."""
+    order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
+    for batch in np.ndindex(pivots.shape[:-1]):
+        row = order[batch]
+        for i, p in enumerate(pivots[batch] - 1):
+            row[i], row[p] = row[p], row[i]
+    return order
+
+
+@kernel("linalg_lu_factor_ex")
+def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False):
+    """Packed LU factors with partial pivoting, pivots, and an error code for each matrix."""
+    _check_factored("torch.lu_factor", A)
+    check_lapack("lu_cpu", A)
+    check(pivot, "linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+    lu, pivots, info = lu_factor(A)
+    if check_errors:
+        raise_first(info, "torch.linalg.lu_factor_ex", ZERO_PIVOT, RuntimeError)
+    return lu, pivots, info
+
+
+@kernel("linalg_lu_factor")
+def linalg_lu_factor(A, *, pivot=True):
+    """Packed LU factors with partial pivoting, and pivots."""
+    return linalg_lu_factor_ex(A, pivot=pivot)[:2]
+
+
+@kernel("_lu_with_info")
+def _lu_with_info(self, pivot=True, check_errors=True):
+    """Packed LU factors, pivots and error codes."""
+    return linalg_lu_factor_ex(self, pivot=pivot)
+
+
+def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
+    m, n = lu.shape[-2:]
+    k = min(m, n)
+    lower = np.tril(lu[..., :, :k], -1)
+    lower[..., range(k), range(k)] = 1
+    return lower, np.triu(lu[..., :k, :])
+
+
+def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
+    order = permutation(pivots, m)
+    return transposed(order[..., :, None] == np.arange(m)).astype(dtype)
+
+
+@kernel("linalg_lu")
+def linalg_lu(A, *, pivot=True):
+    """Permutation, unit lower and upper triangular factors with A = P L U."""
+    _check_factored("linalg.lu", A)
+    lu, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
+    return _permutation_matrix(pivots, A.shape[-2], A.dtype), *_unpacked(lu)
+
+
+@kernel("lu_unpack")
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
+    """Permutation and triangular factors from packed ones."""
+    check(
+        LU_pivots.dtype == dt.int32,
+        "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
+        "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor",
+    )
+    empty = np.empty(0, LU_data.dtype)
+    p = _permutation_matrix(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
+    lower, upper = _unpacked(LU_data) if unpack_data else (empty.copy(), empty.copy())
+    return p, lower, upper
+
+
+# ---------------------------------------------------------------- determinants
+
+
+def _diagonal_and_sign(lu: ndarray, pivots: ndarray) -> tuple[ndarray, ndarray]:
+    exchanges = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1)
+    return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1)
+
+
+@kernel("_linalg_det", differs=["no-integers"])
+def _linalg_det(A):
+    """Determinants, with the LU factors that they were computed from."""
+    check_square("linalg.det", A)
+    check_inexact("linalg.det", A)
+    lu, pivots, _ = lu_factor(easier_side(A))
+    diagonal, sign = _diagonal_and_sign(lu, pivots)
+    return np.asarray(np.multiply.reduce(diagonal, -1) * sign.astype(A.dtype)), lu, pivots
+
+
+@kernel("linalg_det", like=np.linalg.det, differs=["no-integers"])
+def linalg_det(A):
+    """Determinants."""
+    return _linalg_det(A)[0]
+
+
+@kernel("det", like=np.linalg.det, differs=["no-integers"])
+def det(self):
+    """Determinants."""
+    return _linalg_det(self)[0]
+
+
+@kernel("_linalg_slogdet", differs=["no-integers"])
+def _linalg_slogdet(A):
+    """Sign and logarithm of the absolute determinant, with the LU factors."""
+    check_square("linalg.slogdet", A)
+    check_inexact("linalg.slogdet", A, False)
+    lu, pivots, _ = lu_factor(easier_side(A))
+    diagonal, sign = _diagonal_and_sign(lu, pivots)
+    length = np.abs(diagonal)
+    direction = diagonal / length if dt.is_complex(A.dtype) else np.sign(diagonal)
+    direction = np.where(length == 0, A.dtype.type(0), direction)
+    signs = np.multiply.reduce(direction, -1) * sign.astype(A.dtype)
+    return np.asarray(signs), np.asarray(np.add.reduce(np.log(length), -1)), lu, pivots
+
+
+@kernel("linalg_slogdet", like=np.linalg.slogdet, differs=["no-integers"])
+def linalg_slogdet(A):
+    """Sign and logarithm of the absolute determinant."""
+    return _linalg_slogdet(A)[:2]
+
+
+@kernel("slogdet", like=np.linalg.slogdet, differs=["no-integers"])
+def slogdet(self):
+    """Sign and logarithm of the absolute determinant."""
+    return _linalg_slogdet(self)[:2]
+
+
+@kernel("logdet", differs=["no-integers"])
+def logdet(self):
+    """Logarithm of the determinant; NaN where it is negative."""
+    check_square("logdet", self)
+    check_inexact("logdet", self, False)
+    sign, logabsdet = _linalg_slogdet(self)[:2]
+    if dt.is_complex(self.dtype):
+        return np.log(sign) + logabsdet
+    return np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
+
+
+# ---------------------------------------------------------------- systems
+
+
+def _is_vector(a: ndarray, b: ndarray) -> bool:
+    return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
+
+
+@kernel("_linalg_solve_ex", differs=["solve-vectors", "no-integers"])
+def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
+    """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
+    check_inexact("linalg.solve", A)
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
+            f"{dt.scalar_name(A.dtype)} and B of type {dt.scalar_name(B.dtype)} instead"
+        )
+    vector = _is_vector(A, B)
+    right = B[..., None] if vector else B
+    check_square("linalg.solve", A)
+    check_matrix("linalg.solve", right, "B")
+    check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
+          "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
+    side = -2 if left else -1
+    if A.shape[-2] != right.shape[side]:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {right.shape[-2]}x{right.shape[-1]})"
+        )
+    lu, pivots, info = lu_factor(A)
+    if check_errors:
+        raise_first(info, "torch.linalg.solve_ex", "The solver failed because the input matrix is singular.")
+    x = lu_solved(lu, pivots, right, left)
+    return x[..., 0] if vector else x, lu, pivots, info
+
+
+def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bool = False) -> ndarray:
+    """Solve with packed factors, matrix by matrix."""
+    batch = broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    out = np.empty((*batch, *b.shape[-2:]), b.dtype) if not left else column_major((*batch, *b.shape[-2:]), b.dtype)
+    if out.size == 0:
+        return out
+    getrs = _lapack("getrs", lu.dtype)
+    lu, pivots, b = (
+        np.broadcast_to(x, (*batch, *x.shape[x.ndim - k :])) for x, k in ((lu, 2), (pivots, 1), (b, 2))
+    )  # fmt: skip
+    # X A = B is A^T X^T = B^T.
+    trans = (2 if adjoint else 0) if left else (0 if adjoint else 1)
+    conjugate = not left and adjoint and dt.is_complex(b.dtype)
+    for i in np.ndindex(batch):
+        rhs = b[i] if left else b[i].T
+        x = getrs(lu[i], pivots[i] - 1, rhs.conj() if conjugate else rhs, trans=trans)[0]
+        x = x.conj() if conjugate else x
+        out[i] = x if left else x.T
+    return out
+
+
+@kernel("linalg_solve_ex", differs=["solve-vectors", "no-integers"])
+def linalg_solve_ex(A, B, *, left=True, check_errors=False):
+    """Solution of A X = B or X A = B, with error codes."""
+    x, _, _, info = _linalg_solve_ex(A, B, left=left, check_errors=check_errors)
+    return x, info
+
+
+@kernel("linalg_solve", like=np.linalg.solve, differs=["solve-vectors", "no-integers"])
+def linalg_solve(A, B, *, left=True):
+    """Solution of A X = B or X A = B."""
+    x, info = linalg_solve_ex(A, B, left=left)
+    raise_first(info, "torch.linalg.solve", "The solver failed because the input matrix is singular.")
+    return x
+
+
+@kernel("linalg_lu_solve")
+def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
+    """Solution of A X = B from the packed LU factors of A."""
+    check_inexact("torch.linalg.lu_solve", LU)
+    if LU.dtype != B.dtype:
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
+            f"{dt.scalar_name(LU.dtype)} and B of type {dt.scalar_name(B.dtype)} instead"
+        )
+    check(
+        pivots.dtype == dt.int32,
+        "torch.linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",
+    )
+    check_square("torch.linalg.lu_solve", LU, "LU")
+    check_lapack("linalg.lu_solve_cpu", LU)
+    return lu_solved(LU, pivots, B, left, adjoint)
+
+
+@kernel("lu_solve")
+def lu_solve(self, LU_data, LU_pivots):
+    """Solution of A X = self from the packed LU factors of A."""
+    return linalg_lu_solve(LU_data, LU_pivots, self)
+
+
+@kernel("linalg_inv_ex", differs=["no-integers"])
+def linalg_inv_ex(A, *, check_errors=False):
+    """Inverses, and error codes."""
+    out, info = _inverse(A)
+    if check_errors:
+        raise_first(info, "linalg.inv_ex", SINGULAR)
+    return out, info
+
+
+def _inverse(a: ndarray) -> tuple[ndarray, ndarray]:
+    check_square("linalg.inv", a)
+    check_inexact("linalg.inv", a, False)
+    lu, pivots, info = lu_factor(a)
+    identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    return lu_solved(lu, pivots, identity, True), info
+
+
+@kernel("linalg_inv", like=np.linalg.inv, differs=["no-integers"])
+def linalg_inv(A):
+    """Inverses."""
+    out, info = _inverse(A)
+    raise_first(info, "linalg.inv", SINGULAR)
+    return out
+
+
+@kernel("inverse", like=np.linalg.inv, differs=["no-integers"])
+def inverse(self):
+    """Inverses."""
+    return linalg_inv(self)
+
+
+# ---------------------------------------------------------------- triangular systems
+
+
+def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = column_major((*batch, *b.shape[-2:]), b.dtype)
+    if out.size == 0:
+        return out
+    trtrs = _lapack("trtrs", a.dtype)
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    for i in np.ndindex(batch):
+        matrix = a[i]
+        x, info = trtrs(matrix, b[i], lower=not upper, trans=trans, unitdiag=unit)
+        # LAPACK stops at a zero on the diagonal where torch's BLAS divides by it.
+        out[i] = _substituted(matrix, b[i], upper, trans, unit) if info > 0 else x
+    return out
+
+
+def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
+    if trans:
+        a, upper = (a.T if trans == 1 else a.T.conj()), not upper
+    x = b.copy()
+    n = len(a)
+    for i in range(n - 1, -1, -1) if upper else range(n):
+        known = slice(i + 1, None) if upper else slice(None, i)
+        x[i] -= a[i, known] @ x[known]
+        if not unit:
+            x[i] /= a[i, i]
+    return x
+
+
+@kernel("linalg_solve_triangular")
+def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
+    """Solution of A X = B or X A = B with triangular A."""
+    name = "linalg.solve_triangular"
+    if self.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {dt.scalar_name(self.dtype)} and B "
+            f"of type {dt.scalar_name(B.dtype)} instead"
+        )
+    check_square(name, self)
+    check_matrix(name, B, "B")
+    if self.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({self.shape[-2]}x{self.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    check_lapack("triangular_solve_cpu", self)
+    if left:
+        return _triangular(self, B, upper, 0, unitriangular)
+    return transposed(_triangular(self, transposed(B), upper, 1, unitriangular))
+
+
+def _check_system(name: str, b: ndarray, a: ndarray) -> None:
+    m, n = a.shape[-2:]
+    check(m == n, f"A must be batches of square matrices, but they are {m} by {n} matrices")
+    if n != b.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {name}: each A matrix is {m} by {m} but each b matrix is {b.shape[-2]} by "
+            f"{b.shape[-1]}"
+        )
+
+
+@kernel("triangular_solve")
+def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
+    """Solution of A X = self with triangular A, and a copy of A."""
+    for x, letter in ((self, "b"), (A, "A")):
+        check(
+            x.ndim >= 2,
+            f"torch.triangular_solve: Expected {letter} to have at least 2 dimensions, but it has {x.ndim} dimensions "
+            "instead",
+        )
+    _check_system("triangular_solve", self, A)
+    check_lapack("triangular_solve_cpu", A)
+    batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])
+    x = _triangular(A, self, upper, int(transpose), unitriangular)
+    copy = column_major((*batch, *A.shape[-2:]), A.dtype)
+    copy[...] = A
+    return x, copy
+
+
+# ---------------------------------------------------------------- Cholesky
+
+
+@kernel("linalg_cholesky_ex", differs=["no-integers"])
+def linalg_cholesky_ex(self, *, upper=False, check_errors=False):
+    """Triangular factor L with A = L L^H, and error codes; only one triangle of A is read."""
+    out, info = _cholesky("linalg.cholesky", self, upper)
+    if check_errors:
+        raise_first(info, "linalg.cholesky_ex", NOT_POSITIVE)
+    return out, info
+
+
+def _cholesky(name: str, a: ndarray, upper: bool) -> tuple[ndarray, ndarray]:
+    check_square(name, a)
+    if name == "linalg.cholesky":
+        check_inexact(name, a)
+    check_lapack("cholesky_cpu", a)
+    out = column_major(a.shape, a.dtype)
+    info = np.zeros(a.shape[:-2], np.int32)
+    if a.size == 0:
+        return out, info
+    potrf = _lapack("potrf", a.dtype)
+    for i in np.ndindex(info.shape):
+        out[i], info[i] = potrf(a[i], lower=not upper, clean=True)
+    return out, info
+
+
+@kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+def linalg_cholesky(self, *, upper=False):
+    """Triangular factor L with A = L L^H."""
+    out, info = _cholesky("linalg.cholesky", self, upper)
+    raise_first(info, "linalg.cholesky", NOT_POSITIVE)
+    return out
+
+
+@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+def cholesky(self, upper=False):
+    """Triangular factor L with A = L L^H."""
+    if self.size == 0:
+        return np.empty(self.shape, self.dtype)
+    out, info = _cholesky("cholesky", self, upper)
+    raise_first(info, "cholesky", NOT_POSITIVE)
+    return out
+
+
+@kernel("cholesky_solve")
+def cholesky_solve(self, input2, upper=False):
+    """Solution of A X = self from the Cholesky factor of A."""
+    check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")
+    check(input2.ndim >= 2, f"u should have at least 2 dimensions, but has {input2.ndim} dimensions instead")
+    _check_system("cholesky_solve", self, input2)
+    check_lapack("cholesky_solve_cpu", self)
+    adjoint = 2 if dt.is_complex(self.dtype) else 1
+    first, second = (adjoint, 0) if upper else (0, adjoint)
+    return _triangular(input2, _triangular(input2, self, upper, first, False), upper, second, False)
+
+
+@kernel("_cholesky_solve_helper")
+def _cholesky_solve_helper(self, A, upper):
+    """`cholesky_solve` without its checks."""
+    return cholesky_solve(self, A, upper)
+
+
+@kernel("cholesky_inverse")
+def cholesky_inverse(self, upper=False):
+    """Inverse of A from its Cholesky factor."""
+    check_square("cholesky_inverse", self)
+    check_lapack("cholesky_inverse_out_cpu", self)
+    out = column_major(self.shape, self.dtype)
+    if self.size == 0:
+        return out
+    potri = _lapack("potri", self.dtype)
+    for i in np.ndindex(self.shape[:-2]):
+        half = potri(self[i], lower=not upper)[0]
+        triangle = np.triu(half) if upper else np.tril(half)
+        out[i] = triangle + np.triu(triangle.conj().T, 1) if not upper else triangle + np.tril(triangle.conj().T, -1)
+    return out

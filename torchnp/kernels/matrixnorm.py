@@ -1,0 +1,241 @@
+"""Norms, powers and exponentials of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.kernels.contraction import matmul
+from torchnp.kernels.decompositions import linalg_svdvals
+from torchnp.kernels.extrema import amax, amin
+from torchnp.kernels.linalg import _inverse, check_inexact, check_matrix, check_square, linalg_inv, linalg_solve
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- matrix norms
+
+
+def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, int]:
+    check(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    axes = tuple(wrap_dim(d, x.ndim) for d in dim)
+    check(
+        axes[0] != axes[1],
+        f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})",
+    )
+    return axes
+
+
+def _converted(x: ndarray, dtype: Any) -> ndarray:
+    return x if dtype is None else dt.cast(x, _check_dtype("linalg.matrix_norm", x.dtype, dt.as_dtype(dtype)))
+
+
+def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
+    """The largest norm; 0 where there are none."""
+    axis = wrap_dim(dim[0], x.ndim)
+    if x.shape[axis] == 0:
+        return sum_dim(x, dim, keepdim)
+    return amax(x, dim, keepdim)
+
+
+@kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers"])
+def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
+    """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
+    check_matrix("linalg.matrix_norm", self)
+    ord = float(ord)
+    check(abs(ord) in (1, 2, math.inf), f"linalg.matrix_norm: Order {ord:g} not supported.")
+    axes = _matrix_axes(self, dim)
+    check_inexact("linalg.matrix_norm", self)
+    pick = _amax if ord > 0 else amin
+    if abs(ord) == 2:
+        check_inexact("linalg.matrix_norm", self, False)
+        x = np.moveaxis(_converted(self, dtype), axes, (-2, -1))
+        out = pick(linalg_svdvals(x), [-1])
+        return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
+    by, over = axes if abs(ord) == 1 else axes[::-1]
+    sums = linalg_vector_norm(self, 1.0, [by], True, dtype=dtype)
+    out = pick(sums, [over], True)
+    return out if keepdim else out.squeeze(axes)
+
+
+@kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers"])
+def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """Frobenius or nuclear norms of matrices."""
+    check_matrix("linalg.matrix_norm", self)
+    check(ord in ("fro", "nuc"), f"linalg.matrix_norm: Order {ord} not supported.")
+    axes = _matrix_axes(self, dim)
+    check_inexact("linalg.matrix_norm", self)
+    if ord == "fro":
+        return linalg_vector_norm(self, 2, list(axes), keepdim, dtype=dtype)
+    check_inexact("linalg.matrix_norm", self, False)
+    out = sum_dim(linalg_svdvals(np.moveaxis(_converted(self, dtype), axes, (-2, -1))), -1)
+    return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
+
+
+@kernel("nuclear_norm.dim", like=np.linalg.norm, differs=["no-integers"])
+def nuclear_norm_dim(self, dim, keepdim=False):
+    """Sums of singular values."""
+    return linalg_matrix_norm_str(self, "nuc", dim, keepdim)
+
+
+@kernel("nuclear_norm", like=np.linalg.norm, differs=["no-integers"])
+def nuclear_norm(self, keepdim=False):
+    """Sum of the singular values of a matrix."""
+    return linalg_matrix_norm_str(self, "nuc", (-2, -1), keepdim)
+
+
+@kernel("linalg_norm", like=np.linalg.norm, differs=["no-integers", "norm-flattens"])
+def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."""
+    if dim is not None:
+        dims = [dim] if isinstance(dim, int) else list(dim)
+        check(
+            len(dims) in (1, 2),
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {shape_text(dims)}",
+        )
+    elif ord is not None:
+        check(
+            self.ndim in (1, 2),
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
+        )
+        dims = None
+    else:
+        dims = None
+    if ord is not None and (len(dims) == 2 if dims is not None else self.ndim == 2):
+        return linalg_matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
+    return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+
+
+@kernel("linalg_norm.ord_str", like=np.linalg.norm, differs=["no-integers"])
+def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
+    """Frobenius or nuclear norm of matrices."""
+    dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    check(
+        dims is not None or self.ndim in (1, 2),
+        f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
+    )
+    return linalg_matrix_norm_str(self, ord, dims or (0, 1), keepdim, dtype=dtype)
+
+
+# ---------------------------------------------------------------- condition number
+
+
+@kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers"])
+def linalg_cond(self, p=None):
+    """Norm of matrices times the norm of their inverses."""
+    check_matrix("linalg.cond", self)
+    if self.size == 0:
+        return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
+    if p is None or abs(float(p)) == 2:
+        s = linalg_svdvals(self)
+        first, last = s[..., 0], s[..., -1]
+        return np.asarray(first / last if p is None or p > 0 else last / first)
+    check(abs(float(p)) in (1, math.inf), f"linalg.cond got an invalid norm type: {float(p):g}")
+    check_square(f"linalg.cond(ord={float(p):g})", self)
+    return _cond(self, linalg_matrix_norm, p)
+
+
+@kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers"])
+def linalg_cond_str(self, p):
+    """Frobenius or nuclear norm of matrices times that of their inverses."""
+    check_square(f"linalg.cond(ord={p})", self)
+    check(p in ("fro", "nuc"), f"linalg.cond got an invalid norm type: {p}")
+    if self.size == 0:
+        return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
+    if p == "nuc":
+        check_inexact("linalg.svd", self)
+    return _cond(self, linalg_matrix_norm_str, p)
+
+
+def _cond(x: ndarray, norm: Any, p: Any) -> ndarray:
+    inverse, info = _inverse(x)
+    out = norm(x, p) * norm(inverse, p)
+    return np.where(info > 0, out.dtype.type(np.inf), out)
+
+
+# ---------------------------------------------------------------- powers
+
+
+@kernel("linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["half-opmath"])
+def linalg_matrix_power(self, n):
+    """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
+    check_square("linalg.matrix_power", self)
+    if n == 0:
+        return np.broadcast_to(np.eye(self.shape[-1], dtype=np.int8).astype(self.dtype), self.shape).copy()
+    if n < 0:
+        check_inexact("linalg.inv", self, False)
+        self, n = linalg_inv(self), -n
+    out = None
+    while n:
+        if n & 1:
+            out = self if out is None else matmul(out, self)
+        n >>= 1
+        if n:
+            self = matmul(self, self)
+    return out.copy()
+
+
+@kernel("linalg_matrix_exp", "matrix_exp")
+def linalg_matrix_exp(self):
+    """Exponentials of square matrices."""
+    check_square("linalg.matrix_exp", self)
+    check_inexact("linalg.matrix_exp", self)
+    from scipy.linalg import expm
+
+    if self.size == 0:
+        return self.copy()
+    inner = dt.opmath(self.dtype)
+    return dt.cast(expm(dt.cast(self, inner)).astype(inner, copy=False), self.dtype)
+
+
+@kernel("linalg_vander", like=np.vander, differs=["vander-increasing"])
+def linalg_vander(x, *, N=None):
+    """Rows of increasing powers 0 to N - 1."""
+    known = x.dtype in (*dt.INTS, dt.float32, dt.float64, dt.complex64, dt.complex128)
+    got = dt.scalar_name(x.dtype)
+    check(known, f"linalg.vander supports floating point, complex, and integer tensors, but got {got}")
+    n = x.shape[-1] if N is None else N
+    check(n > 1, f"N must be greater than 1, but got {n}.")
+    out = dt.int64 if dt.is_integral(x.dtype) else x.dtype
+    powers = np.broadcast_to(dt.cast(x, out)[..., None], (*x.shape, n - 1))
+    first = np.ones((*x.shape, 1), out)
+    return np.concatenate([first, np.multiply.accumulate(powers, -1)], -1)
+
+
+# ---------------------------------------------------------------- tensors as matrices
+
+
+@kernel("linalg_tensorinv", like=np.linalg.tensorinv)
+def linalg_tensorinv(self, ind=2):
+    """Inverse of the matrix whose rows are the first ``ind`` dimensions."""
+    check(ind > 0, "Expected a strictly positive integer for 'ind'")
+    rows, columns = self.shape[:ind], self.shape[ind:]
+    m, n = math.prod(rows), math.prod(columns)
+    check(
+        m == n,
+        f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}",
+    )
+    return linalg_inv(self.reshape(m, n)).reshape(*columns, *rows)
+
+
+@kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
+def linalg_tensorsolve(self, other, dims=None):
+    """Solution of a system whose matrix is a tensor."""
+    a = self
+    if dims is not None:
+        moved = [wrap_dim(d, self.ndim) for d in ([dims] if isinstance(dims, int) else dims)]
+        a = np.moveaxis(self, moved, range(self.ndim - len(moved), self.ndim))
+    shape = a.shape[other.ndim :]
+    m, n = math.prod(shape), math.prod(other.shape)
+    check(
+        m == n,
+        "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+        f"but got {m} != {math.prod(a.shape[: other.ndim])}",
+    )
+    return linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)
