@@ -346,6 +346,10 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     _check_epsilon(self)
     check(self.ndim >= 2, f"{name} input must have at least 2 dimensions.")
     check(b.ndim >= 1, f"{name} other must have at least 1 dimension.")
+    check(
+        0 <= self.ndim - b.ndim <= 1,
+        f"{name} input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1",
+    )
     if self.dtype != b.dtype:
         raise RuntimeError(
             f"{name} Expected input and other to have the same dtype, but got input's dtype "

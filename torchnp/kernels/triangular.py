@@ -1,0 +1,181 @@
+"""Triangular systems and Cholesky factors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check
+from torchnp.kernels.linalg import (
+    NOT_POSITIVE,
+    _lapack,
+    check_inexact,
+    check_lapack,
+    check_matrix,
+    check_square,
+    column_major,
+    raise_first,
+    transposed,
+)
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- triangular systems
+
+
+def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = column_major((*batch, *b.shape[-2:]), b.dtype)
+    if out.size == 0:
+        return out
+    trtrs = _lapack("trtrs", a.dtype)
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    for i in np.ndindex(batch):
+        matrix = a[i]
+        x, info = trtrs(matrix, b[i], lower=not upper, trans=trans, unitdiag=unit)
+        # LAPACK stops at a zero on the diagonal where torch's BLAS divides by it.
+        out[i] = _substituted(matrix, b[i], upper, trans, unit) if info > 0 else x
+    return out
+
+
+def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
+    if trans:
+        a, upper = (a.T if trans == 1 else a.T.conj()), not upper
+    x = b.copy()
+    n = len(a)
+    for i in range(n - 1, -1, -1) if upper else range(n):
+        known = slice(i + 1, None) if upper else slice(None, i)
+        x[i] -= a[i, known] @ x[known]
+        if not unit:
+            x[i] /= a[i, i]
+    return x
+
+
+@kernel("linalg_solve_triangular")
+def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
+    """Solution of A X = B or X A = B with triangular A."""
+    name = "linalg.solve_triangular"
+    if self.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {dt.scalar_name(self.dtype)} and B "
+            f"of type {dt.scalar_name(B.dtype)} instead"
+        )
+    check_square(name, self)
+    check_matrix(name, B, "B")
+    if self.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({self.shape[-2]}x{self.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    check_lapack("triangular_solve_cpu", self)
+    if left:
+        return _triangular(self, B, upper, 0, unitriangular)
+    return transposed(_triangular(self, transposed(B), upper, 1, unitriangular))
+
+
+def _check_system(name: str, b: ndarray, a: ndarray) -> None:
+    m, n = a.shape[-2:]
+    check(m == n, f"A must be batches of square matrices, but they are {m} by {n} matrices")
+    if n != b.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {name}: each A matrix is {m} by {m} but each b matrix is {b.shape[-2]} by "
+            f"{b.shape[-1]}"
+        )
+
+
+@kernel("triangular_solve")
+def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
+    """Solution of A X = self with triangular A, and a copy of A."""
+    for x, letter in ((self, "b"), (A, "A")):
+        check(
+            x.ndim >= 2,
+            f"torch.triangular_solve: Expected {letter} to have at least 2 dimensions, but it has {x.ndim} dimensions "
+            "instead",
+        )
+    _check_system("triangular_solve", self, A)
+    check_lapack("triangular_solve_cpu", A)
+    batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])
+    x = _triangular(A, self, upper, int(transpose), unitriangular)
+    copy = column_major((*batch, *A.shape[-2:]), A.dtype)
+    copy[...] = A
+    return x, copy
+
+
+# ---------------------------------------------------------------- Cholesky
+
+
+@kernel("linalg_cholesky_ex", differs=["no-integers"])
+def linalg_cholesky_ex(self, *, upper=False, check_errors=False):
+    """Triangular factor L with A = L L^H, and error codes; only one triangle of A is read."""
+    out, info = _cholesky("linalg.cholesky", self, upper)
+    if check_errors:
+        raise_first(info, "linalg.cholesky_ex", NOT_POSITIVE)
+    return out, info
+
+
+def _cholesky(name: str, a: ndarray, upper: bool) -> tuple[ndarray, ndarray]:
+    check_square(name, a)
+    if name == "linalg.cholesky":
+        check_inexact(name, a)
+    check_lapack("cholesky_cpu", a)
+    out = column_major(a.shape, a.dtype)
+    info = np.zeros(a.shape[:-2], np.int32)
+    if a.size == 0:
+        return out, info
+    potrf = _lapack("potrf", a.dtype)
+    for i in np.ndindex(info.shape):
+        out[i], info[i] = potrf(a[i], lower=not upper, clean=True)
+    return out, info
+
+
+@kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+def linalg_cholesky(self, *, upper=False):
+    """Triangular factor L with A = L L^H."""
+    out, info = _cholesky("linalg.cholesky", self, upper)
+    raise_first(info, "linalg.cholesky", NOT_POSITIVE)
+    return out
+
+
+@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+def cholesky(self, upper=False):
+    """Triangular factor L with A = L L^H."""
+    if self.size == 0:
+        return np.empty(self.shape, self.dtype)
+    out, info = _cholesky("cholesky", self, upper)
+    raise_first(info, "cholesky", NOT_POSITIVE)
+    return out
+
+
+@kernel("cholesky_solve")
+def cholesky_solve(self, input2, upper=False):
+    """Solution of A X = self from the Cholesky factor of A."""
+    check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")
+    check(input2.ndim >= 2, f"u should have at least 2 dimensions, but has {input2.ndim} dimensions instead")
+    _check_system("cholesky_solve", self, input2)
+    check_lapack("cholesky_solve_cpu", self)
+    adjoint = 2 if dt.is_complex(self.dtype) else 1
+    first, second = (adjoint, 0) if upper else (0, adjoint)
+    return _triangular(input2, _triangular(input2, self, upper, first, False), upper, second, False)
+
+
+@kernel("_cholesky_solve_helper")
+def _cholesky_solve_helper(self, A, upper):
+    """`cholesky_solve` without its checks."""
+    return cholesky_solve(self, A, upper)
+
+
+@kernel("cholesky_inverse")
+def cholesky_inverse(self, upper=False):
+    """Inverse of A from its Cholesky factor."""
+    check_square("cholesky_inverse", self)
+    check_lapack("cholesky_inverse_out_cpu", self)
+    out = column_major(self.shape, self.dtype)
+    if self.size == 0:
+        return out
+    potri = _lapack("potri", self.dtype)
+    for i in np.ndindex(self.shape[:-2]):
+        half = potri(self[i], lower=not upper)[0]
+        triangle = np.triu(half) if upper else np.tril(half)
+        out[i] = triangle + np.triu(triangle.conj().T, 1) if not upper else triangle + np.tril(triangle.conj().T, -1)
+    return out
