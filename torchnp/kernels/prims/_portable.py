@@ -1,0 +1,89 @@
+"""Arrays of other libraries, and what prims check of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from torchnp.dtypes import as_dtype, dtype_name
+from torchnp.registry import REGISTERED
+
+ndarray = np.ndarray
+Array = Any  # an ndarray, or an array of any library that follows the array API standard
+
+
+def namespace(x: Array) -> Any:
+    """The array API functions for an array: NumPy itself, or what array-api-compat finds."""
+    if type(x) is ndarray:
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(x)
+
+
+def aten(name: str) -> Callable[..., Any]:
+    """The body of an aten kernel."""
+    return REGISTERED[f"aten::{name}"].body
+
+
+def dtype_in(xp: Any, dtype: Any) -> Any:
+    """A dtype of this package as a namespace spells it."""
+    found = as_dtype(dtype)
+    if xp is np:
+        return found
+    return getattr(xp, "bool" if dtype_name(found) == "bool" else dtype_name(found))
+
+
+def through_numpy(f: Callable[..., ndarray], *arrays: Array) -> Array:
+    """Apply a NumPy function to arrays of another library, for what the standard has no function for."""
+    xp = namespace(arrays[0])
+    out = f(*(x if type(x) is ndarray else _to_numpy(x) for x in arrays))
+    return tuple(xp.asarray(o) for o in out) if isinstance(out, tuple) else xp.asarray(np.asarray(out))
+
+
+def _to_numpy(x: Array) -> ndarray:
+    try:
+        return np.from_dlpack(x)
+    except (TypeError, AttributeError, BufferError):
+        return np.asarray(x)
+
+
+def name_of(dtype: Any) -> str:
+    """torch's name of a dtype, as prims print it."""
+    return f"torch.{dtype_name(dtype)}" if isinstance(dtype, np.dtype) else str(dtype)
+
+
+def check_alike(*arrays: Array) -> None:
+    """Refuse operands of different dtypes or shapes; a 0-d operand goes with any shape.
+
+    Raises
+    ------
+    RuntimeError
+        In torch's words.
+    """
+    first = arrays[0]
+    shape = None
+    for x in arrays:
+        if x.dtype != first.dtype:
+            raise RuntimeError(
+                f"Tensor with dtype {name_of(x.dtype)} is not the expected dtype of {name_of(first.dtype)}!"
+            )
+    for x in arrays:
+        if x.ndim == 0:
+            continue
+        if shape is None:
+            shape = x.shape
+        elif x.shape != shape:
+            raise RuntimeError(f"Shape {_size(x.shape)} is not the expected shape {_size(shape)}!")
+
+
+def _size(shape: Iterable[int]) -> str:
+    return f"torch.Size([{', '.join(map(str, shape))}])"
+
+
+def check_index(rank: int, index: int) -> None:
+    """Refuse a dimension that does not exist; prims do not count from the end."""
+    if not (0 <= index < rank or index == 0):
+        raise AssertionError(f"idx {index} is out of bounds for rank {rank}")

@@ -1,0 +1,162 @@
+"""Prims that make arrays or numbers, and transforms of whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.prims._portable import Array, aten, namespace
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- arrays
+
+
+@kernel("prims::iota", like=np.arange)
+def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    """``start + i * step`` for ``i`` below ``length``."""
+    found = dt.as_dtype(dtype)
+    check(dt.is_integral(found), "prims.iota only supports integer dtypes")
+    check(step != 0, "step must be nonzero")
+    return dt.cast(start + np.arange(length, dtype=np.int64) * step, found)
+
+
+@kernel("prims::empty", like=np.empty)
+def empty(shape: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    """An unset array."""
+    return np.empty(tuple(shape), dt.as_dtype(dtype))
+
+
+@kernel("prims::empty_strided")
+def empty_strided(shape: Ints, strides: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    """An unset array with given strides, in elements."""
+    return aten("empty_strided")(shape, strides, dtype=dtype)
+
+
+@kernel("prims::empty_permuted")
+def empty_permuted(
+    shape: Ints, physical_layout: Ints, *, dtype: Any, device: Any, requires_grad: bool
+) -> ndarray:
+    """An unset array whose memory runs through the dimensions in a given order."""
+    return aten("empty_permuted")(shape, physical_layout, dtype=dtype)
+
+
+@kernel("prims::full", like=np.full)
+def full(shape: Ints, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    """An array that holds one number."""
+    return aten("full")(shape, fill_value, dtype=dtype)
+
+
+@kernel("prims::full_like", like=np.full_like)
+def full_like(a: Array, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> Array:
+    """An array of the shape of another that holds one number."""
+    if type(a) is not ndarray:
+        return namespace(a).full_like(a, fill_value)
+    return aten("full_like")(a, fill_value, dtype=dtype)
+
+
+@kernel("prims::scalar_tensor", like=np.asarray)
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
+    """A number as a 0-d array."""
+    if isinstance(s, complex) and (dtype is None or not dt.is_complex(dt.as_dtype(dtype))):
+        raise TypeError("Complex scalar requires complex tensor dtype.")
+    return aten("scalar_tensor")(s, dtype=dtype)
+
+
+@kernel("prims::_make_token")
+def _make_token() -> ndarray:
+    """An empty array that stands for a side effect."""
+    return np.empty(0, dt.get_default_dtype())
+
+
+@kernel("prims::_sink_tokens")
+def _sink_tokens(tokens: list[ndarray]) -> None:
+    """Nothing: the tokens have been used."""
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@kernel("prims::item", like=ndarray.item)
+def item(a: Array) -> Any:
+    """The only element as a Python number."""
+    size = int(np.prod(a.shape))
+    check(size == 1, f"a Tensor with {size} elements cannot be converted to Scalar")
+    if type(a) is ndarray:
+        return aten("_local_scalar_dense")(a)
+    xp = namespace(a)
+    for kind, convert in (("bool", bool), ("integral", int), ("real floating", float)):
+        if xp.isdtype(a.dtype, kind):
+            return convert(xp.reshape(a, ()))
+    return complex(xp.reshape(a, ()))
+
+
+def _limits(dtype: Any) -> tuple[Any, Any]:
+    found = dt.as_dtype(dtype)
+    if found == dt.bool_:
+        return False, True
+    if not dt.is_inexact(found):
+        limits = np.iinfo(found)
+        return int(limits.min), int(limits.max)
+    import ml_dtypes
+
+    limits = ml_dtypes.finfo(dt.to_real(found))
+    return float(limits.min), float(limits.max)
+
+
+@kernel("prims::maximum_value")
+def maximum_value(dtype: Any) -> Any:
+    """The largest finite value of a dtype."""
+    return _limits(dtype)[1]
+
+
+@kernel("prims::minimum_value")
+def minimum_value(dtype: Any) -> Any:
+    """The smallest finite value of a dtype."""
+    return _limits(dtype)[0]
+
+
+# ---------------------------------------------------------------- transforms
+
+
+@kernel("prims::svd", like=np.linalg.svd)
+def svd(A: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
+    """Singular value decomposition: U, S and the conjugate transpose of V."""
+    check(A.ndim >= 2, "linalg.svd: The input tensor A must have at least 2 dimensions.")
+    if type(A) is not ndarray:
+        return tuple(namespace(A).linalg.svd(A, full_matrices=full_matrices))
+    if dt.is_half(A.dtype):
+        raise RuntimeError(f"linalg.svd: Half precision dtypes not supported. Got torch.{dt.dtype_name(A.dtype)}")
+    return aten("_linalg_svd")(A, full_matrices)
+
+
+@kernel("prims::fft_r2c", like=np.fft.rfftn)
+def fft_r2c(self: Array, *, dim: Ints, onesided: bool) -> Array:
+    """Fourier transform of real numbers, not normalized."""
+    if type(self) is ndarray:
+        return aten("_fft_r2c")(self, dim, 0, onesided)
+    xp = namespace(self)
+    return xp.fft.rfftn(self, axes=tuple(dim)) if onesided else xp.fft.fftn(self + 0j, axes=tuple(dim))
+
+
+@kernel("prims::fft_c2c", like=np.fft.fftn)
+def fft_c2c(self: Array, *, dim: Ints, forward: bool) -> Array:
+    """Fourier transform of complex numbers or its inverse, not normalized."""
+    if type(self) is ndarray:
+        return aten("_fft_c2c")(self, dim, 0, forward)
+    fft = namespace(self).fft
+    return fft.fftn(self, axes=tuple(dim)) if forward else fft.ifftn(self, axes=tuple(dim), norm="forward")
+
+
+@kernel("prims::fft_c2r", like=np.fft.irfftn)
+def fft_c2r(self: Array, *, dim: Ints, last_dim_size: int) -> Array:
+    """Inverse Fourier transform to real numbers, not normalized."""
+    if type(self) is ndarray:
+        return aten("_fft_c2r")(self, dim, 0, last_dim_size)
+    sizes = [self.shape[d] for d in dim[:-1]] + [last_dim_size]
+    return namespace(self).fft.irfftn(self, s=sizes, axes=tuple(dim), norm="forward")

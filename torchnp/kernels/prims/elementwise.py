@@ -1,0 +1,216 @@
+"""Prims of one or two arrays, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, namespace, through_numpy
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+Portable = Callable[..., Array]
+
+
+def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
+    """Declare a prim of one array: its aten op, and its array API function if the standard has one."""
+    of = of or name
+
+    def body(self: Array) -> Array:
+        if type(self) is ndarray:
+            return aten(of)(self)
+        if portable is None:
+            return through_numpy(aten(of), self)
+        xp = namespace(self)
+        return getattr(xp, portable)(self) if isinstance(portable, str) else portable(xp, self)
+
+    body.__name__ = name
+    body.__doc__ = f"Elementwise ``{name}`` in the dtype of the operand."
+    kernel(f"prims::{name}", like=getattr(np, portable, None) if isinstance(portable, str) else None)(body)
+
+
+def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
+    """Declare a prim of two arrays of one dtype and shape."""
+    of = of or f"{name}.Tensor"
+
+    def body(self: Array, other: Array) -> Array:
+        check_alike(self, other)
+        if type(self) is ndarray and type(other) is ndarray:
+            return aten(of)(self, other)
+        if portable is None:
+            return through_numpy(aten(of), self, other)
+        xp = namespace(self)
+        return getattr(xp, portable)(self, other) if isinstance(portable, str) else portable(xp, self, other)
+
+    body.__name__ = name
+    body.__doc__ = f"Elementwise ``{name}`` of two operands of one dtype and shape."
+    kernel(f"prims::{name}", like=getattr(np, portable, None) if isinstance(portable, str) else None)(body)
+
+
+# ---------------------------------------------------------------- in the standard under one name or another
+
+for _name in (
+    "abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor isfinite log log10 log1p log2 "
+    "round sign sin sinh sqrt tan tanh trunc signbit reciprocal"
+).split():
+    unary(_name, portable=_name)
+unary("neg", portable="negative")
+unary("bitwise_not", portable="bitwise_invert")
+
+binary("add", portable="add")
+binary("sub", portable="subtract")
+binary("mul", portable="multiply")
+binary("eq", portable="equal")
+binary("ne", portable="not_equal")
+binary("lt", portable="less")
+binary("le", portable="less_equal")
+binary("gt", portable="greater")
+binary("ge", portable="greater_equal")
+binary("atan2", "atan2", "atan2")
+binary("hypot", "hypot", "hypot")
+binary("maximum", "maximum", "maximum")
+binary("minimum", "minimum", "minimum")
+binary("nextafter", "nextafter", "nextafter")
+binary("pow", "pow.Tensor_Tensor", "pow")
+binary("remainder", portable="remainder")
+binary("bitwise_and", portable="bitwise_and")
+binary("bitwise_or", portable="bitwise_or")
+binary("bitwise_xor", portable="bitwise_xor")
+binary("shift_left", "bitwise_left_shift.Tensor", "bitwise_left_shift")
+binary("shift_right_arithmetic", "bitwise_right_shift.Tensor", "bitwise_right_shift")
+
+# ---------------------------------------------------------------- made from functions of the standard
+
+
+def _exp2(xp: Any, x: Array) -> Array:
+    return xp.pow(xp.full_like(x, 2), x)
+
+
+def _rsqrt(xp: Any, x: Array) -> Array:
+    return 1.0 / xp.sqrt(x)
+
+
+def _skip_nan(pick: str) -> Portable:
+    """maximum or minimum, except that a number wins over nan."""
+
+    def run(xp: Any, a: Array, b: Array) -> Array:
+        if not xp.isdtype(a.dtype, "real floating"):
+            return getattr(xp, pick)(a, b)
+        return xp.where(xp.isnan(a), b, xp.where(xp.isnan(b), a, getattr(xp, pick)(a, b)))
+
+    return run
+
+
+def _fmod(xp: Any, a: Array, b: Array) -> Array:
+    r = xp.remainder(xp.abs(a), xp.abs(b))
+    return xp.where(a < 0, -r, r)
+
+
+unary("exp2", portable=_exp2)
+unary("rsqrt", portable=_rsqrt)
+binary("fmax", "fmax", _skip_nan("maximum"))
+binary("fmin", "fmin", _skip_nan("minimum"))
+binary("fmod", portable=_fmod)
+
+# ---------------------------------------------------------------- by way of NumPy where the standard has nothing
+
+unary("bessel_i0", "i0")
+unary("bessel_i0e", "special_i0e")
+unary("bessel_i1", "special_i1")
+unary("bessel_i1e", "special_i1e")
+unary("bessel_j0", "special_bessel_j0")
+unary("bessel_j1", "special_bessel_j1")
+unary("digamma")
+unary("erf")
+unary("erf_inv", "erfinv")
+unary("erfc")
+unary("erfcx", "special_erfcx")
+unary("lgamma")
+unary("ndtri", "special_ndtri")
+unary("spherical_bessel_j0", "special_spherical_bessel_j0")
+binary("gcd", "gcd")
+binary("igamma", "igamma")
+binary("igammac", "igammac")
+binary("zeta", "special_zeta")
+
+# ---------------------------------------------------------------- with rules of their own
+
+
+@kernel("prims::div", like=np.divide, differs=["prims-integer-div"])
+def div(self: Array, other: Array) -> Array:
+    """Quotient in the dtype of the operands; integers are divided toward zero."""
+    check_alike(self, other)
+    if type(self) is ndarray:
+        if dt.is_integral(self.dtype):
+            return aten("div.Tensor_mode")(self, other, rounding_mode="trunc")
+        return aten("div.Tensor")(self, other)
+    xp = namespace(self)
+    if not xp.isdtype(self.dtype, "integral"):
+        return xp.divide(self, other)
+    down = xp.floor_divide(self, other)
+    inexact = down * other != self
+    return xp.where(inexact & ((self < 0) != (other < 0)), down + xp.ones_like(down), down)
+
+
+@kernel("prims::cbrt", like=np.cbrt)
+def cbrt(self: Array) -> Array:
+    """Real cube root."""
+    if type(self) is not ndarray:
+        xp = namespace(self)
+        return xp.copysign(xp.abs(self) ** (1 / 3), self)
+    check(
+        not dt.is_complex(self.dtype),
+        "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)",
+    )
+    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
+    x = dt.cast(self, dt.opmath(out))
+    return dt.cast(np.cbrt(x), out)
+
+
+@kernel("prims::where", like=np.where)
+def where(pred: Array, a: Array, b: Array) -> Array:
+    """Elements of ``a`` where ``pred`` is true, else of ``b``."""
+    check_alike(a, b)
+    if type(a) is not ndarray:
+        return namespace(a).where(pred, a, b)
+    return aten("where.self")(pred, a, b)
+
+
+@kernel("prims::fill", like=np.full_like)
+def fill(self: Array, value: Any) -> Array:
+    """An array of the same shape and dtype that holds one number."""
+    if type(self) is not ndarray:
+        return namespace(self).full_like(self, value)
+    return aten("fill.Scalar")(self, value)
+
+
+@kernel("prims::conj_physical", like=np.conj)
+def conj_physical(self: Array) -> Array:
+    """Complex conjugate, as a new array."""
+    if type(self) is not ndarray:
+        return namespace(self).conj(self)
+    check(dt.is_complex(self.dtype), "prims.conj_physical is only defined for complex dtypes")
+    return aten("conj_physical")(self)
+
+
+@kernel("prims::frexp", like=np.frexp)
+def frexp(self: Array) -> tuple[Array, Array]:
+    """Mantissa in [0.5, 1) and exponent of two."""
+    if type(self) is not ndarray:
+        return through_numpy(frexp, self)
+    check(dt.is_floating(self.dtype), "torch.frexp() only supports floating-point dtypes")
+    return aten("frexp.Tensor")(self)
+
+
+@kernel("prims::convert_element_type", like=np.astype)
+def convert_element_type(a: Array, dtype: Any) -> Array:
+    """A copy in another dtype."""
+    if type(a) is not ndarray:
+        xp = namespace(a)
+        return xp.astype(a, dtype_in(xp, dtype))
+    converted = dt.cast(a, dt.as_dtype(dtype))
+    return a.copy("K") if converted is a else converted

@@ -1,0 +1,253 @@
+"""Prims that move or view elements. For ndarrays, view prims are NumPy views."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _require(condition: bool, message: str, exc: type[Exception] = AssertionError) -> None:
+    """`torchnp.checks.check` for what torch asserts."""
+    check(condition, message, exc)
+
+
+# ---------------------------------------------------------------- views
+
+
+@kernel("prims::broadcast_in_dim", like=np.broadcast_to, differs=["broadcast-in-dim"])
+def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array:
+    """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes."""
+    dims = list(broadcast_dimensions)
+    _require(a.ndim == len(dims), f"a.ndim ({a.ndim}) != len(broadcast_dimensions) ({len(dims)})")
+    _require(len(shape) >= a.ndim, f"len(shape) ({len(shape)}) must be >= a.ndim ({a.ndim})")
+    for before, x in zip([-1, *dims], dims, strict=False):
+        _require(x > before, f"broadcast_dimensions must be strictly ascending: {x} <= {before}")
+        _require(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}")
+    for d, x in enumerate(dims):
+        check(a.shape[d] in (1, shape[x]), f"{a.shape[d]} must be broadcastable to {shape[x]}")
+    full = [1] * len(shape)
+    for d, x in enumerate(dims):
+        full[x] = a.shape[d]
+    if type(a) is not ndarray:
+        xp = namespace(a)
+        return xp.broadcast_to(xp.reshape(a, tuple(full)), tuple(shape))
+    steps = [0] * len(shape)
+    for d, x in enumerate(dims):
+        steps[x] = a.strides[d] if a.shape[d] == shape[x] else 0
+    return np.lib.stride_tricks.as_strided(a, tuple(shape), steps)
+
+
+@kernel("prims::transpose", like=np.transpose)
+def transpose(a: Array, permutation: Ints) -> Array:
+    """A view with its dimensions in another order."""
+    order = list(permutation)
+    if a.ndim != len(order):
+        raise ValueError(
+            f"Attempting to permute a tensor of rank {a.ndim}, but received a permutation of length {len(order)}!"
+        )
+    _require(sorted(order) == list(range(a.ndim)), f"Received an invalid permutation, {order}!", ValueError)
+    return a.transpose(order) if type(a) is ndarray else namespace(a).permute_dims(a, tuple(order))
+
+
+@kernel("prims::squeeze", like=np.squeeze)
+def squeeze(a: Array, dimensions: Ints) -> Array:
+    """A view without the named dimensions, which have length one."""
+    for d in dimensions:
+        check_index(a.ndim, d)
+        _require(a.shape[d] == 1, f"Cannot squeeze dimension {d} with size {a.shape[d]} (must be 1)")
+    return namespace(a).squeeze(a, axis=tuple(dimensions))
+
+
+@kernel("prims::split_dim", differs=["split-dim"])
+def split_dim(a: Array, dim: int, outer_length: int) -> Array:
+    """A view with one dimension split in two, the outer of the given length."""
+    check_index(a.ndim, dim)
+    length = a.shape[dim]
+    if length % outer_length:
+        raise ValueError(
+            f"Attempting to split dimension of length {length}, "
+            f"but outer length of {outer_length} divides it with a remainder!"
+        )
+    shape = (*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1 :])
+    if type(a) is not ndarray:
+        return namespace(a).reshape(a, shape)
+    steps = (*a.strides[:dim], a.strides[dim] * (length // outer_length), *a.strides[dim:])
+    return np.lib.stride_tricks.as_strided(a, shape, steps)
+
+
+def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
+    rank = max(a.ndim, 1)
+    check_index(rank, start)
+    check_index(rank, end)
+    _require(
+        end >= start, f"Attempting to collapse but end, {end}, is less than start, {start}!", ValueError
+    )
+    shape = a.shape or (1,)
+    return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+@kernel("prims::collapse", like=np.reshape)
+def collapse(a: Array, start: int, end: int) -> Array:
+    """A copy with dimensions ``start`` to ``end`` (included) merged into one."""
+    shape = _collapsed(a, start, end)
+    return a.reshape(shape).copy() if type(a) is ndarray else namespace(a).reshape(a, shape, copy=True)
+
+
+@kernel("prims::collapse_view", like=np.reshape)
+def collapse_view(a: Array, start: int, end: int) -> Array:
+    """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it."""
+    shape = _collapsed(a, start, end)
+    if type(a) is not ndarray:
+        return namespace(a).reshape(a, shape)
+    try:
+        return a.reshape(shape, copy=False)
+    except ValueError:
+        raise RuntimeError("Attempting to view a collapsed tensor, but no such view exists!") from None
+
+
+@kernel("prims::view_of")
+def view_of(a: Array) -> Array:
+    """The same elements as a new view."""
+    return a.view() if type(a) is ndarray else a
+
+
+@kernel("prims::view_of_dtype", like=ndarray.view)
+def view_of_dtype(a: ndarray, dtype: Any) -> ndarray:
+    """The same memory read as another dtype."""
+    return aten("view.dtype")(a, dtype)
+
+
+@kernel("prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-elements"])
+def as_strided(a: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
+    """Any view of an array's memory; strides and offset count elements."""
+    _require(len(size) == len(stride), f"len(size)={len(size)} != len(stride)={len(stride)}")
+    _require(storage_offset >= 0, f"storage_offset must be >= 0, got {storage_offset}")
+    for s in stride:
+        _require(s >= 0, f"stride must be non-negative, got {s}")
+    return aten("as_strided")(a, size, stride, storage_offset)
+
+
+def _complex_part(a: Array, part: str) -> Array:
+    complex_ = dt.is_complex(a.dtype) if type(a) is ndarray else namespace(a).isdtype(a.dtype, "complex floating")
+    check(complex_, "Only complex dtype is supported")
+    return aten(part)(a) if type(a) is ndarray else getattr(namespace(a), part)(a)
+
+
+@kernel("prims::real", like=np.real)
+def real(self: Array) -> Array:
+    """The real parts of complex numbers, as a view."""
+    return _complex_part(self, "real")
+
+
+@kernel("prims::imag", like=np.imag)
+def imag(self: Array) -> Array:
+    """The imaginary parts of complex numbers, as a view."""
+    return _complex_part(self, "imag")
+
+
+@kernel("prims::conj", like=np.conj, differs=["conj-view"])
+def conj(a: Array) -> Array:
+    """Complex conjugate."""
+    if type(a) is not ndarray:
+        return namespace(a).conj(a)
+    check(dt.is_complex(a.dtype), "Expected complex dtype in prims.conj")
+    return np.conj(a)
+
+
+# ---------------------------------------------------------------- copies
+
+
+@kernel("prims::reshape", like=np.reshape)
+def reshape(a: Array, shape: Ints) -> Array:
+    """A contiguous copy in another shape."""
+    size, wanted = math.prod(a.shape), math.prod(shape)
+    if size != wanted:
+        raise ValueError(
+            f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!"
+        )
+    if type(a) is not ndarray:
+        return namespace(a).reshape(a, tuple(shape), copy=True)
+    return np.array(a.reshape(tuple(shape)), order="C")
+
+
+@kernel("prims::rev", like=np.flip)
+def rev(a: Array, dims: Ints) -> Array:
+    """A copy with the order of elements reversed along dimensions."""
+    for d in dims:
+        check_index(a.ndim, d)
+    if type(a) is not ndarray:
+        return namespace(a).flip(a, axis=tuple(dims))
+    return aten("flip")(a, dims)
+
+
+@kernel("prims::cat", like=np.concatenate)
+def cat(tensors: list[Array], dim: int) -> Array:
+    """Arrays of one rank one after the other."""
+    _require(dim >= 0, f"dim must be non-negative, got {dim}")
+    shape = tensors[0].shape
+    for i, x in enumerate(tensors):
+        _require(
+            len(x.shape) == len(shape),
+            f"All tensors must have the same number of dimensions. Expected {len(shape)} but tensor {i} has {len(x.shape)}",
+        )
+        for d, (common, length) in enumerate(zip(shape, x.shape, strict=True)):
+            check(
+                d == dim or length == common,
+                f"Sizes of tensors must match except in dimension {dim}. "
+                f"Expected {common} in dimension {d} but got {length} for tensor number {i} in the list",
+            )
+    if type(tensors[0]) is not ndarray:
+        return namespace(tensors[0]).concat(list(tensors), axis=dim)
+    return aten("cat")(tensors, dim)
+
+
+@kernel("prims::clone", like=np.copy)
+def clone(self: Array, *, memory_format: str | None = None) -> Array:
+    """A copy that keeps the memory format, or takes one."""
+    if type(self) is not ndarray:
+        return namespace(self).asarray(self, copy=True)
+    return aten("clone")(self, memory_format=memory_format)
+
+
+@kernel("prims::copy_strided")
+def copy_strided(a: ndarray, stride: Ints) -> ndarray:
+    """A copy with given strides, in elements."""
+    out = aten("empty_strided")(a.shape, stride, dtype=a.dtype)
+    out[...] = a
+    return out
+
+
+@kernel("prims::as_strided_scatter")
+def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
+    """A copy whose strided window holds ``src``."""
+    return aten("as_strided_scatter")(self, src, size, stride, storage_offset)
+
+
+@kernel("prims::device_put")
+def device_put(a: Array, device: Any, non_blocking: bool = False) -> Array:
+    """The array on a device; there is one."""
+    return a
+
+
+@kernel("prims::copy_to", like=np.copyto)
+def copy_to(a: ndarray, b: ndarray) -> ndarray:
+    """Write ``b`` into ``a``."""
+    check(a.size == b.size, f"Attempting to copy {b.size} elements to a tensor with {a.size} elements!")
+    a[...] = dt.cast(b, a.dtype)
+    return a
+
+
+@kernel("prims::resize")
+def resize(a: ndarray, shape: Ints) -> ndarray:
+    """The first elements of ``a`` in another shape; what is beyond them is not set."""
+    return aten("resize_")(a, shape)
