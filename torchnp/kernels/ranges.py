@@ -15,9 +15,7 @@ from torchnp.dtypes import (
     bool_,
     cast,
     complex32,
-    complex64,
     complex128,
-    float16,
     float32,
     float64,
     int32,
@@ -26,11 +24,11 @@ from torchnp.dtypes import (
     is_integral,
     scalar_name,
     to_complex,
-    to_real,
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
 from torchnp.kernels._number import C_NAMES, fill_value
+from torchnp.kernels.random import _fma64, fma
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -54,10 +52,15 @@ def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=Non
     start, end, step = (_real(n) for n in (start, end, step))
     if dtype not in _ARANGE:
         raise not_implemented("arange_cpu", dtype)
-    if is_integral(dtype):
+    _check_bounds(start, end, step)
+    if dtype == int64:  # truncated first; the other integer dtypes are counted as floats
         start, end, step = (_to_int(n) for n in (start, end, step))
-    count = _count(start, end, step, math.ceil)
-    return _ramp(start, step, count, dtype)
+        check(step != 0, "step must be nonzero")
+        return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, True)
+    count = math.ceil((float(end) - float(start)) / float(step))
+    if is_integral(dtype):
+        start, step = _to_int(start), _to_int(step)
+    return _ramp(start, step, count, dtype, True)
 
 
 def _real(number: Any) -> Any:
@@ -70,7 +73,7 @@ def _to_int(number: Any) -> int:
     return int(number)
 
 
-def _count(start: Any, end: Any, step: Any, rounded: Any) -> int:
+def _check_bounds(start: Any, end: Any, step: Any) -> None:
     check(step != 0, "step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
@@ -78,24 +81,34 @@ def _count(start: Any, end: Any, step: Any, rounded: Any) -> int:
         (step > 0 and end >= start) or (step < 0 and end <= start),
         "upper bound and lower bound inconsistent with step sign",
     )
-    if isinstance(step, int) and isinstance(start, int) and isinstance(end, int):
-        return rounded_div(end - start, step, rounded)
-    return int(rounded((float(end) - float(start)) / float(step)))
 
 
-def rounded_div(a: int, b: int, rounded: Any) -> int:
-    return -(-a // b) if rounded is math.ceil else a // b
-
-
-def _ramp(start: Any, step: Any, count: int, dtype: np.dtype) -> ndarray:
-    """start + i * step, computed as torch's vector loop does in the dtype's wide partner."""
+def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, vector: bool) -> ndarray:
+    """start + i * step, rounded where torch's vector loop rounds."""
     if is_integral(dtype):
         steps = np.arange(count, dtype=int64)
         return cast(steps * np.int64(step) + np.int64(start), dtype) if count else np.empty(0, dtype)
-    # torch accumulates in double for float32 and float64, in float32 for the half types.
     wide = float64 if dtype in (float32, float64) else float32
-    steps = np.arange(count, dtype=wide)
-    return cast(wide.type(start) + steps * wide.type(step), dtype)
+    start, step = float(wide.type(start)), float(wide.type(step))
+    if not vector:
+        return cast(np.arange(count, dtype=wide) * wide.type(step) + wide.type(start), dtype)
+    # A vector starts from start + i * step, rounded to the dtype, and counts on from there; two make a round.
+    lanes = 32 // dtype.itemsize
+    whole = count - count % (2 * lanes)
+    bases = cast(fma(np.arange(0, whole, lanes, dtype=wide), step, start), dtype).astype(wide)
+    out = np.empty(count, wide)
+    body = out[:whole].reshape(-1, lanes)
+    for i in range(lanes):
+        body[:, i] = _fused(bases, i, step)
+    out[whole:] = fma(np.arange(whole, count, dtype=wide), step, start)
+    return cast(out, dtype)
+
+
+def _fused(bases: ndarray, i: int, step: float) -> ndarray:
+    """bases + i * step with one rounding."""
+    if bases.dtype == float32:
+        return (bases.astype(float64) + i * step).astype(float32)
+    return _fma64(np.full(len(bases), float(i)), np.float64(step), bases)
 
 
 @kernel("arange.start", like=np.arange, differs=["arange-truncates", "default-dtype"])
@@ -120,7 +133,8 @@ def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_
         raise not_implemented("range_cpu", dtype)
     if is_integral(dtype):
         start, end, step = (_to_int(n) for n in (start, end, step))
-    return _ramp(start, step, _count(start, end, step, math.floor) + 1, dtype)
+    _check_bounds(start, end, step)
+    return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, False)
 
 
 @kernel("range", like=np.arange)
@@ -144,7 +158,7 @@ def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_mem
         return np.empty(0, dtype)
     if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("linspace_cpu", dtype)
-    return _two_ended(start, end, steps, dtype)
+    return _two_ended(start, end, steps, dtype, True)
 
 
 def _space_dtype(name: str, start: Any, end: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any) -> np.dtype:
@@ -163,20 +177,38 @@ def _space_dtype(name: str, start: Any, end: Any, dtype: Any, layout: Any, devic
     return factory_dtype(dtype)
 
 
-def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype) -> ndarray:
+def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype, fused: bool) -> ndarray:
+    """``steps`` points, counted from the nearer end; torch's linspace rounds product and sum once (``fused``)."""
     first, last = fill_value(start, dtype), fill_value(end, dtype)
     if steps == 1:
         return first.reshape(1)
-    # Integers step in float32, half types in float32, others in their own dtype.
-    wide = dtype if dtype in (float64, float32, complex64, complex128) else float32
-    a, b = first.astype(wide), last.astype(wide)
-    step = (b - a) / wide.type(steps - 1)
-    index = np.arange(steps, dtype=to_real(wide))
-    half = steps // 2
-    out = np.empty(steps, wide)
-    out[:half] = a + step * index[:half]
-    out[half:] = b - step * index[::-1][half:]
-    return cast(np.trunc(out) if is_integral(dtype) else out, dtype)
+    if is_complex(dtype):
+        out = np.empty(steps, dtype)
+        out.real = _points(first.real, last.real, steps, fused)
+        out.imag = _points(first.imag, last.imag, steps, fused)
+        return out
+    if is_integral(dtype):  # torch steps in double, and truncates
+        return cast(np.trunc(_points(first.astype(float64), last.astype(float64), steps, fused)), dtype)
+    return _points(first, last, steps, fused)
+
+
+def _points(a: ndarray, b: ndarray, steps: int, fused: bool) -> ndarray:
+    dtype = a.dtype
+    if dtype.itemsize == 2:  # the half types round after each operation
+        rounded = lambda x: cast(x.astype(float32), dtype).astype(float32)
+        a, b, fused = a.astype(float32), b.astype(float32), False
+    else:
+        rounded = lambda x: x
+    step = rounded(rounded(b - a) / rounded(np.asarray(steps - 1, a.dtype)))
+    index = rounded(np.arange(steps, dtype=a.dtype))
+    half, out = steps // 2, np.empty(steps, a.dtype)
+    if fused:
+        out[:half] = fma(index[:half], float(step), float(a))
+        out[half:] = fma(index[::-1][half:], -float(step), float(b))
+    else:
+        out[:half] = rounded(a + rounded(step * index[:half]))
+        out[half:] = rounded(b - rounded(step * index[::-1][half:]))
+    return cast(out, dtype)
 
 
 @kernel("logspace", like=np.logspace, differs=["default-dtype"])
@@ -189,12 +221,15 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=No
     if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("logspace_cpu", dtype)
     if is_integral(dtype):
-        first, last = float(fill_value(start, dtype)), float(fill_value(end, dtype))
-        powers = _two_ended(np.float32(first).item(), last, steps, float32) if steps > 1 else np.float32([first])
+        powers = _two_ended(float(fill_value(start, dtype)), float(fill_value(end, dtype)), steps, float32, False)
         return cast(np.trunc(np.power(np.float32(base), powers)), dtype)
-    powers = _two_ended(start, end, steps, dtype)
-    wide = {float16: float32, as_dtype("bfloat16"): float32}.get(dtype, dtype)
-    return cast(np.power(wide.type(base), powers.astype(wide)), dtype)
+    if is_complex(dtype):
+        return np.power(dtype.type(base), _two_ended(start, end, steps, dtype, False))
+    # The ends are rounded to the dtype unless there is one only; all else is done in double.
+    if steps > 1:
+        start, end = (cast(fill_value(x, dtype), float64).item() for x in (start, end))
+        base = cast(cast(np.array(base), dtype), float64)
+    return cast(np.power(base, _two_ended(start, end, steps, float64, False)), dtype)
 
 
 def _space_number(name: str, **ends: Any) -> list[Any]:
