@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, not_implemented
 from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, namespace, through_numpy
 from torchnp.registry import kernel
 
@@ -166,6 +166,8 @@ def cbrt(self: Array) -> Array:
         not dt.is_complex(self.dtype),
         "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)",
     )
+    if self.dtype == dt.bool_:
+        raise not_implemented("abs_cpu", self.dtype)
     out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
     x = dt.cast(self, dt.opmath(out))
     return dt.cast(np.cbrt(x), out)

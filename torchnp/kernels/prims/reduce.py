@@ -56,7 +56,8 @@ def prod(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     if type(inp) is not ndarray:
         return _portable("prod", inp, dims, output_dtype)
     out = inp
-    for d in sorted(_dims(inp, dims), reverse=True):
+    for d in sorted(range(inp.ndim) if dims is None else dims, reverse=True):
+        check_index(inp.ndim, d)
         out = aten("prod.dim_int")(out, d)
     return _cast(out, output_dtype)
 
