@@ -40,9 +40,58 @@ def scipy_special(name: str) -> Callable[..., Any]:
 
 # ---------------------------------------------------------------- error function and relatives
 
-erf = scipy_special("erf")
+# erf(x) = x * P(x * x) / Q(x * x) within 8e-12 on [-4, 4], fitted to SciPy's erf with weights for the relative error.
+_ERF_P = (
+    *(1.1283791670861423, 0.2003454685823956, 0.058118677956580066, 0.004962243920251966),
+    *(0.000513047003748846, 2.1787718604053195e-05, 7.527872736340743e-07, 3.0047225703823535e-09),
+)
+_ERF_Q = (
+    *(1.0, 0.5108848815481728, 0.12180130154137946, 0.017719130966178023),
+    *(0.0017152417353614433, 0.00011151711576253204, 4.519169870091701e-06, 7.329834173929155e-08),
+)
+_TILE = 1 << 14  # elements: four float64 buffers stay in the second-level cache
 
-erf_of_tensor = unary("erf special_erf", erf, int_to_float, cpu="erf_vml_cpu", takes=FLOATS, differs=_FLOAT)
+
+def erf(x: ndarray) -> ndarray:
+    """The error function; of large float32 arrays by a rational form in double, as SciPy's loop is scalar.
+
+    The two round to the same float32 in all but one of 10,000 cases, which differ in the last bit.
+    """
+    if x.dtype != dt.float32 or x.size < 4096:
+        return scipy_special("erf")(x)
+    dense = x if x.flags.c_contiguous or x.flags.f_contiguous else x.copy(order="K")
+    out = np.empty_like(dense)
+    source, target = dense.ravel(order="K"), out.ravel(order="K")
+    buffers = [np.empty(_TILE) for _ in range(4)]
+    for start in range(0, source.size, _TILE):
+        part = source[start : start + _TILE]
+        v, t, p, q = (b[: part.size] for b in buffers)
+        np.clip(part, np.float32(-4), np.float32(4), out=v)
+        np.multiply(v, v, out=t)
+        _horner(_ERF_P, t, p)
+        _horner(_ERF_Q, t, q)
+        np.multiply(p, v, out=p)
+        np.divide(p, q, out=target[start : start + _TILE], casting="same_kind")
+    return out
+
+
+def _horner(coefficients: tuple[float, ...], t: ndarray, out: ndarray) -> None:
+    np.multiply(t, coefficients[-1], out=out)
+    for c in coefficients[-2:0:-1]:
+        np.add(out, c, out=out)
+        np.multiply(out, t, out=out)
+    np.add(out, coefficients[0], out=out)
+
+
+erf_of_tensor = unary(
+    "erf special_erf",
+    erf,
+    int_to_float,
+    cpu="erf_vml_cpu",
+    takes=FLOATS,
+    like=scipy_special("erf"),
+    differs=_FLOAT,
+)
 unary("erfc special_erfc", scipy_special("erfc"), int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, differs=_FLOAT)
 
 
