@@ -125,7 +125,7 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
     if out.size == 0 or x2.size == 0:
-        return out
+        return np.zeros(x1.shape, x1.dtype)
     for rows, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., rows, :], p)
         out[..., rows, :] = np.add.reduce(grad[..., rows, :, None] * slope, -2)

@@ -206,7 +206,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     weighted = d if weights is None else d * weights.astype(real)
     found = (d @ weighted.conj().T if dt.is_complex(rows.dtype) else d @ weighted.T) / real.type(max(freedom, 0))
     found = dt.cast(found, out)
-    return found.reshape(()) if self.ndim < 2 else found
+    return found.squeeze()
 
 
 def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:

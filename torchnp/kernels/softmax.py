@@ -100,6 +100,22 @@ def _safe_softmax(self, dim, dtype=None):
     return np.where(masked, out.dtype.type(0), out).reshape(self.shape)
 
 
+@kernel("_masked_softmax", differs=["half-opmath"])
+def _masked_softmax(self, mask, dim=None, mask_type=None):
+    """softmax over what the mask leaves: its True elements count as 0, and a row of them as NaN."""
+    check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
+    if (2 if mask_type is None else mask_type) == 2:
+        check(mask.shape == self.shape, "For mask_type == 2 mask shape should match input shape")
+    elif mask_type == 1 and self.ndim == 4 and mask.ndim == 2:  # padding: batch by length
+        mask = mask[:, None, None, :]
+    if self.dtype not in dt.FLOATS:
+        raise not_implemented("masked_softmax", self.dtype)
+    hidden = np.broadcast_to(mask, self.shape)
+    inner = dt.opmath(self.dtype)
+    out = _softmax(np.where(hidden, inner.type(-np.inf), dt.cast(self, inner)), -1 if dim is None else dim, False)
+    return dt.cast(out, self.dtype)
+
+
 # ---------------------------------------------------------------- backward
 
 
@@ -139,3 +155,15 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     inner = dt.opmath(output.dtype)
     grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
     return dt.cast(grad - np.exp(out) * add_reduce(grad, (axis,), True), grad_output.dtype).reshape(output.shape)
+
+
+@kernel("_masked_softmax_backward", differs=["half-opmath"])
+def _masked_softmax_backward(grad_output, output, mask, dim=None):
+    """Gradient of `_masked_softmax`: that of softmax over what the mask leaves."""
+    if output.dtype not in dt.FLOATS:
+        raise not_implemented("masked_softmax_backward", output.dtype)
+    kept = np.broadcast_to(~mask, output.shape)
+    inner = dt.opmath(output.dtype)
+    grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
+    found = _softmax_backward_data(grad, out, -1 if dim is None else dim, inner)
+    return dt.cast(np.where(kept, found, inner.type(0)), output.dtype)

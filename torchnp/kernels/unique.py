@@ -65,7 +65,7 @@ def _consecutive(x: ndarray, changes: ndarray) -> tuple[ndarray, ndarray, ndarra
 @kernel("unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     """The first element of each run of equal ones, where each element went, and the lengths of the runs."""
-    if dim is not None:
+    if dim is not None and (dim != 0 or self.ndim != 1):
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     refuse(self.dtype, _NO_UNIQUE, "unique")
     if self.size == 0:

@@ -83,6 +83,19 @@ def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
     return wanted
 
 
+@kernel("linalg__powsum", differs=["no-integers", "empty-dim", "half-opmath"])
+def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """sum |x|**ord over dimensions: `linalg_vector_norm` before the root."""
+    name = "linalg._powsum"
+    if not dt.is_inexact(self.dtype):
+        got = dt.scalar_name(self.dtype)
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {got}")
+    wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
+    x = np.abs(dt.cast(self, dt.opmath(wide)))
+    total = add_reduce(x ** x.dtype.type(ord), axes_of(dim, self.ndim), keepdim)
+    return dt.cast(np.asarray(total), dt.to_real(wide))
+
+
 # ---------------------------------------------------------------- norm
 
 

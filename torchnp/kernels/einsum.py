@@ -1,0 +1,134 @@
+"""Einstein summation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._products import check_products
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _subscripts(equation: str, start: int, text: str, where: str) -> list[str]:
+    """Letters and at most one ellipsis of an operand or of the output."""
+    found: list[str] = []
+    i = 0
+    while i < len(text):
+        c = text[i]
+        if c == " ":
+            i += 1
+        elif c == ".":
+            check("..." not in found, f"einsum(): found '.' for {where} for which an ellipsis was already found")
+            check(text[i : i + 3] == "...", f"einsum(): found '.' for {where} that is not part of any ellipsis")
+            found.append("...")
+            i += 3
+        else:
+            check(
+                c.isascii() and c.isalpha(),
+                f"einsum(): invalid subscript given at index {start + i} in the equation string, subscripts must be in "
+                "[a-zA-Z]",
+            )
+            found.append(c)
+            i += 1
+    return found
+
+
+def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dict[str, int]) -> None:
+    letters = [s for s in subscripts if s != "..."]
+    ellipsis = "..." in subscripts
+    n = len(letters)
+    fits = n <= x.ndim if ellipsis else n == x.ndim
+    if not fits:
+        what = "more than the number of" if ellipsis else "does not match the number of"
+        tail = "" if ellipsis else " and no ellipsis was given"
+        be = "is " if ellipsis else ""
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({n}) {be}{what} dimensions ({x.ndim}) for operand "
+            f"{number}{tail}"
+        )
+    at = subscripts.index("...") if ellipsis else n
+    own: dict[str, int] = {}
+    for i, letter in enumerate(letters):
+        size = x.shape[i if i < at else i + x.ndim - n]
+        if letter in own:
+            check(
+                own[letter] == size,
+                f"einsum(): subscript {letter} is repeated for operand {number} but the sizes don't match, {size} != "
+                f"{own[letter]}",
+            )
+        own[letter] = size
+        known = seen.get(letter, 1)
+        check(
+            size in (1, known) or known == 1,
+            f"einsum(): subscript {letter} has size {size} for operand {number} which does not broadcast with "
+            f"previously seen size {known}",
+        )
+        seen[letter] = max(size, known) if known != 1 else size
+
+
+@kernel("einsum", like=np.einsum, differs=["half-opmath", "no-bool-product", "einsum-broadcast"])
+def einsum(equation, tensors, *, path=None):
+    """Sum of products over the dimensions that the equation does not name in its output."""
+    check(len(tensors) > 0, "einsum(): must provide at least one operand")
+    left, arrow, right = equation.partition("->")
+    parts = left.split(",")
+    starts = [sum(len(p) + 1 for p in parts[:i]) for i in range(len(parts))]
+    names = [_subscripts(equation, s, p, f"operand {i}") for i, (s, p) in enumerate(zip(starts, parts, strict=True))]
+    check(
+        len(names) <= len(tensors), "einsum(): fewer operands were provided than specified in the equation"
+    )  # fmt: skip
+    check(len(names) >= len(tensors), "einsum(): more operands were provided than specified in the equation")
+    output = _subscripts(equation, len(left) + 2, right, "the output") if arrow else None
+    seen: dict[str, int] = {}
+    for i, (subscripts, x) in enumerate(zip(names, tensors, strict=True)):
+        _check_operand(subscripts, x, i, seen)
+    if output is None:
+        flat = [s for subscripts in names for s in subscripts if s != "..."]
+        output = (["..."] if any("..." in n for n in names) else []) + sorted(
+            s for s in set(flat) if flat.count(s) == 1
+        )
+    for letter in output:
+        if letter == "...":
+            continue
+        check(output.count(letter) == 1, f"einsum(): output subscript {letter} appears more than once in the output")
+        check(
+            letter in seen, f"einsum(): output subscript {letter} does not appear in the equation for any input operand"
+        )  # fmt: skip
+    return _evaluated(names, output, tensors)
+
+
+def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndarray]) -> ndarray:
+    # An ellipsis that the output does not keep is summed over, which np.einsum refuses: its dimensions get letters.
+    spare = [c for c in map(chr, range(ord("a"), ord("z") + 1)) if all(c not in n for n in names)]
+    spare += [c for c in map(chr, range(ord("A"), ord("Z") + 1)) if all(c not in n for n in names)]
+    widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
+    filler = spare[: max(widths)]
+
+    def spelled(subscripts: list[str], width: int) -> str:
+        return "".join("".join(filler[len(filler) - width :]) if s == "..." else s for s in subscripts)
+
+    inputs = [spelled(n, w) for n, w in zip(names, widths, strict=True)]
+    result = spelled(output, len(filler))
+    sums = any(c not in result for c in "".join(inputs))
+    program = f"{','.join(inputs)}->{result}"
+    if len(tensors) == 1:
+        return _rearranged(program, tensors[0], sums)
+    out = dt.result_type(*tensors)
+    if sums:
+        check_products("bmm", out)
+    operands = [dt.cast(x, dt.opmath(out)) for x in tensors]
+    return dt.cast(np.asarray(np.einsum(program, *operands, optimize=True)), out)
+
+
+def _rearranged(program: str, x: ndarray, sums: bool) -> ndarray:
+    """One operand: a view where nothing is summed, else sums as `sum` makes them."""
+    if not sums:
+        bits = x.view(np.dtype(f"u{x.itemsize}")) if x.dtype.kind not in "biufc" and x.itemsize <= 8 else x
+        return np.asarray(np.einsum(program, bits)).view(x.dtype)
+    out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
+    return dt.cast(np.asarray(np.einsum(program, dt.cast(x, dt.opmath(out)))), out)
