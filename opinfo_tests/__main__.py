@@ -15,16 +15,16 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation not
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from . import counts, products, reach
 from . import gaps as known
-from . import products
 from .backend import Backend
-from .counts import quick_rates
 from .load import load_backend
 from .pool import run_pool
 from .reach import plan, select
 from .report import GOOD, Tally, absent_calls, diff, good_of, header, summary
 from .runner import Options, run_here
-from .samples import ERRORS, QUICK_DTYPES, dtypes_of, registered
+from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, opinfos, registered, supported
+from .torch_backend import TorchDevice
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
     p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
     p.add_argument("--accept", action="store_true", help="rewrite the gaps of what ran")
+    p.add_argument(
+        "--count", action="store_true", help="record what there is to judge, and judge nothing (maintainers)"
+    )
     p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
     products.add_arguments(p)
     return p
@@ -68,10 +71,16 @@ def main(argv: list[str] | None = None) -> int:
         return products.from_report(a, backend)
     products.prepare(a)
     reachable = frozenset(n for n in ops or registered() if n in backend.ops)
-    tasks = plan(reachable, dtypes)
+    if a.count:
+        backend = TorchDevice("cpu")
+        tasks = [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
+    else:
+        tasks = plan(reachable, dtypes)
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
+    options.count_only = a.count
+    called: dict[str, set[str]] = defaultdict(set)
     options.choice = a.seed
-    options.rates = quick_rates() if a.tier == "quick" else None
+    options.rates = counts.quick_rates() if a.tier == "quick" else None
     a.gaps = a.gaps or known.file_for(a.backend)
     tally = Tally(
         a.report, header(backend.name, seed=a.seed, dtypes=dtypes, ops=a.ops, max=a.max, tier=a.tier, order=a.order)
@@ -90,12 +99,18 @@ def main(argv: list[str] | None = None) -> int:
                     break
             else:
                 tally.calls.update(value.calls)
+                called[value.task.source].update(value.calls)
                 tally.left_out.update(value.left_out)
                 if value.error:
                     tally.errors.append(f"{value.task.source} {value.task.dtype}: {value.error}")
                 done = f"{tally.total:,} calls, {len(tally.failures):,} failing"
                 bar.update(job, advance=1, description=done, refresh=True)
     tally.close(backend.ops)
+    if a.count:
+        counts.write(tally)
+        reach.save(reach.DATA, called)
+        print(f"{tally.total:,} cases of {len(tally.by(0))} overloads; {tally.errors or 'no errors'}")
+        return 1 if tally.errors else 0
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, ops, backend, a.messages)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from .report import Tally, read
+from .report import Tally
 
 DATA = Path(__file__).with_name("counts.tsv")
 QUICK_CALLS = 12  # of each overload and dtype, about: which ones is chosen by hash
@@ -27,11 +26,10 @@ def recorded() -> Pairs:
     return found
 
 
-def write(report: Path) -> None:
-    """Record the denominator from a whole run of the control."""
-    pairs = Counter((row["op"], row["dtype"]) for row in read(report))
+def write(tally: Tally) -> None:
+    """Record the denominator."""
     lines: dict[str, list[str]] = {}
-    for (op, dtype), n in sorted(pairs.items()):
+    for (op, dtype, _), n in sorted(tally.counts.items()):
         lines.setdefault(op, []).append(f"{dtype}={n}")
     DATA.write_text("".join("\t".join([op, *found]) + "\n" for op, found in lines.items()), encoding="utf-8")
 

@@ -1,10 +1,12 @@
-"""Which OpInfo entries call which overloads: found once for a torch version, kept in the user's cache directory."""
+"""Which OpInfo entries call which overloads: shipped for the
+torch that this package is made for, and for any other found once and kept in the user's cache directory."""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -13,40 +15,62 @@ from rich.progress import track
 from .own import own_reach
 from .record import Recorder
 from .samples import ERRORS, QUICK_DTYPES, Task, opinfos, registered, run_task, supported
+from .schemas import siblings
 
-FORM = 6  # raise it when the recorder learns to reach more
+DATA = Path(__file__).with_name("reach.tsv")
+Reach = dict[str, frozenset[str]]
+
+
+def version() -> str:
+    return torch.__version__.partition("+")[0]
 
 
 def cache_file() -> Path:
-    """Return the path of the cache for this torch version."""
+    """Return the path of the cache for a torch version that the shipped record is not of."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "torchnp" / f"opinfo-reach-{torch.__version__}-{FORM}.json"
+    return base / "torchnp" / f"opinfo-reach-{version()}.tsv"
 
 
-def reach() -> dict[str, frozenset[str]]:
-    """Return the overloads that each entry calls in the quick dtypes, forward, backward and directly."""
-    path = cache_file()
-    if path.exists():
-        found = json.loads(path.read_text())
-    else:
+def load(path: Path) -> Reach | None:
+    """Return the record in a file, None if there is none or it is of another torch."""
+    if not path.exists():
+        return None
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    if head != f"torch {version()}":
+        return None
+    rows = (line.partition("\t") for line in lines)
+    return {source: frozenset(calls.split()) for source, _, calls in rows}
+
+
+def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
+    """Write a record, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    rows = "".join(f"{source}\t{' '.join(sorted(calls))}\n" for source, calls in sorted(found.items()))
+    part.write_text(f"torch {version()}\n{rows}", encoding="utf-8")
+    part.replace(path)
+
+
+@cache
+def reach() -> Reach:
+    """Return the overloads that each entry calls in the quick dtypes, forward, backward, directly and as siblings."""
+    found = load(DATA) or load(cache_file())
+    if found is None:
         found = probe()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(found))
-        part.replace(path)
-    return {k: frozenset(v) for k, v in found.items()} | own_reach()
+        save(cache_file(), found)
+    found = found | own_reach()
+    return {k: v.union(*(siblings()[op] for op in v if op in siblings())) for k, v in found.items()}
 
 
-def probe() -> dict[str, list[str]]:
+def probe() -> Reach:
+    """Run every sample and see what it calls."""
     recorder = Recorder(lambda name: False, lambda case: None)
-    found: dict[str, list[str]] = {}
+    found: Reach = {}
     for source in track(opinfos(), description="finding which samples call which overloads (once)"):
         recorder.calls.clear()
-        for dtype in sorted(supported(source) & set(QUICK_DTYPES)) or sorted(supported(source))[:2]:
+        for dtype in sorted(supported(source) & {*QUICK_DTYPES, ERRORS}) or sorted(supported(source))[:2]:
             run_task(Task(source, dtype), recorder)
-        if ERRORS in supported(source):
-            run_task(Task(source, ERRORS), recorder)
-        found[source] = sorted(n for n in recorder.calls if recorder.calls[n])
+        found[source] = frozenset(recorder.calls)
     return found
 
 

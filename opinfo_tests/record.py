@@ -16,7 +16,7 @@ from .torch_backend import DTYPE_NAMES, overload_of, raw
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
-TRANSFERS = 14  # calls of a sibling for each task: two rounds of what is given as out=
+TRANSFERS = 7  # calls of a sibling for each task: one round of what is given as out=
 
 
 class OutOfContractError(Exception):
@@ -105,7 +105,6 @@ class Recorder(TorchDispatchMode):
         if self.wanted(name):
             self.offer(name, args, kwargs)
         for other in siblings()[name]:
-            self.calls[other] += 1
             if self.wanted(other) and self.transferred[other] < TRANSFERS:
                 transfer(self, name, other, args, kwargs)
 
@@ -127,9 +126,10 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
     """Offer a call of ``name`` as one of its sibling ``other``."""
     declared = all_schemas()
     turn = recorder.transferred[other]
+    names = {a.name for a in declared[other].args if not a.is_out}
+    plain = {k: v for k, v in kwargs.items() if k in names}
     if not declared[other].is_out:
         recorder.transferred[other] += 1
-        plain = {k: v for k, v in kwargs.items() if not any(a.is_out and a.name == k for a in declared[name].args)}
         recorder.offer(other, args, plain)
         return
     if declared[name].mutates:
@@ -147,7 +147,7 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
         given = [out_like(r, OUTS[turn % len(OUTS)]) for r in results if isinstance(r, torch.Tensor)]
     if len(given) == len(outs):
         recorder.transferred[other] += 1
-        recorder.offer(other, args, {**kwargs, **{a.name: g for a, g in zip(outs, given, strict=True)}})
+        recorder.offer(other, args, {**plain, **{a.name: g for a, g in zip(outs, given, strict=True)}})
 
 
 def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:

@@ -8,6 +8,8 @@ from typing import Any
 from .case import Array, Case, leaves
 from .case import schemas as all_schemas
 
+OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # where there is out=, it says these
+
 
 def plain_base(base: str) -> str:
     """Return the name that an operator's in-place, ``_copy`` and functional forms share."""
@@ -24,7 +26,8 @@ def siblings() -> dict[str, tuple[str, ...]]:
     """
     groups: dict[Any, list[str]] = {}
     for name, s in all_schemas().items():
-        key = s.namespace, plain_base(s.base), tuple((a.name, a.type) for a in s.args if not a.is_out)
+        taken = tuple(a.name * a.kwonly + a.type for a in s.args if not a.is_out and a.name not in OPTIONS)
+        key = s.namespace, plain_base(s.base), taken
         groups.setdefault(key, []).append(name)
     return {name: tuple(n for n in group if n != name) for group in groups.values() for name in group}
 

@@ -1,0 +1,109 @@
+"""Known gaps are strict both ways, and reports add up."""
+
+from __future__ import annotations
+
+import pytest
+
+from opinfo_tests import gaps
+from opinfo_tests.report import Tally, diff
+
+NAMES = ["aten::add.Tensor", "aten::mul.Tensor", "aten::mul.out"]
+
+
+def row(op="aten::add.Tensor", dtype="float32", case="aa", outcome="pass", message=""):
+    return {"op": op, "dtype": dtype, "id": f"{op}/{dtype}/{case}", "outcome": outcome, "message": message, "call": ""}
+
+
+def tally(*rows):
+    found = Tally()
+    for r in rows:
+        found.add(r)
+    return found
+
+
+def entries(tmp_path, text):
+    path = tmp_path / "gaps.toml"
+    path.write_text(text)
+    return path, gaps.load(path)
+
+
+ENTRY = """
+[[gap]]
+op = "aten::add.Tensor"
+dtype = "float32"
+outcome = "wrong-value"
+reason = "rounds twice"
+cases = ["aa"]
+"""
+
+
+def test_known_failure_passes_and_unknown_fails(tmp_path):
+    path, known = entries(tmp_path, ENTRY)
+    assert gaps.check(known, tally(row(outcome="wrong-value")), NAMES, path, True).ok
+    found = gaps.check(
+        known, tally(row(outcome="wrong-value"), row(case="bb", outcome="wrong-value")), NAMES, path, True
+    )
+    assert [r["id"] for r in found.unknown] == ["aten::add.Tensor/float32/bb"]
+
+
+def test_other_outcome_is_not_covered(tmp_path):
+    path, known = entries(tmp_path, ENTRY)
+    assert gaps.check(known, tally(row(outcome="wrong-dtype")), NAMES, path, False).unknown
+
+
+def test_entry_that_passes_names_the_line(tmp_path):
+    path, known = entries(tmp_path, ENTRY)
+    found = gaps.check(known, tally(row()), NAMES, path, False)
+    assert found.stale == [f"{path}:2: passes now: delete aa"]
+
+
+def test_entry_for_no_operator_fails(tmp_path):
+    path, known = entries(tmp_path, ENTRY.replace("add.Tensor", "ad.Tensor"))
+    assert "is not an operator" in gaps.check(known, tally(row()), NAMES, path, False).stale[0]
+
+
+def test_family_by_message(tmp_path):
+    text = ENTRY.replace("add.Tensor", "*.out").replace('cases = ["aa"]', 'message = "off by"')
+    path, known = entries(tmp_path, text)
+    bad = row("aten::mul.out", outcome="wrong-value", message="off by one")
+    assert gaps.check(known, tally(bad), NAMES, path, True).ok
+    assert gaps.check(known, tally(row("aten::mul.out")), NAMES, path, True).stale
+    assert not gaps.check(known, tally(row("aten::mul.out")), NAMES, path, False).stale
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("wrong-value", "wrong"), ("rounds twice", " "), ("reason", "because"), ('"float32"', '"float32"\nextra = 1')],
+)
+def test_malformed_entry_is_an_error(tmp_path, old, new):
+    with pytest.raises(SystemExit, match=r"gaps.toml:2"):
+        entries(tmp_path, ENTRY.replace(old, new))
+
+
+def test_accept_rewrites_only_what_ran(tmp_path):
+    path, known = entries(tmp_path, ENTRY + ENTRY.replace("add.Tensor", "mul.Tensor"))
+    new = gaps.accept(path, known, tally(row(case="bb", outcome="wrong-value")), whole=True)
+    assert [(g.op, g.cases, g.reason) for g in new] == [
+        ("aten::add.Tensor", ("bb",), "rounds twice"),
+        ("aten::mul.Tensor", ("aa",), "rounds twice"),
+    ]
+
+
+def test_accepted_without_a_reason_still_fails(tmp_path):
+    path, known = entries(tmp_path, "")
+    ran = tally(row(outcome="wrong-value"))
+    new = gaps.accept(path, known, ran, whole=True)
+    assert "has no reason yet" in gaps.check(new, ran, NAMES, path, True).stale[0]
+
+
+def test_diff_counts_what_got_worse(tmp_path):
+    reports = []
+    for i, outcomes in enumerate((("pass", "wrong-value"), ("wrong-alias", "pass"))):
+        found = Tally(tmp_path / f"{i}.jsonl", {"header": 1})
+        for case, outcome in zip("ab", outcomes, strict=True):
+            found.add(row(case=case, outcome=outcome))
+        found.close()
+        reports.append(found.path)
+    lines, worse = diff(*reports)
+    assert worse == 1
+    assert lines[-1] == "1 cases got worse, 1 got better"
