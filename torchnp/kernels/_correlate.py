@@ -36,7 +36,7 @@ def correlate(
             return in_format(np.moveaxis(y, -1, 1), channels_last)
     x = pad(x, before, after)
     out = _sizes(x.shape[2:], [0] * len(kernel), [0] * len(kernel), kernel, stride, dilation)
-    if per_group == 1 and groups == c and o % c == 0:
+    if per_group == 1 and groups == c > 1 and o % c == 0:
         return in_format(_depthwise(x, w, out, stride, dilation), channels_last)
     columns = _columns(x, kernel, out, stride, dilation).reshape(n, groups, -1, math.prod(out))
     y = np.matmul(w.reshape(groups, o // groups, -1), columns).reshape(n, o, *out)

@@ -155,25 +155,26 @@ def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, nda
     """
     p = padded(x, w, lowest(x.dtype))
     views = [p[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] for tap in taps(w.kernel)]
-    best = views[0].copy("K") if len(views) == 1 else np.maximum(views[0], views[1])
-    for view in views[2:]:
-        np.maximum(best, view, out=best)
+    best = views[0].copy("K")
     if not indices:
+        for view in views[1:]:
+            np.maximum(best, view, out=best)
         return best, None
     first, offsets, base = _positions(w)
     chosen = np.empty_like(best, first.dtype)
     chosen[...] = first
-    # Backwards, so that the first tap that holds the maximum is the last one written.
-    for i in range(len(views) - 1, -1, -1):
-        np.copyto(chosen, i, where=views[i] == best)
-    if any(w.padding) or dt.is_integral(x.dtype):  # padding may equal the maximum
-        np.copyto(chosen, first, where=best == lowest(x.dtype))
+    for i, view in enumerate(views[1:], 1):
+        here = np.empty_like(best)  # contiguous: three passes over a strided view cost more than the copy
+        here[...] = view
+        # By arithmetic, because masked assignment takes a branch for each element.
+        chosen += (first.dtype.type(i) - chosen) * (here > best).view(np.uint8)
+        np.maximum(best, here, out=best)
     if dt.is_floating(x.dtype):
         nan = np.isnan(best)
         if nan.any():
             for i, view in enumerate(views):
                 np.copyto(chosen, i, where=np.isnan(view))
-    return best, offsets[chosen] + base
+    return best, offsets.take(chosen) + base
 
 
 @functools.lru_cache(maxsize=256)
