@@ -24,8 +24,11 @@ def _recurrence(n: ndarray, first: ndarray, step: Step) -> ndarray:
 
 
 def _operands(x: ndarray, n: ndarray) -> tuple[ndarray, ndarray]:
-    x, n = np.broadcast_arrays(x, n)
-    return x, n.astype(np.int64)
+    """Both broadcast to the layout of the result, the degree as an integer."""
+    result = np.asarray(np.add(x, n))
+    wide, degree = np.empty_like(result), np.empty_like(result, np.int64)
+    wide[...], degree[...] = x, n
+    return wide, degree
 
 
 def _alternate(n: ndarray, value: ndarray) -> ndarray:

@@ -201,13 +201,12 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
 
 def _zeta(x: Any, q: Any) -> ndarray:
     """Hurwitz zeta: infinite at x = 1 and at negative integers q, nan where it is not defined."""
-    x, q = np.broadcast_arrays(np.asarray(x), np.asarray(q))
     value = np.asarray(scipy_special("zeta")(x, q))
     value = np.where(x == 1, np.inf, np.where(x < 1, np.nan, value))
     value = np.where(np.isinf(q) & (x > 1), np.nan, value)  # torch's series is 0 * inf there
     pole = (q <= 0) & (q == np.floor(q)) & (x > 1)
     undefined = (q <= 0) & ~pole & (x > 1) & (x != np.floor(x))
-    return np.where(pole, np.inf, np.where(undefined, np.nan, value)).astype(x.dtype, copy=False)
+    return np.where(pole, np.inf, np.where(undefined, np.nan, value)).astype(q.dtype, copy=False)
 
 
 zeta = binary(
