@@ -10,7 +10,7 @@ import numpy as np
 from .backend import Seen
 from .case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, leaves, widen
 from .factors import factors_hold
-from .schemas import bound, is_out
+from .schemas import bound, is_out, resizable_buffers
 from .tolerances import CLOSE, Rule, rule_of
 
 OUTCOMES = (
@@ -299,7 +299,12 @@ def check_arguments(
     case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
     """Compare what was written: written arguments by the operator's class, all other memory bit for bit."""
+    resizable = resizable_buffers(case)
     for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
+        if i in writes and m.shape != w.shape and case.arrays()[i].buffer in resizable:
+            return Verdict(
+                "wrong-shape", f"argument {i} after the call has shape {list(m.shape)}, torch's {list(w.shape)}"
+            )
         if i in writes and m.dtype == w.dtype and m.shape == w.shape:
             found = check_values(w, m, rule, scale, case)
             if found.outcome != "pass":

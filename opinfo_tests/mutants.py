@@ -169,6 +169,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "input-written": (writes_input, "wrong-alias"),
     "not-written": (does_not_write, "wrong-alias"),
     "out-not-written": (out_not_written, "wrong-alias"),
+    "out-not-resized": (out_not_written, "wrong-shape"),
     "alpha-ignored": (dropped("alpha"), "wrong-value"),
     "keepdim-ignored": (dropped("keepdim"), "wrong-shape"),
     "correction-ignored": (dropped("correction"), "wrong-value"),

@@ -27,7 +27,7 @@ MUTANTS = [
     ("add_.Tensor", "add", "float32", "not-written"),
     ("sub.Tensor", "sub", "int64", "arguments-swapped off-by-one result-dtype"),
     ("mul.Tensor", "mul", "bool", "result-dtype one-ulp"),
-    ("mul.out", "mul", "float32", "out-not-written result-dtype"),
+    ("mul.out", "mul", "float32", "out-not-written out-not-resized result-dtype"),
     ("sum", "sum", "float32", "scalar-result result-dtype"),
     ("sin", "sin", "float64", "half-precision"),
     ("relu", "nn.functional.relu", "float32", "input-written one-ulp"),
