@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
-from torchnp.kernels.arithmetic import clamp
+from torchnp.kernels.arithmetic import add, clamp
 from torchnp.kernels.special import erf
 from torchnp.registry import kernel
 
@@ -305,3 +305,18 @@ def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
 
 def check_approximate(approximate: str) -> None:
     check(approximate in ("none", "tanh"), "approximate argument must be either none or tanh.")
+
+
+# ---------------------------------------------------------------- sums with relu
+
+
+@kernel("_add_relu.Tensor")
+def add_relu(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
+    """`relu` of the sum."""
+    return relu(add(self, other, alpha=alpha))
+
+
+@kernel("_add_relu.Scalar")
+def add_relu_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
+    """`relu` of the sum."""
+    return relu(add(self, other, alpha=alpha))

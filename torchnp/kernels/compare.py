@@ -18,6 +18,7 @@ from torchnp.kernels._elementwise import (
     binary,
     check_broadcast,
     operand,
+    tensor,
 )
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.pointwise import abs
@@ -169,3 +170,36 @@ def where_indices(condition: ndarray) -> list[ndarray]:
     """The indices of the nonzero elements, one tensor for each dimension."""
     found = np.nonzero(np.atleast_1d(condition)) if condition.ndim == 0 else np.nonzero(condition)
     return [np.ascontiguousarray(i) for i in found]
+
+
+# ---------------------------------------------------------------- membership
+
+
+def _isin(elements: Any, tests: Any, invert: bool) -> ndarray:
+    common = dt.result_type(elements, tests)
+    for x in map(tensor, (elements, tests)):
+        check(
+            x.dtype != dt.bool_ and not dt.is_complex(x.dtype),
+            f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}",
+        )
+    inner = dt.opmath(common)
+    a, b = (dt.cast(operand(x, common), inner) for x in (elements, tests))
+    return np.asarray(np.isin(a, b, invert=invert))
+
+
+@kernel("isin.Tensor_Tensor", like=np.isin, differs=["three-tier-promotion"])
+def isin(elements: ndarray, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
+    """Whether each element is among the others, in the promoted dtype."""
+    return _isin(elements, test_elements, invert)
+
+
+@kernel("isin.Tensor_Scalar", like=np.isin, differs=["three-tier-promotion"])
+def isin_scalar(elements: ndarray, test_element: Any, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
+    """Whether each element equals the number."""
+    return _isin(elements, test_element, invert)
+
+
+@kernel("isin.Scalar_Tensor", like=np.isin, differs=["three-tier-promotion"])
+def scalar_isin(element: Any, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
+    """Whether the number is among the elements."""
+    return _isin(element, test_elements, invert)

@@ -270,3 +270,13 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
     cdf = mul(add_scalar(erf_of_tensor(mul(self, _ROOT_HALF)), 1), 0.5)
     pdf = exp(mul(mul(self, -0.5), self))
     return in_place(cdf, mul(addcmul(cdf, self, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad))
+
+
+# ---------------------------------------------------------------- dropout
+
+
+@kernel("native_dropout_backward")
+def native_dropout_backward(grad_output: ndarray, mask: ndarray, scale: float) -> ndarray:
+    """The gradient of what was kept, scaled as it was."""
+    check(mask.dtype == dt.bool_, f"Mask should be Bool Scalar Type {dt.scalar_name(mask.dtype)}")
+    return mul(mul(grad_output, mask), scale)
