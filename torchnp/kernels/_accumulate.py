@@ -14,13 +14,17 @@ ndarray = np.ndarray
 INDEX_DTYPES = (int64, int32)
 
 
+_UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_largest = np.maximum.reduce
+
+
 def out_of_bounds(index: ndarray, size: int) -> int | None:
     """The first index outside [0, size), or None if there is no such."""
     if not index.size:
         return None
     # As unsigned numbers the negative indices are large ones: one pass in place of two.
-    unsigned = index.view(np.uint64 if index.itemsize == 8 else np.uint32)
-    if int(unsigned.max()) < size:
+    unsigned = index.view(_UNSIGNED[index.itemsize])
+    if _largest(unsigned, None) < size:
         return None
     return int(index[(index < 0) | (index >= size)][0])
 
@@ -33,6 +37,10 @@ def check_bounds(index: ndarray, dim: int, size: int, exc: type[Exception] = Run
 
 def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
     """Places in a row-major array of ``shape`` of the elements whose position along ``dim`` is ``index``'s value."""
+    if len(shape) == 2 and index.dtype == int64:
+        if dim == 1:
+            return index + np.arange(0, index.shape[0] * shape[1], shape[1])[:, None] if shape[1] else index
+        return index * shape[1] + np.arange(index.shape[1])
     step, places = 1, None
     for d in range(len(shape) - 1, -1, -1):
         if d == dim:

@@ -174,7 +174,7 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:
     """A shape of no negative extents."""
-    size = tuple(map(int, size))
+    size = tuple(size)
     if size and min(size) < 0:
         first = next(n for n in size if n < 0)
         raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape_text(size)}")

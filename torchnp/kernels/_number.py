@@ -24,6 +24,9 @@ _LIMIT = {
 }  # fmt: skip
 
 
+_PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def fill_value(value: Any, dtype: np.dtype) -> ndarray:
     """A Python number as a 0-d array, checked as torch's Scalar conversion does.
 
@@ -32,6 +35,12 @@ def fill_value(value: Any, dtype: np.dtype) -> ndarray:
     RuntimeError
         The number does not fit the dtype (integers may wrap by a sign, floats are truncated).
     """
+    # Most numbers fit without a question.
+    kind = type(value)
+    if (kind is float or kind is int) and -1e30 < value < 1e30 and dtype in _PLAIN:
+        return np.array(value, dtype)
+    if kind is int and 0 <= value < 128 and dtype.num < 256:
+        return np.array(value, dtype)
     if _overflows(value, dtype):
         raise RuntimeError(
             f"value cannot be converted to type {C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow"

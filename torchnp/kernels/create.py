@@ -133,7 +133,9 @@ def _efficientzerotensor(size, *, dtype=None, layout=None, device=None, pin_memo
 @kernel("ones", like=np.ones, differs=["default-dtype"])
 def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Ones."""
-    return full(size, 1, dtype=factory_dtype(dtype), layout=layout, device=device, pin_memory=pin_memory)
+    if layout is not None or device is not None or pin_memory:
+        check_options(layout, device, pin_memory)
+    return _fill(np.empty(check_size(size), factory_dtype(dtype)), 1)
 
 
 @kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
@@ -160,6 +162,8 @@ def full_like(self, fill_value, *, dtype=None, layout=None, device=None, pin_mem
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
+    if memory_format is None and layout is None and device is None and self.flags.c_contiguous:
+        return np.zeros(self.shape, self.dtype if dtype is None else as_dtype(dtype))
     return full_like(
         self, 0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format
     )

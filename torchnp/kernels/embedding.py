@@ -6,7 +6,7 @@ import numpy as np
 
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import cast, float64, opmath, scalar_name
-from torchnp.kernels._accumulate import INDEX_DTYPES
+from torchnp.kernels._accumulate import INDEX_DTYPES, out_of_bounds
 from torchnp.kernels._memory import bits
 from torchnp.registry import kernel
 
@@ -32,10 +32,9 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     """The rows of a matrix that the indices name."""
     check(weight.ndim == 2, "'weight' must be 2-D")
     check_indices(indices, "embedding")
-    # Negative indices are large ones when read as unsigned.
-    unsigned = indices.view(np.uint64 if indices.itemsize == 8 else np.uint32)
-    check(not indices.size or int(unsigned.max()) < len(weight), "index out of range in self", IndexError)
-    return bits(weight).take(indices, 0).view(weight.dtype)
+    check(out_of_bounds(indices, len(weight)) is None, "index out of range in self", IndexError)
+    out = bits(weight).take(indices, 0)
+    return out if out.dtype is weight.dtype else out.view(weight.dtype)
 
 
 @kernel("embedding_renorm_", differs=["no-counterpart"])

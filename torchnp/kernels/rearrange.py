@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
@@ -171,11 +173,17 @@ def _triangle(x: ndarray, diagonal: int, name: str, lower: bool) -> ndarray:
     if x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S:
         raise not_implemented(name, x.dtype)
     rows, columns = x.shape[-2:]
-    keep = np.arange(rows)[:, None] + diagonal
-    keep = np.arange(columns) <= keep if lower else np.arange(columns) >= keep
+    keep = (_side if rows * columns <= 1 << 16 else _side.__wrapped__)(rows, columns, diagonal, lower)
     out = np.zeros(x.shape, x.dtype)
     np.copyto(bits(out), bits(x), where=keep)
     return out
+
+
+@functools.lru_cache(maxsize=16)
+def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
+    """Where a matrix is on or beside a diagonal."""
+    edge = np.arange(rows)[:, None] + diagonal
+    return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
 @kernel("tril", like=np.tril)
@@ -323,8 +331,10 @@ def vander(x, N=None, increasing=False):
 @kernel("sum_to_size", like=np.sum)
 def sum_to_size(self, size):
     """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none."""
-    from torchnp.kernels.reduce import sum_dim
+    from torchnp.kernels.reduce import sum_all, sum_dim
 
+    if not len(size):
+        return sum_all(self)
     extra = self.ndim - len(size)
     fits = extra >= 0 and all(n in (1, m) for n, m in zip(size, self.shape[extra:]))
     check(fits, f"size {{{shape_text(size)}}} is not expandable to size {{{shape_text(self.shape)}}}.")

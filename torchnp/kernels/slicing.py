@@ -41,7 +41,8 @@ def select(self, dim, index):
 @kernel("unbind.int", like=np.ndarray.__iter__)
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
-    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    if not self.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, self.ndim)
     moved = self.swapaxes(0, dim) if self.ndim < 3 else self.transpose(dim, *(d for d in range(self.ndim) if d != dim))
     return [moved[i, ...] for i in range(self.shape[dim])]
@@ -106,11 +107,12 @@ def _pieces(x: ndarray, dim: int, sizes: Sequence[int]) -> list[ndarray]:
 def split(self, split_size, dim=0):
     """Pieces of one size; the last may be smaller."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
-    check(split_size >= 0, f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     dim = wrap_dim(dim, self.ndim)
     extent = self.shape[dim]
-    if split_size == 0:
-        check(not extent, f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}")
+    if split_size == 0 and extent:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}")
     count = max(-(-extent // split_size), 1) if split_size else 1
     return _pieces(self, dim, [split_size] * count)
 
@@ -252,7 +254,8 @@ def dsplit_array(self, indices):
 def diagonal(self, offset=0, dim1=0, dim2=1):
     """The diagonal of two dimensions, as a new last dimension that can be written."""
     first, second = wrap_dim(dim1, self.ndim), wrap_dim(dim2, self.ndim)
-    check(first != second, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     view = self.diagonal(offset, first, second)
     if self.flags.writeable:
         view.setflags(write=True)

@@ -348,12 +348,13 @@ def movedim(self, source, destination):
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")
-    if any(s < 0 for s in stride):
+    if stride and min(stride) < 0:
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {shape_text(stride)}"
         )
-    check(storage_offset is None or storage_offset >= 0, f"Tensor: invalid storage offset {storage_offset}")
-    if any(n < 0 for n in size):
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
+    if size and min(size) < 0:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
         )
@@ -363,7 +364,9 @@ def as_strided(self, size, stride, storage_offset=None):
         start = storage_offset * item
     if 0 in size:
         return ndarray(size, self.dtype, memory, 0, [s * item for s in stride])
-    needed = start + sum((n - 1) * s for n, s in zip(size, stride)) * item + item
+    needed = start + item
+    for n, s in zip(size, stride):
+        needed += (n - 1) * s * item
     if needed > memory.nbytes:
         raise RuntimeError(
             f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and "
