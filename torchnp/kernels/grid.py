@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels import create
+from torchnp.kernels import ranges
 from torchnp.kernels._spatial import Ints
 from torchnp.registry import kernel
 
@@ -244,7 +244,7 @@ def base_grid(sizes: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
     for d, size in enumerate(sizes):
         line = np.zeros(size, dtype)
         if size > 1:
-            line = create.linspace(-1, 1, size, dtype=dtype)
+            line = ranges.linspace(-1, 1, size, dtype=dtype)
             if not align_corners:
                 wide = dt.cast(line, dt.opmath(dtype))
                 line = dt.cast(dt.cast(wide * (size - 1), wide.dtype) / size, dtype)

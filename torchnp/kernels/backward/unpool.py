@@ -1,0 +1,42 @@
+"""Gradients of pools with random windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.backward.pool import scatter_planes
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _backward(grad: ndarray, x: ndarray, output_size: Ints, indices: ndarray, n: int) -> ndarray:
+    shape = (*x.shape[:-n], *output_size)
+    if n == 2:
+        check(grad.shape == shape, "fractional_max_pool2d_backward(): gradOutput sizes unexpected")
+    else:
+        for name, a, b in zip(("time", "height", "width"), grad.shape[-3:], output_size, strict=True):
+            check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
+    if x.dtype not in dt.FLOATS:
+        raise not_implemented(f"fractional_max_pool{n}d_backward_out_frame", x.dtype)
+    check(
+        grad.dtype == x.dtype,
+        f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(grad.dtype)}",
+    )
+    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, False)
+    return dt.cast(out, x.dtype)
+
+
+@kernel("fractional_max_pool2d_backward")
+def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, indices):
+    """Gradients put where the maxima stood."""
+    return _backward(grad_output, self, output_size, indices, 2)
+
+
+@kernel("fractional_max_pool3d_backward")
+def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, indices):
+    """Gradients put where the maxima stood."""
+    return _backward(grad_output, self, output_size, indices, 3)

@@ -1,0 +1,113 @@
+"""The backends of `convolution` that torch registers as ops of their own; here they are all one computation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.conv import convolution
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _plain(self: ndarray, weight: ndarray, bias: ndarray | None, stride: Ints, padding: Ints, dilation: Ints) -> ndarray:
+    """A convolution without groups; these backends take an item without its batch."""
+    n = len(stride)
+    x = self[None] if self.ndim == n + 1 else self
+    y = convolution(x, weight.reshape(weight.shape[0], -1, *weight.shape[2:]), bias, stride, padding, dilation, False, [0] * n, 1)
+    return y if x is self else y[0]
+
+
+@kernel("_slow_conv2d_forward")
+def _slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding):
+    """Convolution over two dimensions."""
+    return _plain(self, weight, bias, stride, padding, (1, 1))
+
+
+@kernel("thnn_conv2d")
+def thnn_conv2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0)):
+    """Convolution over two dimensions."""
+    return _plain(self, weight, bias, stride, padding, (1, 1))
+
+
+@kernel("slow_conv3d_forward")
+def slow_conv3d_forward(self, weight, kernel_size, bias, stride, padding):
+    """Convolution over three dimensions."""
+    return _plain(self, weight, bias, stride, padding, (1, 1, 1))
+
+
+@kernel("slow_conv3d")
+def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0)):
+    """Convolution over three dimensions."""
+    return _plain(self, weight, bias, stride, padding, (1, 1, 1))
+
+
+@kernel("slow_conv_dilated2d")
+def slow_conv_dilated2d(
+    self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1)
+):
+    """Convolution over two dimensions, with holes."""
+    return _plain(self, weight, bias, stride, padding, dilation)
+
+
+@kernel("slow_conv_dilated3d")
+def slow_conv_dilated3d(
+    self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)
+):
+    """Convolution over three dimensions, with holes."""
+    return _plain(self, weight, bias, stride, padding, dilation)
+
+
+def _transposed(self, weight, bias, stride, padding, output_padding, dilation) -> ndarray:
+    x = self[None] if self.ndim == len(stride) + 1 else self
+    y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
+    return y if x is self else y[0]
+
+
+@kernel("slow_conv_transpose2d")
+def slow_conv_transpose2d(
+    self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1)
+):
+    """The adjoint of a convolution over two dimensions."""
+    return _transposed(self, weight, bias, stride, padding, output_padding, dilation)
+
+
+@kernel("slow_conv_transpose3d")
+def slow_conv_transpose3d(
+    self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), output_padding=(0, 0, 0),
+    dilation=(1, 1, 1),
+):  # fmt: skip
+    """The adjoint of a convolution over three dimensions."""
+    return _transposed(self, weight, bias, stride, padding, output_padding, dilation)
+
+
+@kernel("mkldnn_convolution")
+def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
+    """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
+    check(
+        self.dtype in (dt.float32, *dt.HALVES),
+        f"itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input{dt.scalar_name(self.dtype)}",
+    )
+    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
+
+
+@kernel("_slow_conv2d_backward.output_mask")
+def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, output_mask):
+    """Gradients of `_slow_conv2d_forward`."""
+    sizes = [weight.shape[0]]
+    rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
+    return convolution_backward(grad_output, self, weight, sizes, *rest)
+
+
+@kernel("conv_tbc_backward")
+def conv_tbc_backward(self, input, weight, bias, pad):
+    """Gradients of `conv_tbc` in its input, weight and bias."""
+    grad, x = (a.transpose(1, 2, 0) for a in (self, input))
+    w = weight.transpose(2, 1, 0)
+    rest = ((1,), (pad,), (1,), False, (0,), 1, (True, True, True))
+    of_x, of_w, of_b = convolution_backward(grad, x, np.ascontiguousarray(w), [bias.shape[0]], *rest)
+    return np.ascontiguousarray(of_x.transpose(2, 0, 1)), np.ascontiguousarray(of_w.transpose(2, 1, 0)), of_b
