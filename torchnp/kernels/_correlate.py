@@ -63,7 +63,9 @@ def correlate_input(
         flipped = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, o // groups, per_group, *kernel)
         flipped = flipped.swapaxes(1, 2).reshape(groups * per_group, o // groups, *kernel)
         return correlate(y, flipped, stride, before, after, dilation, groups, channels_last)
-    padded = [max(s + 2 * p, t * (m - 1) + k) for s, p, t, m, k in zip(sizes, padding, stride, out, spread, strict=True)]
+    padded = [
+        max(s + 2 * p, t * (m - 1) + k) for s, p, t, m, k in zip(sizes, padding, stride, out, spread, strict=True)
+    ]
     c = groups * per_group
     x = np.zeros((n, c, *padded), y.dtype)
     if x.size and o:
@@ -95,8 +97,7 @@ def correlate_weight(
         return in_format(np.zeros((o, per_group, *kernel), x.dtype), channels_last)
     if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
         after = [
-            max(p, t * (m - 1) + k - s - p)
-            for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)
+            max(p, t * (m - 1) + k - s - p) for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)
         ]
         columns = _columns_last(x, kernel, out, stride, padding, after)
         w = np.matmul(np.moveaxis(y, 1, -1).reshape(-1, o).T, columns).reshape(o, *kernel, c)

@@ -53,7 +53,9 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
     lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     shape = (*lead, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)))
     out = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
-    inner = tuple(slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)) for s, b, a in zip(sizes, before, after, strict=True))
+    inner = tuple(
+        slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)) for s, b, a in zip(sizes, before, after, strict=True)
+    )
     source = tuple(slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True))
     out[(..., *inner)] = x[(..., *source)]
     return out

@@ -82,9 +82,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
         f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}",
     )
     check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
-    check(
-        query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size"
-    )
+    check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
@@ -155,7 +153,16 @@ def _grouped(query: ndarray, key: ndarray, value: ndarray, enable_gqa: bool) -> 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
 def _scaled_dot_product_attention_math(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None, enable_gqa=False
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    dropout_mask=None,
+    *,
+    scale=None,
+    enable_gqa=False,
 ):
     """Attention and its weights."""
     dtype = query.dtype

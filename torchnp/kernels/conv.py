@@ -159,7 +159,15 @@ def convolution(
 ) -> ndarray:
     """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
     g = geometry(
-        input, weight, None if bias is None else bias.shape, stride, padding, dilation, transposed, output_padding, groups
+        input,
+        weight,
+        None if bias is None else bias.shape,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
     )
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
@@ -381,9 +389,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
 
 
 @kernel("conv_transpose1d")
-def conv_transpose1d(
-    input, weight, bias=None, stride=(1,), padding=(0,), output_padding=(0,), groups=1, dilation=(1,)
-):
+def conv_transpose1d(input, weight, bias=None, stride=(1,), padding=(0,), output_padding=(0,), groups=1, dilation=(1,)):
     """The adjoint of `conv1d`."""
     args = (input, weight, bias, stride, padding, dilation, groups, True, output_padding)
     return _conv("conv_transpose1d", 1, *args)
@@ -400,7 +406,14 @@ def conv_transpose2d(
 
 @kernel("conv_transpose3d.input")
 def conv_transpose3d(
-    input, weight, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), output_padding=(0, 0, 0), groups=1, dilation=(1, 1, 1)
+    input,
+    weight,
+    bias=None,
+    stride=(1, 1, 1),
+    padding=(0, 0, 0),
+    output_padding=(0, 0, 0),
+    groups=1,
+    dilation=(1, 1, 1),
 ):
     """The adjoint of `conv3d`."""
     args = (input, weight, bias, stride, padding, dilation, groups, True, output_padding)

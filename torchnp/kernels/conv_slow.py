@@ -14,11 +14,15 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-def _plain(self: ndarray, weight: ndarray, bias: ndarray | None, stride: Ints, padding: Ints, dilation: Ints) -> ndarray:
+def _plain(
+    self: ndarray, weight: ndarray, bias: ndarray | None, stride: Ints, padding: Ints, dilation: Ints
+) -> ndarray:
     """A convolution without groups; these backends take an item without its batch."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
-    y = convolution(x, weight.reshape(weight.shape[0], -1, *weight.shape[2:]), bias, stride, padding, dilation, False, [0] * n, 1)
+    y = convolution(
+        x, weight.reshape(weight.shape[0], -1, *weight.shape[2:]), bias, stride, padding, dilation, False, [0] * n, 1
+    )
     return y if x is self else y[0]
 
 
@@ -47,17 +51,13 @@ def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=
 
 
 @kernel("slow_conv_dilated2d")
-def slow_conv_dilated2d(
-    self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1)
-):
+def slow_conv_dilated2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1)):
     """Convolution over two dimensions, with holes."""
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
 @kernel("slow_conv_dilated3d")
-def slow_conv_dilated3d(
-    self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)
-):
+def slow_conv_dilated3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
     """Convolution over three dimensions, with holes."""
     return _plain(self, weight, bias, stride, padding, dilation)
 

@@ -34,9 +34,7 @@ def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
             got = f"{name}_height: {values[0]} {name}_width: {values[1]}"
             raise RuntimeError(f"{words} should be greater than zero, but got {got}")
     if min(padding) < 0:
-        raise RuntimeError(
-            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
-        )
+        raise RuntimeError(f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}")
 
 
 def _pair_text(pair: Ints) -> str:
@@ -79,9 +77,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
 
 
 @kernel("col2im", differs=["blocks-as-columns"])
-def col2im(
-    self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
-) -> ndarray:
+def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
     output_size, kernel_size, dilation, padding, stride = _pairs(
         output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
@@ -112,7 +108,9 @@ def col2im(
     inner = dt.opmath(self.dtype)
     lead = self.shape[:d]
     columns = dt.cast(self, inner).reshape(*lead, self.shape[d] // size, size, *out)
-    total = np.zeros((*lead, self.shape[d] // size, *(o + 2 * p for o, p in zip(output_size, padding, strict=True))), inner)
+    total = np.zeros(
+        (*lead, self.shape[d] // size, *(o + 2 * p for o, p in zip(output_size, padding, strict=True))), inner
+    )
     for i, tap in enumerate(taps(kernel_size)):
         total[(..., *tap_slices(tap, out, stride, dilation))] += columns[..., i, :, :]
     inside = total[(..., *(slice(p, p + o) for o, p in zip(output_size, padding, strict=True)))]

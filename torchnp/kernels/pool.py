@@ -57,7 +57,11 @@ def windows(
     sizes = x.shape[-n:]
     out = tuple(map(functools.partial(_windows_along, ceil_mode), sizes, kernel, stride, padding, dilation))
     axes = "THW"[3 - n :]
-    for values, word, letter in ((kernel, "kernel size", "k"), (stride, "stride", "d"), (dilation, "dilation", "dilation")):
+    for values, word, letter in (
+        (kernel, "kernel size", "k"),
+        (stride, "stride", "d"),
+        (dilation, "dilation", "dilation"),
+    ):
         if min(values) <= 0:
             got = " ".join(f"{letter}{a}: {v}" for a, v in zip(axes, values, strict=True))
             raise RuntimeError(f"{word} should be greater than zero, but got {got}")
@@ -71,9 +75,7 @@ def windows(
             window = " ".join(f"k{a}: {k}" for a, k in zip(axes, kernel, strict=True))
             raise RuntimeError(f"input image ({image}) smaller than kernel size ({window})")
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
-        raise RuntimeError(
-            f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small"
-        )
+        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
     return Windows(kernel, stride, padding, dilation, sizes, out)
 
 
@@ -235,7 +237,9 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
             f"but got:{shape_text(self.shape)}"
         )
     kernel = _single(kernel_size, "kernel_size must be an int, list of ints or tuple of ints")
-    step = kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or tuple of ints")
+    step = (
+        kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or tuple of ints")
+    )
     border = _single(padding, "padding must be an int, list of ints, or tuple of ints")
     spread = _single(dilation, "dilation must be an int, list of ints or tuple of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
@@ -303,9 +307,9 @@ def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) 
 @functools.lru_cache(maxsize=256)
 def _counts(w: Windows, count_include_pad: bool) -> ndarray:
     counts = np.ones((), np.int64)
-    for size, kernel, stride, border, out in zip(w.sizes, w.kernel, w.stride, w.padding, w.out, strict=True):
+    for size, window, stride, border, out in zip(w.sizes, w.kernel, w.stride, w.padding, w.out, strict=True):
         start = np.arange(out) * stride - border
-        end = np.minimum(start + kernel, size + border)
+        end = np.minimum(start + window, size + border)
         if not count_include_pad:
             start, end = np.maximum(start, 0), np.minimum(end, size)
         counts = counts[..., None] * (end - start)
@@ -355,17 +359,13 @@ def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
 
 
 @kernel("avg_pool2d", differs=["pool-windows"])
-def avg_pool2d(
-    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
-):
+def avg_pool2d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     """Mean over windows of an image."""
     return _avg_pool(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @kernel("avg_pool3d", differs=["pool-windows"])
-def avg_pool3d(
-    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
-):
+def avg_pool3d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     """Mean over windows of a volume."""
     return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 

@@ -31,9 +31,7 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
         raise RuntimeError(name + rest)
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
-        raise RuntimeError(
-            f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}"
-        )
+        raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
     for d in range(x.ndim - n if average and n == 2 else x.ndim - n - 1, x.ndim):
         if x.shape[d] == 0:
             raise RuntimeError(

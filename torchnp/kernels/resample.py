@@ -113,9 +113,7 @@ _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
 
 
 @functools.lru_cache(maxsize=256)
-def antialiased(
-    mode: str, size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype
-) -> Sampling:
+def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """All elements under a filter that is stretched when shrinking; weights add up to one."""
     function, width = _FILTERS[mode]
     step = scale_of(size, out, align_corners, scale, dtype)
@@ -206,9 +204,7 @@ def check_sizes(ndim: int, sizes: Ints, out: Ints, n: int) -> None:
 def _check_forward(x: ndarray, out: Ints, n: int) -> None:
     check_sizes(x.ndim, x.shape, out, n)
     if x.size == 0 and 0 in x.shape[1:]:
-        raise RuntimeError(
-            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {shape_text(x.shape)}"
-        )
+        raise RuntimeError(f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {shape_text(x.shape)}")
 
 
 def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:

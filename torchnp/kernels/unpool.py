@@ -55,16 +55,13 @@ def max_unpool2d(self: ndarray, indices: ndarray, output_size: Ints) -> ndarray:
     """Zeros, with the values where `max_pool2d_with_indices` found them."""
     check(
         len(output_size) == 2,
-        "There should be exactly two elements (height, width) in output_size, "
-        f"but got {len(output_size)} elements.",
+        f"There should be exactly two elements (height, width) in output_size, but got {len(output_size)} elements.",
     )
     return _unpool(self, indices, output_size, 2)
 
 
 @kernel("max_unpool3d")
-def max_unpool3d(
-    self: ndarray, indices: ndarray, output_size: Ints, stride: Ints, padding: Ints
-) -> ndarray:
+def max_unpool3d(self: ndarray, indices: ndarray, output_size: Ints, stride: Ints, padding: Ints) -> ndarray:
     """Zeros, with the values where `max_pool3d_with_indices` found them."""
     check(
         len(output_size) == 3,
@@ -124,26 +121,20 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     check(samples.ndim == 3, f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")
     batch = x.shape[0] if x.ndim == n + 2 else 1
     check(samples.shape[0] >= batch, "Expect _random_samples.size(0) no less then input batch size.")
-    check(
-        samples.shape[1] == x.shape[-n - 1], "Expect _random_samples.size(1) equals to input channel size."
-    )
+    check(samples.shape[1] == x.shape[-n - 1], "Expect _random_samples.size(1) equals to input channel size.")
     check(samples.shape[2] == n, f"Expect _random_samples.size(2) equals to {n}; got {samples.shape[2]}.")
     if x.dtype not in dt.FLOATS:
         raise not_implemented(f"{name}_out_frame", x.dtype)
 
 
-def _fractional(
-    x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarray, n: int
-) -> tuple[ndarray, ndarray]:
+def _fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarray, n: int) -> tuple[ndarray, ndarray]:
     _check_fractional(x, kernel_size, output_size, samples, n)
     batched = x if x.ndim == n + 2 else x[None]
     sizes = batched.shape[2:]
     samples = samples[: batched.shape[0]]
     # In two dimensions the first sample is for the width.
     order = [1, 0] if n == 2 else [0, 1, 2]
-    starts = [
-        _starts(samples[..., order[d]], sizes[d], output_size[d], kernel_size[d]) for d in range(n)
-    ]
+    starts = [_starts(samples[..., order[d]], sizes[d], output_size[d], kernel_size[d]) for d in range(n)]
     v = dt.cast(batched, dt.opmath(x.dtype))
     flat = v.reshape(*v.shape[:2], -1)
     best = np.full((*v.shape[:2], int(np.prod(output_size))), -np.inf, v.dtype)

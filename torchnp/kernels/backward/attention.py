@@ -21,9 +21,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
     dtype, inner = query.dtype, dt.opmath(query.dtype)
     for x in (grad_out, key, value, out):
-        check(
-            x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}"
-        )
+        check(x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, key, value, out))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     weights = scores(q, k, attn_mask, is_causal, scale)

@@ -9,9 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._correlate import correlate, correlate_input, correlate_weight
-from torchnp.kernels._spatial import Ints, in_format
+from torchnp.kernels._spatial import Ints, in_format, out_sizes
 from torchnp.kernels.conv import Geometry, check_dtypes, geometry, transposed_sizes, wants_channels_last
-from torchnp.kernels._spatial import out_sizes
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -81,25 +81,19 @@ def _scatter(total: ndarray, index: ndarray, values: ndarray) -> None:
 
 
 @kernel("grid_sampler_2d_backward")
-def grid_sampler_2d_backward(
-    grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask
-):
+def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
     """Gradients in the image and in the points."""
     return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 2)
 
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
-def _grid_sampler_2d_cpu_fallback_backward(
-    grad_output, input, grid, interpolation_mode, padding_mode, align_corners
-):
+def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners):
     """Gradients in the image and in the points."""
     mask = (True, True)
     return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, mask, 2)
 
 
 @kernel("grid_sampler_3d_backward")
-def grid_sampler_3d_backward(
-    grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask
-):
+def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
     """Gradients in the volume and in the points."""
     return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 3)

@@ -123,9 +123,7 @@ def upsample_linear1d_backward(grad_output, output_size, input_size, align_corne
 
 
 @kernel("upsample_bilinear2d_backward")
-def upsample_bilinear2d_backward(
-    grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None
-):
+def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `upsample_bilinear2d`."""
     rest = ("upsample_bilinear2d_backward", linear, align_corners, (scales_h, scales_w))
     return _with_corners(grad_output, output_size, input_size, *rest)
@@ -141,9 +139,7 @@ def upsample_trilinear3d_backward(
 
 
 @kernel("upsample_bicubic2d_backward")
-def upsample_bicubic2d_backward(
-    grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None
-):
+def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `upsample_bicubic2d`."""
     rest = ("upsample_bicubic2d_backward", cubic, align_corners, (scales_h, scales_w))
     return _with_corners(grad_output, output_size, input_size, *rest)
@@ -157,24 +153,18 @@ def _antialiased(grad, output_size, input_size, mode, align_corners, scales) -> 
 
 
 @kernel("_upsample_bilinear2d_aa_backward")
-def _upsample_bilinear2d_aa_backward(
-    grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None
-):
+def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `_upsample_bilinear2d_aa`."""
     return _antialiased(grad_output, output_size, input_size, "bilinear", align_corners, (scales_h, scales_w))
 
 
 @kernel("_upsample_bicubic2d_aa_backward")
-def _upsample_bicubic2d_aa_backward(
-    grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None
-):
+def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `_upsample_bicubic2d_aa`."""
     return _antialiased(grad_output, output_size, input_size, "bicubic", align_corners, (scales_h, scales_w))
 
 
 @kernel("_upsample_lanczos2d_aa_backward")
-def _upsample_lanczos2d_aa_backward(
-    grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None
-):
+def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `_upsample_lanczos2d_aa`."""
     return _antialiased(grad_output, output_size, input_size, "lanczos", align_corners, (scales_h, scales_w))

@@ -39,9 +39,7 @@ def empty_strided(shape: Ints, strides: Ints, *, dtype: Any, device: Any, requir
 
 
 @kernel("prims::empty_permuted")
-def empty_permuted(
-    shape: Ints, physical_layout: Ints, *, dtype: Any, device: Any, requires_grad: bool
-) -> ndarray:
+def empty_permuted(shape: Ints, physical_layout: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """An unset array whose memory runs through the dimensions in a given order."""
     return aten("empty_permuted")(shape, physical_layout, dtype=dtype)
 

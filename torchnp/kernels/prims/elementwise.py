@@ -53,10 +53,36 @@ def binary(name: str, of: str | None = None, portable: str | Portable | None = N
 
 # ---------------------------------------------------------------- in the standard under one name or another
 
-for _name in (
-    "abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor isfinite log log10 log1p log2 "
-    "round sign sin sinh sqrt tan tanh trunc signbit reciprocal"
-).split():
+for _name in [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "expm1",
+    "floor",
+    "isfinite",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "round",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+    "signbit",
+    "reciprocal",
+]:
     unary(_name, portable=_name)
 unary("neg", portable="negative")
 unary("bitwise_not", portable="bitwise_invert")

@@ -89,9 +89,7 @@ def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
     rank = max(a.ndim, 1)
     check_index(rank, start)
     check_index(rank, end)
-    _require(
-        end >= start, f"Attempting to collapse but end, {end}, is less than start, {start}!", ValueError
-    )
+    _require(end >= start, f"Attempting to collapse but end, {end}, is less than start, {start}!", ValueError)
     shape = a.shape or (1,)
     return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
@@ -172,9 +170,7 @@ def reshape(a: Array, shape: Ints) -> Array:
     """A contiguous copy in another shape."""
     size, wanted = math.prod(a.shape), math.prod(shape)
     if size != wanted:
-        raise ValueError(
-            f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!"
-        )
+        raise ValueError(f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!")
     if type(a) is not ndarray:
         return namespace(a).reshape(a, tuple(shape), copy=True)
     return np.array(a.reshape(tuple(shape)), order="C")
