@@ -270,7 +270,7 @@ def _check_parts(a: ndarray, b: ndarray) -> tuple[int, ...]:
     return broadcast_shapes(a.shape, b.shape)
 
 
-@kernel("complex", differs=["no-counterpart"])
+@kernel("complex")
 def complex_(real, imag):
     """The complex numbers of two parts."""
     pairs = np.empty((*_check_parts(real, imag), 2), real.dtype)
@@ -278,7 +278,7 @@ def complex_(real, imag):
     return pairs.view(to_complex(real.dtype))[..., 0]
 
 
-@kernel("polar", differs=["no-counterpart"])
+@kernel("polar")
 def polar(abs, angle):
     """The complex numbers of an absolute value and an angle."""
     _check_parts(abs, angle)

@@ -27,7 +27,7 @@ def check_indices(indices: ndarray, where: str, position: int = 1) -> None:
         )
 
 
-@kernel("embedding", like=np.take, differs=["negative-index"])
+@kernel("embedding", like=np.take, differs=["gather-negative"])
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """The rows of a matrix that the indices name."""
     check(weight.ndim == 2, "'weight' must be 2-D")
@@ -37,7 +37,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     return out if out.dtype is weight.dtype else out.view(weight.dtype)
 
 
-@kernel("embedding_renorm_", differs=["no-counterpart"])
+@kernel("embedding_renorm_")
 def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scale the rows that the indices name down to a largest norm, in place."""
     from torchnp.kernels.vectornorm import linalg_vector_norm

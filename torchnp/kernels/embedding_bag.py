@@ -138,7 +138,7 @@ def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int)
     return out, chosen
 
 
-@kernel("_embedding_bag", differs=["no-counterpart"])
+@kernel("_embedding_bag")
 def _embedding_bag(
     weight,
     indices,
@@ -154,7 +154,7 @@ def _embedding_bag(
     return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, False)
 
 
-@kernel("_embedding_bag_forward_only", differs=["no-counterpart"])
+@kernel("_embedding_bag_forward_only")
 def _embedding_bag_forward_only(
     weight,
     indices,
@@ -170,7 +170,7 @@ def _embedding_bag_forward_only(
     return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
 
 
-@kernel("embedding_bag.padding_idx", differs=["no-counterpart"])
+@kernel("embedding_bag.padding_idx")
 def embedding_bag_padding(
     weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
 ):
@@ -187,7 +187,7 @@ def embedding_bag_padding(
     return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
 
 
-@kernel("embedding_bag", differs=["no-counterpart"])
+@kernel("embedding_bag")
 def embedding_bag(
     weight,
     indices,
@@ -205,7 +205,7 @@ def embedding_bag(
 # ---------------------------------------------------------------- gradients
 
 
-@kernel("_embedding_bag_backward", differs=["no-counterpart"])
+@kernel("_embedding_bag_backward")
 def _embedding_bag_backward(
     grad,
     indices,
@@ -231,7 +231,7 @@ def _embedding_bag_backward(
     )  # fmt: skip
 
 
-@kernel("_embedding_bag_dense_backward", differs=["no-counterpart"])
+@kernel("_embedding_bag_dense_backward")
 def _embedding_bag_dense_backward(
     grad,
     indices,
@@ -272,7 +272,7 @@ def _embedding_bag_dense_backward(
     return cast(out, grad.dtype)
 
 
-@kernel("_embedding_bag_per_sample_weights_backward", differs=["no-counterpart"])
+@kernel("_embedding_bag_per_sample_weights_backward")
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
     """The gradient of each sample's weight: its row times the gradient of its bag."""
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")

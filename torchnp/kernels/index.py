@@ -97,7 +97,7 @@ def _unsafe_index(self, indices):
     return index(self, indices)
 
 
-@kernel("_unsafe_masked_index", differs=["no-counterpart"])
+@kernel("_unsafe_masked_index")
 def _unsafe_masked_index(self, mask, indices, fill):
     """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
     from torchnp.kernels.mask import masked_fill
@@ -113,7 +113,12 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 # ---------------------------------------------------------------- index_put
 
 
-@kernel("index_put", "_unsafe_index_put", like=np.put, differs=["index-uint8-mask", "duplicate-writes"])
+@kernel(
+    "index_put",
+    "_unsafe_index_put",
+    like=np.ndarray.__setitem__,
+    differs=["index-put-accumulates", "index-uint8-mask", "duplicate-writes"],
+)
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
     where = numpy_index(self, indices)
@@ -184,7 +189,7 @@ def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     return self
 
 
-@kernel("_unsafe_masked_index_put_accumulate", differs=["no-counterpart"])
+@kernel("_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """`index_put` that adds the values where the mask is true."""
     values = np.where(mask, bits(values), bits(np.zeros((), values.dtype))).view(values.dtype)
@@ -194,7 +199,7 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 # ---------------------------------------------------------------- along one dimension
 
 
-@kernel("index_select", like=np.take, differs=["negative-index"])
+@kernel("index_select", like=np.take, differs=["gather-negative"])
 def index_select(self, dim, index):
     """The positions of a dimension that a vector names."""
     check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
@@ -260,7 +265,7 @@ def put(self, index, source, accumulate=False):
 # ---------------------------------------------------------------- gather
 
 
-@kernel("gather", like=np.take_along_axis, differs=["negative-index"])
+@kernel("gather", like=np.take_along_axis, differs=["gather-negative"])
 def gather(self, dim, index, *, sparse_grad=False):
     """Along one dimension the positions that the index names, elsewhere the index's own place."""
     dim = wrap_dim(dim, self.ndim)

@@ -135,7 +135,7 @@ def column_stack(tensors):
     return hstack([x.reshape(x.size, 1) if x.ndim <= 1 else x for x in tensors])
 
 
-@kernel("block_diag", differs=["no-counterpart"])
+@kernel("block_diag")
 def block_diag(tensors):
     """Matrices along the diagonal of a larger one, zero elsewhere."""
     dtype = result_type(*tensors) if len(tensors) else get_default_dtype()
@@ -155,7 +155,7 @@ def block_diag(tensors):
     return out
 
 
-@kernel("_chunk_cat", differs=["no-counterpart"])
+@kernel("_chunk_cat")
 def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
     _check_list_named(tensors)
@@ -264,7 +264,7 @@ def meshgrid_indexing(tensors, *, indexing):
     return grids
 
 
-@kernel("cartesian_prod", differs=["no-counterpart"])
+@kernel("cartesian_prod")
 def cartesian_prod(tensors):
     """All tuples of one value from each vector, as rows."""
     for x in tensors:
@@ -274,7 +274,7 @@ def cartesian_prod(tensors):
     return stack([g.reshape(-1) for g in meshgrid(tensors)], 1)
 
 
-@kernel("combinations", differs=["no-counterpart"])
+@kernel("combinations")
 def combinations(self, r=2, with_replacement=False):
     """All combinations of ``r`` values of a vector, as rows."""
     check(self.ndim == 1, f"Expect a 1D vector, but got shape {shape_text(self.shape)}")

@@ -62,7 +62,7 @@ def masked_select(self, mask):
     return x[mask].view(self.dtype)
 
 
-@kernel("masked_scatter", like=np.place, differs=["no-counterpart"])
+@kernel("masked_scatter", like=np.place)
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
     check(
@@ -86,7 +86,7 @@ def masked_scatter(self, mask, source):
 # ---------------------------------------------------------------- nonzero
 
 
-@kernel("nonzero", like=np.argwhere, differs=["nonzero-0d"])
+@kernel("nonzero", like=np.argwhere, differs=["nonzero-rows"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
     if not self.ndim:
@@ -103,7 +103,7 @@ def _truth(x: ndarray) -> ndarray:
     return x if x.dtype.num <= 255 else x != 0
 
 
-@kernel("argwhere", like=np.argwhere, differs=["nonzero-0d"])
+@kernel("argwhere", like=np.argwhere, differs=["nonzero-rows"])
 def argwhere(self):
     """`nonzero`."""
     return nonzero(self)
@@ -116,7 +116,7 @@ def nonzero_numpy(self):
     return [rows[:, d] for d in range(rows.shape[1])]
 
 
-@kernel("nonzero_static", like=np.argwhere, differs=["no-counterpart"])
+@kernel("nonzero_static", like=np.argwhere)
 def nonzero_static(self, *, size, fill_value=-1):
     """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
@@ -126,7 +126,7 @@ def nonzero_static(self, *, size, fill_value=-1):
     return out
 
 
-@kernel("_rowwise_prune", differs=["no-counterpart"])
+@kernel("_rowwise_prune")
 def _rowwise_prune(weight, mask, compressed_indices_dtype):
     """The rows where the mask is true, and for each row its new place or -1."""
     check(

@@ -149,7 +149,7 @@ def _dim_arange(like, dim):
     return np.arange(like.shape[dim], dtype=int64)
 
 
-@kernel("linspace", like=np.linspace, differs=["linspace-two-ended", "default-dtype"])
+@kernel("linspace", like=np.linspace, differs=["linspace-two-ended", "linspace-truncates", "default-dtype"])
 def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=None):
     """``steps`` numbers from start to end, both included, counted from the nearer end."""
     dtype = _space_dtype("linspace", start, end, dtype, layout, device, pin_memory)

@@ -19,7 +19,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- flip, rotate, roll
 
 
-@kernel("flip", like=np.flip, differs=["copy-not-view"])
+@kernel("flip", like=np.flip, differs=["flip-copies"])
 def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)
@@ -29,21 +29,21 @@ def flip(self, dims):
     return out
 
 
-@kernel("fliplr", like=np.fliplr, differs=["copy-not-view"])
+@kernel("fliplr", like=np.fliplr, differs=["flip-copies"])
 def fliplr(self):
     """A copy with dimension 1 in reverse order."""
     check(self.ndim >= 2, "Input must be >= 2-d.")
     return flip(self, [1])
 
 
-@kernel("flipud", like=np.flipud, differs=["copy-not-view"])
+@kernel("flipud", like=np.flipud, differs=["flip-copies"])
 def flipud(self):
     """A copy with dimension 0 in reverse order."""
     check(self.ndim >= 1, "Input must be >= 1-d.")
     return flip(self, [0])
 
 
-@kernel("rot90", like=np.rot90, differs=["copy-not-view"])
+@kernel("rot90", like=np.rot90, differs=["flip-copies"])
 def rot90(self, k=1, dims=(0, 1)):
     """A copy turned by quarters in the plane of two dimensions."""
     check(len(dims) == 2, f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -90,7 +90,7 @@ def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
 # ---------------------------------------------------------------- repeat
 
 
-@kernel("repeat", like=np.tile)
+@kernel("repeat", like=np.repeat, differs=["repeat-is-tile"])
 def repeat(self, repeats):
     """The whole tensor several times along each dimension."""
     extra = len(repeats) - self.ndim
@@ -261,7 +261,7 @@ def _like_image(out: ndarray, source: ndarray) -> ndarray:
     return clone(out, memory_format="channels_last" if last else "contiguous_format")
 
 
-@kernel("pixel_shuffle", differs=["no-counterpart"])
+@kernel("pixel_shuffle")
 def pixel_shuffle(self, upscale_factor):
     """Channels (..., C r r, H, W) as pixels (..., C, H r, W r)."""
     _image(self, "pixel_shuffle")
@@ -277,7 +277,7 @@ def pixel_shuffle(self, upscale_factor):
     return _like_image(out.reshape(*batch, c // (r * r), h * r, w * r), self)
 
 
-@kernel("pixel_unshuffle", differs=["no-counterpart"])
+@kernel("pixel_unshuffle")
 def pixel_unshuffle(self, downscale_factor):
     """Pixels (..., C, H r, W r) as channels (..., C r r, H, W)."""
     _image(self, "pixel_unshuffle")
@@ -294,7 +294,7 @@ def pixel_unshuffle(self, downscale_factor):
     return _like_image(out.reshape(*batch, c * r * r, h // r, w // r), self)
 
 
-@kernel("channel_shuffle", "native_channel_shuffle", differs=["no-counterpart"])
+@kernel("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(self, groups):
     """Channels in ``groups`` interleaved."""
     check(

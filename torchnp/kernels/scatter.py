@@ -67,7 +67,7 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
     return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
 
 
-@kernel("scatter.src", like=np.put_along_axis, differs=["negative-index", "duplicate-writes"])
+@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "duplicate-writes"])
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, src)
@@ -75,7 +75,7 @@ def scatter(self, dim, index, src):
     return out
 
 
-@kernel("scatter.value", like=np.put_along_axis, differs=["negative-index"])
+@kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"])
 def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
     number = fill_value(value, self.dtype)
@@ -87,14 +87,14 @@ def scatter_value(self, dim, index, value):
 _REDUCE = {"add": "sum", "multiply": "prod"}
 
 
-@kernel("scatter.reduce", differs=["no-counterpart"])
+@kernel("scatter.reduce")
 def scatter_reduce_src(self, dim, index, src, *, reduce):
     """`scatter` that adds or multiplies where it would write."""
     check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
     return _reduced(self, dim, index, src, _REDUCE[reduce], True)
 
 
-@kernel("scatter.value_reduce", differs=["no-counterpart"])
+@kernel("scatter.value_reduce")
 def scatter_reduce_value(self, dim, index, value, *, reduce):
     """`scatter` of one number that adds or multiplies where it would write."""
     check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
@@ -102,13 +102,13 @@ def scatter_reduce_value(self, dim, index, value, *, reduce):
     return _reduced(self, dim, index, np.broadcast_to(number, index.shape), _REDUCE[reduce], True)
 
 
-@kernel("scatter_add", like=np.add.at, differs=["negative-index", "half-opmath"])
+@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath"])
 def scatter_add(self, dim, index, src):
     """The tensor with ``src``'s elements added along a dimension at the positions of the index."""
     return _reduced(self, dim, index, src, "sum", True)
 
 
-@kernel("scatter_reduce.two", differs=["no-counterpart", "half-opmath"])
+@kernel("scatter_reduce.two", differs=["half-opmath"])
 def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
     """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -165,7 +165,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-@kernel("index_add", like=np.add.at, differs=["negative-index"])
+@kernel("index_add", like=np.add.at, differs=["gather-negative"])
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
@@ -189,7 +189,7 @@ def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
-@kernel("index_copy", like=np.put_along_axis, differs=["negative-index", "duplicate-writes"])
+@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative", "duplicate-writes"])
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
     dim = wrap_dim(dim, self.ndim)
@@ -264,7 +264,7 @@ def index_fill_tensor(self, dim, index, value):
     return index_fill(self, dim, index, _number(value))
 
 
-@kernel("index_reduce", differs=["no-counterpart", "half-opmath"])
+@kernel("index_reduce", differs=["half-opmath"])
 def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     """The tensor with the source's slices reduced into those that a vector names."""
     if reduce not in ("prod", "mean", "amax", "amin"):

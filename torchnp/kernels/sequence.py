@@ -12,7 +12,7 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-@kernel("pad_sequence", differs=["no-counterpart"])
+@kernel("pad_sequence")
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Sequences of different lengths in one tensor, filled up at one side."""
     check(len(sequences) > 0, "received an empty list of sequences")
@@ -29,7 +29,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
 
 
-@kernel("_pack_padded_sequence", differs=["no-counterpart"])
+@kernel("_pack_padded_sequence")
 def _pack_padded_sequence(input, lengths, batch_first):
     """The steps of all sequences one after the other, and how many sequences each step has."""
     check(input.size > 0, "Cannot pack empty tensors.")
@@ -57,7 +57,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
     return np.concatenate([step[:n] for step, n in zip(steps, batch_sizes)]), batch_sizes
 
 
-@kernel("_pad_packed_sequence", differs=["no-counterpart"])
+@kernel("_pad_packed_sequence")
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
     """Packed sequences in one tensor, filled up at the end, and their lengths."""
     longest, batch = batch_sizes.size, int(batch_sizes[0])
@@ -77,7 +77,7 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
     return (out.swapaxes(0, 1) if batch_first else out), lengths
 
 
-@kernel("_pack_padded_sequence_backward", differs=["no-counterpart"])
+@kernel("_pack_padded_sequence_backward")
 def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     """The gradient of packed steps in the shape of the padded tensor."""
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)

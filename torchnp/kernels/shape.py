@@ -262,7 +262,7 @@ def is_nonzero(self):
     return bool(_local_scalar_dense(self))
 
 
-@kernel("one_hot", differs=["no-counterpart"])
+@kernel("one_hot")
 def one_hot(self, num_classes=-1):
     """A last dimension that is 1 at the class and 0 elsewhere."""
     check(self.dtype == int64, "one_hot is only applicable to index tensor of type LongTensor.")

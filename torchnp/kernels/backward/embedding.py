@@ -13,7 +13,7 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-@kernel("embedding_dense_backward", differs=["no-counterpart"])
+@kernel("embedding_dense_backward")
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The rows of the gradient added where their indices point, the padding index left out."""
     check_indices(indices, "embedding_backward", 2)
@@ -33,7 +33,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     return out
 
 
-@kernel("embedding_backward", differs=["no-counterpart"])
+@kernel("embedding_backward")
 def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
     """`embedding_dense_backward`; sparse gradients have no array form."""
     check(not sparse, "torchnp has strided tensors only, got a sparse gradient")

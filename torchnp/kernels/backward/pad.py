@@ -60,7 +60,7 @@ def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) 
 
     body.__name__ = name
     body.__doc__ = f"The gradient of {kind}_pad{n}d."
-    kernel(name, differs=["no-counterpart"])(body)
+    kernel(name)(body)
 
 
 for _n in (1, 2, 3):
