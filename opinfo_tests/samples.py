@@ -129,6 +129,12 @@ def samples_of(
 
         yield from run_own(task.dtype, recorder)
         return
+    if task.source.startswith("drawn/"):
+        from .strategies import run_drawn
+
+        recorder.source, recorder.sample_dtype = task.source, task.dtype
+        yield from run_drawn(task.source, task.dtype, recorder, seed)
+        return
     op = opinfos()[task.source]
     if task.dtype == ERRORS:
         yield from errors_of(task, op, recorder)
