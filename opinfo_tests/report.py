@@ -43,6 +43,8 @@ class Tally:
     max_ulp: dict[tuple[str, str], float] = field(default_factory=dict)
     ran: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
+    drawn: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._file = self.path.open("w", encoding="utf-8") if self.path else None
@@ -60,6 +62,9 @@ class Tally:
             self.max_ulp[key] = max(self.max_ulp.get(key, 0.0), row["max_ulp"])
         if row.get("same_strides") is False:
             self.other_strides[row["op"]] += 1
+        if row["sample"].startswith("drawn/"):
+            self.drawn[row["op"]] += 1
+            self.accepted[row["op"]] += "torch_raises" not in row
         if row["outcome"] not in GOOD:
             self.failures.append(row)
 
@@ -67,6 +72,8 @@ class Tally:
         """End the report with a row of its own: what was called and is not in ``ops``, and what could not be drawn."""
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
+            if self.drawn:
+                end["drawn"] = {op: [self.accepted[op], n] for op, n in sorted(self.drawn.items())}
             self._file.write(json.dumps({"footer": 1, "total": self.total, "good": self.good, **end}) + "\n")
             self._file.close()
             self._file = None
