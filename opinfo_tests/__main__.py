@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
         backend = TorchDevice("cpu")
         tasks = [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
     else:
-        tasks = plan(reachable, dtypes)
+        tasks = products.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
     called: dict[str, set[str]] = defaultdict(set)
@@ -106,6 +106,7 @@ def main(argv: list[str] | None = None) -> int:
                 done = f"{tally.total:,} calls, {len(tally.failures):,} failing"
                 bar.update(job, advance=1, description=done, refresh=True)
     tally.close(backend.ops)
+    products.show_drawn(tally)
     if a.count:
         counts.write(tally)
         reach.save(reach.DATA, called)
