@@ -372,6 +372,11 @@ class Explainer:
             return {}
         more: dict[str, Any] = {}
         key = row["op"], row["outcome"]
+        if case.source.startswith("drawn/") and key not in self.scripts:
+            smaller = self.shrunk(case, row)
+            if smaller is not None:
+                more["shrunk"] = smaller.describe(400)
+                case = smaller
         if self.said.get((*key, row["dtype"]), 0) < self.diagnoses:
             self.said[*key, row["dtype"]] = self.said.get((*key, row["dtype"]), 0) + 1
             want, mine = self.oracle.execute(case), self.backend.execute(case)
@@ -385,3 +390,14 @@ class Explainer:
             except TooLargeError as e:
                 more["repro_missing"] = str(e)
         return more
+
+    def shrunk(self, case: Case, row: dict[str, Any]) -> Case | None:
+        """Return the smallest drawn call that fails in the same way and is smaller than ``case``."""
+        from .runner import run_case
+        from .strategies import shrink, weight
+
+        def fails(other: Case) -> bool:
+            return run_case(other, self.oracle, self.backend)[0].outcome == row["outcome"]
+
+        found = shrink(case.op, fails)
+        return found if found is not None and weight(found) < weight(case) else None

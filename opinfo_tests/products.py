@@ -10,7 +10,7 @@ from typing import Any
 from .backend import Backend
 from .badge import write_badge
 from .page import read_all, write_page
-from .report import GOOD
+from .report import GOOD, Tally
 from .repro import MOST, write_repros
 
 
@@ -20,7 +20,29 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: .svg, or .json for badge services")
     p.add_argument("--repro", type=Path, metavar="DIR",
                    help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
+    p.add_argument("--draws", type=int, default=0, metavar="N",
+                   help="judge N calls drawn from the schema of each functional overload, in place of samples")  # fmt: skip
     p.add_argument("--from-report", type=Path, metavar="FILE", help="make these from a report, without a run")
+
+
+def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
+    """Return the tasks that draw calls from schemas."""
+    from .strategies import plan
+
+    return plan(ops, count)
+
+
+def show_drawn(tally: Tally, least: float = 0.2) -> None:
+    """Print the share of drawn calls that torch accepts, and the overloads that it nearly always refuses."""
+    total = sum(tally.drawn.values())
+    if not total:
+        return
+    print(
+        f"torch accepts {sum(tally.accepted.values()) / total:.0%} of {total:,} calls drawn for {len(tally.drawn)} overloads"
+    )
+    for op, n in sorted(tally.drawn.items()):
+        if tally.accepted[op] < least * n:
+            print(f"  hardly tested: torch accepts {tally.accepted[op]} of {n} calls drawn for {op}")
 
 
 def prepare(a: argparse.Namespace) -> None:
