@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Collection, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -49,9 +50,9 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-BLOCK = (
-    256  # terms added one after the other; longer runs are added in blocks, which keeps the error of torch's cascade
-)
+BLOCK = 16  # terms added one after the other; longer runs in blocks, which keeps the error of torch's cascade
+LANES = 256  # terms of a product with ones: BLAS adds them in many lanes
+SMALL = 1 << 14  # below, NumPy's own loop is as fast as BLAS
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
@@ -59,19 +60,52 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
 
     NumPy adds in pairs only along the innermost axis; along the others, and across axes, it adds one after the other.
     """
-    if x.size <= BLOCK or x.dtype.kind not in "fc":
+    if x.size <= 256 or x.dtype.kind not in "fc":
         return np.add.reduce(x, axes, None, None, keepdims, 0)
     if axes is None:
-        if x.flags.forc:
-            return np.add.reduce(x, None, None, None, keepdims, 0)
         axes = tuple(range(x.ndim))
+    if x.size > SMALL:
+        return _large(x, axes, keepdims)
     inner = min((abs(s), i) for i, s in enumerate(x.strides) if x.shape[i] > 1)[1]
     outer = prod(x.shape[a] for a in axes if a != inner)
     if outer <= BLOCK or (x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))):
         return np.add.reduce(x, axes, None, None, keepdims, 0)
+    return _large(x, axes, keepdims)
+
+
+def _large(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
+    trailing = 0
+    while x.ndim - trailing - 1 in axes:
+        trailing += 1
+    if trailing and x.flags.c_contiguous and x.dtype.itemsize <= 8 and x.dtype.kind == "f":
+        n = prod(x.shape[x.ndim - trailing :])
+        x = _row_sums(x.reshape(-1, n)).reshape(*x.shape[: x.ndim - trailing], *(1,) * trailing)
     for axis in sorted(axes, key=lambda a: abs(x.strides[a])):
-        x = _add_along(x, axis)
-    return x if keepdims else x.reshape([n for i, n in enumerate(x.shape) if i not in axes])
+        if x.shape[axis] != 1:
+            x = _add_along(x, axis)
+    if x.size == prod(shape):
+        x = x + x.dtype.type(0)  # BLAS may leave -0
+    return x.reshape(shape) if keepdims else x.reshape([n for i, n in enumerate(x.shape) if i not in axes])
+
+
+@functools.cache
+def _ones(n: int, dtype: np.dtype) -> ndarray:
+    return np.ones(n, dtype)
+
+
+def _row_sums(rows: ndarray) -> ndarray:
+    """Sums of rows as products with ones, `LANES` terms at a time, where that takes one product for all rows."""
+    m, n = rows.shape
+    if n <= LANES:
+        return np.matmul(rows, _ones(n, rows.dtype))
+    if m > 1 and n % LANES:
+        return np.add.reduce(rows, 1)
+    whole = n // LANES * LANES
+    parts = np.matmul(rows[:, :whole].reshape(-1, LANES), _ones(LANES, rows.dtype)).reshape(m, -1)
+    if whole < n:
+        parts = np.concatenate([parts, np.add.reduce(rows[:, whole:], 1)[:, None]], 1)
+    return np.add.reduce(parts, 1)
 
 
 def _add_along(x: ndarray, axis: int) -> ndarray:
@@ -86,3 +120,15 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
             x = np.concatenate([x, np.add.reduce(tail, axis, keepdims=True)], axis)
         n = x.shape[axis]
     return np.add.reduce(x, axis, None, None, True, 0)
+
+
+# ---------------------------------------------------------------- tiles
+
+TILE = 1 << 16  # elements of a block of rows that several passes keep in the cache
+
+
+def tiles(rows: int, length: int) -> Iterator[slice]:
+    """Blocks of rows of about `TILE` elements."""
+    step = max(1, TILE // max(length, 1))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)

@@ -11,6 +11,7 @@ from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._elementwise import scalar
 from torchnp.kernels._products import (
     beta_times,
+    blas_ready,
     check_matrices,
     check_products,
     expanded,
@@ -68,9 +69,19 @@ def _check_found(a: ndarray, b: ndarray) -> None:
 # ---------------------------------------------------------------- plus a matrix
 
 
+def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
+    """Whether nothing needs a check or a conversion: a linear layer's bias, or a matrix of the result's shape."""
+    if a.dtype not in (dt.float32, dt.float64) or not a.ndim == b.ndim == 2 or a.shape[1] != b.shape[0]:
+        return False
+    return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
+
+
 @kernel("addmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
+    if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
+        out = np.matmul(blas_ready(mat1), blas_ready(mat2))
+        return np.add(out, self, out)
     return dt.cast(_addmm(self, mat1, mat2, beta, alpha), mat1.dtype)
 
 

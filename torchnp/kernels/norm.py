@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._reduction import add_reduce, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -100,13 +100,17 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     kept = input.shape[: input.ndim - len(normalized_shape)] + (1,) * len(normalized_shape)
     if n == 0:
         return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
-    y, mean, variance = centred(x)
-    rstd = 1 / np.sqrt(variance + x.dtype.type(eps))
-    np.multiply(y, rstd, y)
-    if weight is not None:
-        np.multiply(y, inner(weight).reshape(-1), y)
-    if bias is not None or weight is not None:  # torch adds a bias of 0, which makes -0 to 0
-        np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(-1), y)
+    scale = None if weight is None else inner(weight).reshape(-1)
+    shift = inner(bias).reshape(-1) if bias is not None else None if weight is None else x.dtype.type(0)
+    y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
+    for block in tiles(*x.shape):
+        d, mean[block], variance = centred(x[block])
+        rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
+        row = np.multiply(d, rstd[block], y[block])
+        if scale is not None:
+            np.multiply(row, scale, row)
+        if shift is not None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
+            np.add(row, shift, row)
     return (
         dt.cast(y.reshape(input.shape), input.dtype),
         dt.cast(mean.reshape(kept), stats),

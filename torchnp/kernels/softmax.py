@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._reduction import TILE, add_reduce, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -38,10 +38,21 @@ def _softmax(self, dim, half_to_float):
     axis, empty = prepare("softmax", self, dim)
     if empty:
         return np.empty(self.shape, self.dtype)
-    x = shifted(self, axis)
-    np.exp(x, x)
-    np.divide(x, add_reduce(x, (axis,), True), x)
-    return dt.cast(x, self.dtype).reshape(self.shape)
+    x = np.atleast_1d(dt.cast(self, dt.opmath(self.dtype)))
+    if axis == x.ndim - 1 and x.size > TILE and x.ndim > 1:
+        rows = x.reshape(-1, x.shape[-1])
+        out = np.empty_like(rows)
+        for block in tiles(*rows.shape):
+            _exponentials(rows[block], 1, out[block])
+    else:
+        out = _exponentials(x, axis, np.empty_like(x))
+    return dt.cast(out.reshape(self.shape), self.dtype)
+
+
+def _exponentials(x: ndarray, axis: int, out: ndarray) -> ndarray:
+    np.subtract(x, np.maximum.reduce(x, axis, None, None, True), out)
+    np.exp(out, out)
+    return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
 
 
 @kernel("_log_softmax", differs=["half-opmath", "zero-dim-axis"])
