@@ -96,6 +96,10 @@ def does_not_write(kernel: Kernel) -> Kernel:
     return lambda first, *args, **kwargs: kernel(first.copy(), *args, **kwargs)
 
 
+def lists_not_written(kernel: Kernel) -> Kernel:
+    return lambda first, *args, **kwargs: kernel([a.copy() for a in first], *args, **kwargs)
+
+
 def out_not_written(kernel: Kernel) -> Kernel:
     return lambda *args, out, **kwargs: kernel(*args, out=out.copy(), **kwargs)
 
@@ -169,6 +173,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "input-written": (writes_input, "wrong-alias"),
     "not-written": (does_not_write, "wrong-alias"),
     "out-not-written": (out_not_written, "wrong-alias"),
+    "lists-not-written": (lists_not_written, "wrong-value"),
     "out-not-resized": (out_not_written, "wrong-shape"),
     "alpha-ignored": (dropped("alpha"), "wrong-value"),
     "keepdim-ignored": (dropped("keepdim"), "wrong-shape"),

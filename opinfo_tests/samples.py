@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def samples_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reseed(f"{task.source}{task.dtype}{seed}")
-        for turn, sample in enumerate(op.sample_inputs("cpu", dt, requires_grad=grads)):
+        for turn, sample in enumerate(chain(op.sample_inputs("cpu", dt, requires_grad=grads), extremes(op, dt))):
             state = torch.get_rng_state()
             run_direct(op, sample, recorder)
             run_inplace(op, sample, recorder, turn)
@@ -171,6 +172,24 @@ def errors_of(task: Task, op: Any, recorder: Recorder) -> Iterator[None]:
 def run_task(task: Task, recorder: Recorder) -> int:
     """Run all samples of a task; return how many there were."""
     return sum(1 for _ in samples_of(task, recorder))
+
+
+def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
+    """Yield torch's own samples of nan, infinities and large values, which sample_inputs leaves out.
+
+    Not for complex dtypes, where torch's own tests skip them for most operators.
+    """
+    from torch.testing._internal.opinfo import core
+
+    kinds = {core.UnaryUfuncInfo: "unary", core.BinaryUfuncInfo: "binary"}
+    kind = next((k for info, k in kinds.items() if isinstance(op, info)), None)
+    if kind is None or not dt.is_floating_point:
+        return
+    for what in ("extremal_value", "large_value"):
+        draw = getattr(core, f"generate_elementwise_{kind}_{what}_tensors")
+        yield from draw(op, device="cpu", dtype=dt)
+    zeros = torch.tensor([0.0, -0.0, 1.0, -1.0], dtype=dt)
+    yield core.SampleInput(zeros) if kind == "unary" else core.SampleInput(zeros, args=(zeros.flip(0),))
 
 
 def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-from .case import Case
+from .case import Case, schemas
+from .schemas import siblings
 
 # torch.testing.assert_close's (rtol, atol) by the result's dtype.
 CLOSE = {
@@ -58,7 +59,7 @@ _MOVES = (
 )
 _ROUNDED_ONCE = (
     "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.* floor_divide* neg abs floor ceil trunc round "
-    "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold "
+    "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold threshold_backward "
     "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
 )
 _RANDOM = "rand rand_like* rand.* randint* randperm* bernoulli* uniform* random* multinomial* poisson* binomial*"
@@ -103,15 +104,23 @@ RULES: dict[str, Rule] = {
 @cache
 def rule_for(op: str) -> Rule:
     """Return the class of an overload: by its full name, its base name, then by pattern; in-place as functional."""
+    declared = schemas().get(op)
+    if declared is not None and declared.is_out:
+        functional = [n for n in siblings()[op] if not schemas()[n].mutates]
+        if functional:
+            return rule_for(functional[0])
     _, _, name = op.partition("::")
     base, dot, overload = name.partition(".")
     plain = base[:-1] if base.endswith("_") and not base.endswith("__") else base
     plain = plain.removeprefix("_foreach_")
-    for key in (name, f"{plain}{dot}{overload}", plain):
+    keys = [name, f"{plain}{dot}{overload}", plain]
+    if base.startswith("_foreach_"):
+        keys.append(f"{plain}.Tensor")
+    for key in keys:
         if key in RULES:
             return RULES[key]
     for pattern, rule in RULES.items():
-        if any(c in pattern for c in "*?") and (fnmatchcase(f"{plain}{dot}{overload}", pattern)):
+        if any(fnmatchcase(key, pattern) for key in keys[1:]):
             return rule
     return DEFAULT
 
