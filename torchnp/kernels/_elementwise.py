@@ -282,7 +282,7 @@ def unary(
     also : callable
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False)
+    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False, False)
 
 
 def binary(
@@ -299,6 +299,7 @@ def binary(
     args: tuple[str, ...] = ("self", "other"),
     doc: str = "",
     exact_scalar: bool = False,
+    stepwise: bool = False,
     **also: Ufunc,
 ) -> Callable[[Any, Any], ndarray]:
     """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
@@ -308,8 +309,12 @@ def binary(
     exact_scalar : bool
         A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
         rounded to half first.
+    stepwise : bool
+        Two tensors of a half type are computed in it, with a rounding at each step.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar)
+    return _declare(
+        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar, stepwise
+    )
 
 
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
@@ -329,6 +334,7 @@ def _declare(
     doc: str,
     also: dict[str, Ufunc],
     exact_scalar: bool,
+    stepwise: bool,
 ) -> Callable[..., ndarray]:
     to_default = result in (int_to_float, complex_to_real_float)
 
@@ -371,7 +377,7 @@ def _declare(
         function, common, inner, out = loop_of(common)
         b = operand(b, inner if exact else common)
         a = operand(a, common)
-        if inner is not common:
+        if inner is not common and (exact or not stepwise):
             a, b = dt.cast(a, inner), dt.cast(b, inner)
         try:
             return finish(function(a, b), out)

@@ -176,6 +176,19 @@ def _int_floor_divide(a: ndarray, b: ndarray) -> ndarray:
     return np.floor_divide(a, b)
 
 
+def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
+    """NumPy's own for float32 and float64; half types by the same formula, rounded at each step."""
+    if a.dtype in WIDE:
+        return np.floor_divide(a, b)
+    rest = np.fmod(a, b)
+    quotient = (a - rest) / b
+    one = a.dtype.type(1)
+    quotient = np.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - one, quotient)
+    floor = np.floor(quotient)
+    floor = np.where(quotient - floor > 0.5, floor + one, floor)
+    return np.where(b == 0, a / b, np.where(quotient == 0, np.copysign(a.dtype.type(0), a / b), floor))
+
+
 div = binary(
     "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar",
     np.true_divide,
@@ -192,7 +205,9 @@ floor_divide = binary(
     cpu="div_floor_cpu",
     takes=REAL,
     integer=_int_floor_divide,
+    float=_floor_divide,
     exact_scalar=True,
+    stepwise=True,
     differs=[*_PROMOTION, "integer-division-by-zero"],
     doc="Quotient rounded down.",
 )
@@ -203,6 +218,7 @@ _div_trunc = binary(
     takes=REAL,
     integer=_int_trunc_divide,
     exact_scalar=True,
+    stepwise=True,
     doc="Quotient rounded toward zero.",
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -15,6 +17,7 @@ from torchnp.kernels._elementwise import (
     in_opmath,
     in_place,
     number,
+    refuse,
 )
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, clamp_min, div, mul, rsub_scalar, sub, sub_scalar
@@ -51,6 +54,15 @@ def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, nda
     return x, t, out
 
 
+def reshaped(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """A result without dimensions of size 1 in the shape of the input, if it was not broadcast."""
+    if x.size != math.prod(shape):
+        raise RuntimeError(
+            f"output with shape {shape_text(shape)} doesn't match the broadcast shape {shape_text(x.shape)}"
+        )
+    return x.reshape(shape)
+
+
 # ---------------------------------------------------------------- distances
 
 
@@ -75,6 +87,8 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
     if beta == 0:
         return l1_loss(self, target, reduction)
     x, t, out = _elementwise("smooth_l1_cpu", self, target)
+    if out == dt.float16:  # rounded at each step
+        x, t = dt.cast(x, out), dt.cast(t, out)
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
     return reduce(finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
 
@@ -100,12 +114,12 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
     x, t = self.squeeze(), target.squeeze()
     check_broadcast(x, t)
     check_same_dtype(self, target)
-    (x, t), out = in_opmath("binary_cross_entropy", FLOATS, x, t)
+    refuse("binary_cross_entropy", FLOATS, self.dtype)  # half types are rounded at each step
     check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
     check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
     loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
-    loss = finish(loss, out).reshape(self.shape)
+    loss = reshaped(np.asarray(loss), self.shape)
     return reduce(loss if weight is None else in_place(loss, mul(loss, weight)), reduction)
 
 

@@ -21,7 +21,7 @@ from torchnp.kernels._elementwise import (
     refuse,
 )
 from torchnp.kernels.arithmetic import add_scalar, div, mul
-from torchnp.kernels.loss import MEAN, NONE
+from torchnp.kernels.loss import MEAN, NONE, reshaped
 from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
 from torchnp.kernels.pointwise import exp, neg
 from torchnp.registry import kernel
@@ -35,7 +35,9 @@ def _inputs(
     """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
     check_broadcast(grad_output, self, target)
     check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
-    (g, x, t), _ = in_opmath(cpu, takes, grad_output, self, target)
+    (g, x, t), out = in_opmath(cpu, takes, grad_output, self, target)
+    if out == dt.float16:  # rounded at each step
+        g, x, t = (dt.cast(v, out) for v in (g, x, t))
     norm = number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
     return g, x - t, norm
 
@@ -76,8 +78,10 @@ def binary_cross_entropy_backward(
     check_broadcast(g, x, t)
     check_same_dtype(grad_output, self, target)
     (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, g, x, t)
+    if out == dt.float16:  # rounded at each step
+        g, x, t = (dt.cast(v, out) for v in (g, x, t))
     one, small = number(1, x.dtype), number(1e-12, x.dtype)
-    grad = finish(g * (x - t) / np.maximum((one - x) * x, small), out).reshape(self.shape)
+    grad = reshaped(finish(g * (x - t) / np.maximum((one - x) * x, small), out), self.shape)
     if weight is not None:
         grad = in_place(grad, mul(grad, weight))
     return div(grad, self.size) if reduction == MEAN else grad

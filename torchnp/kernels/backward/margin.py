@@ -35,7 +35,7 @@ def multi_margin_loss_backward(
     index, reach, factor = multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
     slope = (reach > 0).astype(reach.dtype) if p == 1 else 2 * reach
     grad = _share(grad_output, reach.shape, reduction) * slope * factor[:, None]
-    np.put_along_axis(grad, index[:, None], -grad.sum(axis=1, keepdims=True), axis=1)
+    np.put_along_axis(grad, index[:, None], 0 - grad.sum(axis=1, keepdims=True), axis=1)
     return grad.reshape(self.shape)
 
 
