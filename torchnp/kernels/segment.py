@@ -1,0 +1,114 @@
+"""Reductions over consecutive segments of a dimension, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.dtypes import bfloat16, float16, float32, float64
+from torchnp.kernels._accumulate import add_rows
+from torchnp.kernels._number import fill_value
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+_FLOATS = (float16, bfloat16, float32, float64)
+_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
+_UFUNC = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _lengths_of(
+    data: ndarray, lengths: ndarray | None, offsets: ndarray | None, axis: int, unsafe: bool
+) -> tuple[ndarray, int]:
+    """The length of each segment, and the axis that they divide, checked."""
+    axis = wrap_dim(axis, data.ndim)
+    given = offsets if offsets is not None else lengths
+    check(given is not None, "segment_reduce(): Either lengths or offsets must be defined.")
+    name = "offsets" if offsets is not None else "lengths"
+    if axis != given.ndim - 1:
+        raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
+    if offsets is not None:
+        return np.diff(offsets, axis=-1), axis
+    if not unsafe:
+        check(not lengths.size or int(lengths.min()) >= 0, "lengths contains negative value!")
+        check(
+            bool((lengths.sum(-1) == data.shape[axis]).all()),
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
+            "when !unsafe.",
+        )
+    return lengths, axis
+
+
+def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]:
+    """The data as rows and the segment of each, those of no segment left out."""
+    extent, count = data.shape[axis], lengths.shape[-1]
+    outer = lengths.size // max(count, 1)
+    rows = np.ascontiguousarray(data).reshape(outer * extent, -1)
+    per = lengths.reshape(outer, count)
+    kept = (np.arange(extent) < per.sum(1)[:, None]).reshape(-1)
+    return rows[kept], np.repeat(np.arange(outer * count), per.reshape(-1))
+
+
+@kernel("segment_reduce", like=np.add.reduceat, differs=["segments-by-length"])
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
+    if reduce not in _START:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
+    if data.dtype not in _FLOATS:
+        raise not_implemented("_segment_reduce_cpu", data.dtype)
+    rows, segment = _rows(data, lengths, axis)
+    out = np.empty((lengths.size, rows.shape[1]), data.dtype)
+    out[...] = fill_value(_START[reduce] if initial is None else initial, data.dtype)
+    if reduce in ("sum", "mean"):
+        add_rows(out, segment, rows)
+    else:
+        places = segment[:, None] * rows.shape[1] + np.arange(rows.shape[1])
+        _UFUNC[reduce].at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+    if reduce == "mean":
+        size = lengths.reshape(-1, 1)
+        out = (out / np.maximum(size, 1).astype(data.dtype)).astype(data.dtype)
+        if initial is None:
+            out[size[:, 0] == 0] = np.nan
+    return out.reshape(*lengths.shape, *data.shape[axis + 1 :])
+
+
+@kernel("_segment_reduce_backward")
+def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
+    """The gradient of `segment_reduce`; equal extremes share it."""
+    lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
+    dtype = data.dtype
+    if dtype not in _FLOATS:
+        raise not_implemented("_segment_reduce_cpu", dtype)
+    rows, segment = _rows(data, lengths, axis)
+    shape = (lengths.size, rows.shape[1])
+    given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
+    if reduce == "sum":
+        found = given
+    elif reduce == "mean":
+        found = given / lengths.reshape(-1)[segment][:, None].astype(dtype)
+    elif reduce == "prod":
+        found = _prod_gradient(rows, segment, given, result, initial)
+    else:
+        equal = (rows == result) | (rows != rows)
+        counts = np.zeros(shape, dtype)
+        add_rows(counts, segment, equal.astype(dtype))
+        found = np.where(equal, given / counts[segment], np.zeros((), dtype))
+    out = np.zeros(data.shape, dtype)
+    extent, count = data.shape[axis], lengths.shape[-1]
+    kept = (np.arange(extent) < lengths.reshape(-1, count).sum(1)[:, None]).reshape(-1)
+    out.reshape(kept.size, -1)[kept] = found
+    return out
+
+
+def _prod_gradient(rows: ndarray, segment: ndarray, grad: ndarray, result: ndarray, initial: Any) -> ndarray:
+    """grad times the product of all others: the result over the value, or where that says nothing the product itself."""
+    found = grad * result / rows
+    start = 1.0 if initial is None else float(initial)
+    for i, j in zip(*np.nonzero((rows == 0) | (rows != rows))):
+        others = rows[segment == segment[i], j]
+        place = i - int(np.argmax(segment == segment[i]))
+        product = np.multiply.reduce(np.delete(others, place), dtype=rows.dtype, initial=rows.dtype.type(start))
+        found[i, j] = grad[i, j] * product
+    return found
