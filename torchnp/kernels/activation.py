@@ -23,7 +23,8 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
-from torchnp.kernels.arithmetic import add, clamp
+from torchnp.kernels.arithmetic import add
+from torchnp.kernels.limits import clamp
 from torchnp.kernels.special import erf
 from torchnp.registry import kernel
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, not_implemented
-from torchnp.kernels.arithmetic import div, maximum, mul
+from torchnp.kernels.arithmetic import div, mul
+from torchnp.kernels.limits import maximum
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
@@ -78,7 +79,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
 @kernel("_euclidean_dist", differs=["cdist-by-products"])
 def _euclidean_dist(x1, x2):
     """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
-    from torchnp.kernels.arithmetic import pow_scalar
+    from torchnp.kernels.power import pow_scalar
     from torchnp.kernels.contraction import matmul
 
     check(not dt.is_complex(x1.dtype), "clamp is not supported for complex types", NotImplementedError)

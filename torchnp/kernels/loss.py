@@ -20,8 +20,9 @@ from torchnp.kernels._elementwise import (
     refuse,
 )
 from torchnp.kernels.activation import log_sigmoid_forward
-from torchnp.kernels.arithmetic import add, add_scalar, clamp_min, div, mul, rsub_scalar, sub, sub_scalar
+from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
 from torchnp.kernels.compare import eq, le, ne, where
+from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.registry import kernel
@@ -99,7 +100,9 @@ def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float 
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
     check_broadcast(self, target)
     check_result_dtype(dt.result_type(self, target), self.dtype)
-    x, t, _ = _elementwise("huber_cpu", self, target)
+    x, t, out = _elementwise("huber_cpu", self, target)
+    if out == dt.bfloat16:  # rounded at each step
+        x, t = dt.cast(x, out), dt.cast(t, out)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
     return reduce(finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
 

@@ -213,7 +213,7 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
 def logit_backward(grad_output: ndarray, self: ndarray, eps: float | None = None) -> ndarray:
     """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps]."""
     (g, x), out, num = _inputs("logit_backward_cpu", grad_output, self)
-    if out == dt.float16:  # rounded at each step
+    if dt.is_half(out):  # rounded at each step
         g, x, num = dt.cast(g, out), dt.cast(x, out), lambda value: scalar(value, out)
     low = num(0.0 if eps is None or eps < 0 else eps)
     outside = num(float("nan") if eps is None or eps < 0 else 0.0)

@@ -30,13 +30,23 @@ ndarray = np.ndarray
 
 
 def _inputs(
-    cpu: str, takes: Any, reduction: int, grad_output: ndarray, self: ndarray, target: ndarray, scale: float = 1.0
+    cpu: str,
+    takes: Any,
+    reduction: int,
+    grad_output: ndarray,
+    self: ndarray,
+    target: ndarray,
+    scale: float = 1.0,
+    stepwise: tuple[np.dtype, ...] = dt.HALVES,
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
+    """Gradient, difference and the factor of a mean; the result is written in the input's dtype.
+
+    The half types in ``stepwise`` are rounded at each step.
+    """
     check_broadcast(grad_output, self, target)
     check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
     (g, x, t), out = in_opmath(cpu, takes, grad_output, self, target)
-    if out == dt.float16:  # rounded at each step
+    if out in stepwise:
         g, x, t = (dt.cast(v, out) for v in (g, x, t))
     norm = number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
     return g, x - t, norm
@@ -54,7 +64,7 @@ def smooth_l1_loss_backward(
     grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, beta: float
 ) -> ndarray:
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
-    g, x, norm = _inputs("smooth_l1_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target)
+    g, x, norm = _inputs("smooth_l1_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target, stepwise=())
     b = number(float(beta), x.dtype)
     return finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
@@ -78,7 +88,7 @@ def binary_cross_entropy_backward(
     check_broadcast(g, x, t)
     check_same_dtype(grad_output, self, target)
     (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, g, x, t)
-    if out == dt.float16:  # rounded at each step
+    if dt.is_half(out):  # rounded at each step
         g, x, t = (dt.cast(v, out) for v in (g, x, t))
     one, small = number(1, x.dtype), number(1e-12, x.dtype)
     grad = reshaped(finish(g * (x - t) / np.maximum((one - x) * x, small), out), self.shape)

@@ -1,0 +1,109 @@
+"""Limits: the larger, the smaller, and clamping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._elementwise import (
+    ANY_COMPLEX,
+    BOOL,
+    FLOATS,
+    INTS,
+    UNSIGNED,
+    WIDE,
+    Refusals,
+    binary,
+    check_broadcast,
+    finish,
+    refuse,
+    scalar,
+)
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+REAL = INTS | FLOATS
+
+# ---------------------------------------------------------------- limits
+
+
+def _no_complex(name: str) -> Refusals:
+    return [(ANY_COMPLEX, RuntimeError, f"{name} not implemented for complex tensors.")]
+
+
+_LIMITS = BOOL | REAL
+maximum = binary("maximum max.other", np.maximum, cpu="maximum_cpu", takes=_LIMITS, refuses=_no_complex("maximum"))
+minimum = binary("minimum min.other", np.minimum, cpu="minimum_cpu", takes=_LIMITS, refuses=_no_complex("minimum"))
+# Integers go the way of maximum and minimum.
+_UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
+for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
+    binary(
+        _name,
+        _function,
+        cpu=f"{_name}_cpu",
+        takes=_LIMITS,
+        refuses=[*_no_complex(_name), (UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
+    )
+
+
+def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
+    given = [x for x in (low, high) if x is not None]
+    check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
+    if dt.is_complex(self.dtype):
+        raise NotImplementedError("clamp is not supported for complex types")
+    out = self.dtype
+    if out not in WIDE or any([type(x) is not float and type(x) is not int for x in given]):
+        out = dt.result_type(self, *given)
+        refuse(cpu, takes, out)
+        check_broadcast(self, *given)
+    x = _limit(self, out)
+    # Of two zeros NumPy's maximum and minimum take the second: the tensor's own.
+    if low is not None:
+        x = np.maximum(_limit(low, out), x)
+    if high is not None:
+        x = np.minimum(_limit(high, out), x)
+    return finish(x, out)
+
+
+def _limit(x: Any, out: np.dtype) -> ndarray:
+    """A tensor or number rounded to the result dtype, in the dtype of the computation."""
+    x = dt.cast(x, out) if isinstance(x, ndarray) else scalar(x, out)
+    return x if out in WIDE else dt.cast(x, dt.opmath(out))
+
+
+_CLAMP = ["three-tier-promotion", "clamp-of-bool"]
+
+
+@kernel("clamp", "clip", like=np.clip, differs=_CLAMP)
+def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
+    """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
+    if min is not None and max is not None:
+        return _clamp("clamp_scalar_cpu", REAL, self, min, max)
+    return _clamp("clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu", REAL, self, min, max)
+
+
+@kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=_CLAMP)
+def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None = None) -> ndarray:
+    """Limit to [min, max] elementwise."""
+    if min is not None and max is not None:
+        return _clamp("clamp_cpu", REAL, self, min, max)
+    return _clamp("maximum_cpu" if max is None else "minimum_cpu", _LIMITS, self, min, max)
+
+
+@kernel("clamp_min", like=np.maximum, differs=_CLAMP)
+def clamp_min(self: ndarray, min: Any) -> ndarray:
+    """Limit from below."""
+    return _clamp("clamp_min_scalar_cpu", REAL, self, min, None)
+
+
+@kernel("clamp_max", like=np.minimum, differs=_CLAMP)
+def clamp_max(self: ndarray, max: Any) -> ndarray:
+    """Limit from above."""
+    return _clamp("clamp_max_scalar_cpu", REAL, self, None, max)
+
+
+binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS, args=("self", "min"))
+binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS, args=("self", "max"))

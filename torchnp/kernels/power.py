@@ -1,0 +1,193 @@
+"""Powers, exponents, and other functions of two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels._elementwise import (
+    BOOL,
+    COMPLEX,
+    FLOAT8,
+    FLOATS,
+    INTS,
+    WIDE,
+    binary,
+    check_broadcast,
+    finish,
+    int_to_float,
+    refuse,
+    scalar,
+)
+from torchnp.kernels.arithmetic import PROMOTION, mul
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+REAL = INTS | FLOATS
+
+# ---------------------------------------------------------------- powers
+
+
+def _int_power(a: ndarray, b: ndarray) -> ndarray:
+    """Negative powers of 1 and -1 are exact; of everything else they truncate to 0."""
+    if b.dtype.kind == "u" or not np.any(b < 0):
+        return np.power(a, b)
+    value = np.power(a, np.maximum(b, 0))
+    unit = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0)).astype(a.dtype)
+    return np.where(b < 0, unit, value)
+
+
+_POWER = binary(
+    "",
+    np.power,
+    cpu="pow",
+    takes=REAL | COMPLEX,
+    integer=_int_power,
+)
+_POWERS = ["integer-negative-powers", "bool-power-is-int64"]
+
+
+@kernel("pow.Tensor_Tensor", like=np.power, differs=[*PROMOTION, *_POWERS])
+def pow(self: ndarray, exponent: ndarray) -> ndarray:
+    """``self`` to the power of ``exponent``."""
+    return _POWER(self, exponent)
+
+
+_BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
+    0.5: np.sqrt,
+    2: np.square,
+    3: lambda x: x * x * x,
+    -0.5: lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype),
+    -1: lambda x: np.divide(1, x, dtype=x.dtype),
+    -2: lambda x: np.divide(1, x * x, dtype=x.dtype),
+}
+
+
+@kernel("pow.Tensor_Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "half-power-is-sqrt"])
+def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
+    """``self`` to the power of a number; small powers by multiplication, halves by square root."""
+    if self.dtype in WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
+        return finish(_BY_EXPONENT[exponent](self), self.dtype)
+    common = dt.result_type(self, exponent)
+    check(dt.is_inexact(common) or exponent >= 0, "Integers to negative integer powers are not allowed.")
+    if exponent == 0:
+        return np.ones_like(self, common)
+    if exponent == 1:
+        return np.array(dt.cast(self, common), order="K")
+    small = _BY_EXPONENT.get(exponent)
+    # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
+    if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
+        return _POWER(self, scalar(exponent, common) if isinstance(exponent, float) else exponent)
+    refuse("pow" if exponent != 0.5 else "sqrt_vml_cpu", REAL | COMPLEX, common)
+    return finish(small(dt.cast(self, common)), common)
+
+
+@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS])
+def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
+    """A number to the power of a tensor."""
+    if self == 1 and not isinstance(self, bool):
+        return np.ones(exponent.shape, dt.result_type(self, exponent))
+    return _POWER(self, np.ascontiguousarray(exponent).reshape(exponent.shape))
+
+
+@kernel("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", like=np.float_power)
+def float_power(self: Any, exponent: Any) -> ndarray:
+    """Power in float64 or complex128."""
+    complex_ = any(
+        dt.is_complex(x.dtype) if isinstance(x, ndarray) else isinstance(x, complex) for x in (self, exponent)
+    )
+    dtype = dt.complex128 if complex_ else dt.float64
+    a, b = (dt.cast(x, dtype) if isinstance(x, ndarray) else dtype.type(x).item() for x in (self, exponent))
+    if not isinstance(b, ndarray):
+        return pow_scalar(a, b)
+    return _POWER(a, b) if isinstance(a, ndarray) else pow_of_scalar(a, b)
+
+
+# ---------------------------------------------------------------- functions of two tensors
+
+_FLOAT = ["three-tier-promotion", "int-to-default-float"]
+
+
+def _heaviside(x: ndarray, values: ndarray) -> ndarray:
+    """nan counts as not positive."""
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
+
+
+def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
+    """Complex: about the operand of the larger real part."""
+    first = a.real >= b.real
+    high, low = np.where(first, a, b), np.where(first, b, a)
+    value = high + np.log1p(np.exp(low - high))
+    infinite = np.isinf(high.real) & (high.real == low.real)
+    return np.where(infinite, np.where(high.real < 0, low, np.log(np.exp(low) + np.exp(high))), value)
+
+
+binary("atan2 arctan2", np.arctan2, int_to_float, cpu="atan2_cpu", takes=FLOATS, differs=_FLOAT)
+binary("hypot", np.hypot, cpu="hypot_cpu", takes=FLOATS, differs=["no-integers"])
+binary("copysign.Tensor copysign.Scalar", np.copysign, int_to_float, cpu="copysign_cpu", takes=FLOATS, differs=_FLOAT)
+
+
+def _nextafter(a: ndarray, b: ndarray) -> ndarray:
+    """Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first."""
+    return np.where(a == b, b, np.nextafter(a, b))
+
+
+binary(
+    "nextafter",
+    _nextafter,
+    like=np.nextafter,
+    cpu="nextafter_cpu",
+    takes=FLOATS,
+    compute=lambda d: d,
+    differs=["no-integers"],
+)
+binary(
+    "logaddexp",
+    np.logaddexp,
+    cpu="logaddexp_cpu",
+    takes=FLOATS | COMPLEX,
+    complex=_logaddexp,
+    differs=["no-integers"],
+)
+binary("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=FLOATS, differs=["no-integers"])
+_heaviside_row = binary("", _heaviside, cpu="heaviside_cpu", takes=BOOL | REAL)
+
+
+@kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"])
+def heaviside(self: ndarray, values: ndarray) -> ndarray:
+    """0 for negative, 1 for positive, ``values`` at zero."""
+    check(
+        not (dt.is_complex(self.dtype) or dt.is_complex(values.dtype)),
+        "heaviside is not yet implemented for complex tensors.",
+    )
+    check(self.dtype == values.dtype, "heaviside is not yet implemented for tensors with different dtypes.")
+    return _heaviside_row(self, values)
+
+
+@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"])
+def ldexp(self: ndarray, other: ndarray) -> ndarray:
+    """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
+    if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
+        refuse("ldexp_cpu", FLOATS, self.dtype)
+        refuse("ldexp_cpu_exp", INTS, other.dtype)
+        check_broadcast(self, other)
+        return finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
+    if dt.is_complex(self.dtype):
+        return mul(self, pow(np.full((), 2, self.dtype), other))
+    return mul(self, pow_of_scalar(2.0, other))
+
+
+@kernel("frexp.Tensor", like=np.frexp)
+def frexp(self: ndarray) -> tuple[ndarray, ndarray]:
+    """Mantissa in [0.5, 1) and int32 exponent of each element."""
+    check(
+        dt.is_floating(self.dtype),
+        "torch.frexp() only supports floating-point dtypes",
+    )
+    refuse("frexp_cpu", FLOATS, self.dtype)
+    mantissa, exponent = np.frexp(dt.cast(self, dt.opmath(self.dtype)))
+    return finish(mantissa, self.dtype), finish(exponent, dt.int32)
