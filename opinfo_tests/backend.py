@@ -160,7 +160,8 @@ class Table(Backend):
         self._torchnp = torchnp
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        return self.table[op](*args, **kwargs)
+        out = self.table[op](*args, **kwargs)
+        return np.asarray(out) if isinstance(out, np.generic) else out
 
     def seed(self, seed: int) -> None:
         if self._torchnp is not None:
