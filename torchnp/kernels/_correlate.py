@@ -15,6 +15,15 @@ from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap
 
 ndarray = np.ndarray
 
+# Columns are many times larger than the image: batches are worked off in parts whose columns stay near the caches.
+_BUDGET = 1 << 22
+
+
+def _parts(n: int, item: int) -> list[slice]:
+    """A batch of ``n`` cut so that each part needs about the budget, at ``item`` bytes for each."""
+    step = max(_BUDGET // max(item, 1), 1)
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
 
 def correlate(
     x: ndarray, w: ndarray, stride: Ints, before: Ints, after: Ints, dilation: Ints, groups: int, channels_last: bool
@@ -28,14 +37,19 @@ def correlate(
     if math.prod(kernel) == 1 and groups == 1 and not any(before) and not any(after) and not channels_last:
         x = np.ascontiguousarray(x if max(stride) == 1 else x[(..., *(slice(None, None, s) for s in stride))])
         return np.matmul(w.reshape(o, c), x.reshape(n, c, -1)).reshape(n, o, *x.shape[2:])
+    out = _sizes(sizes, before, after, kernel, stride, dilation)
+    parts = _parts(n, c * math.prod(kernel) * math.prod(out) * x.itemsize)
+    if len(parts) > 1:
+        y = empty((n, o, *out), x.dtype, channels_last)
+        for part in parts:
+            y[part] = correlate(x[part], w, stride, before, after, dilation, groups, channels_last)
+        return y
     if groups == 1 and min(dilation) == max(dilation) == 1:
-        out = _sizes(sizes, before, after, kernel, stride, dilation)
         if channels_last or kernel[-1] * c > 2 * out[-1]:
             columns = _columns_last(x, kernel, out, stride, before, after)
             y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
             return in_format(np.moveaxis(y, -1, 1), channels_last)
     x = pad(x, before, after)
-    out = _sizes(x.shape[2:], [0] * len(kernel), [0] * len(kernel), kernel, stride, dilation)
     if per_group == 1 and groups == c > 1 and o % c == 0:
         return in_format(_depthwise(x, w, out, stride, dilation), channels_last)
     columns = _columns(x, kernel, out, stride, dilation).reshape(n, groups, -1, math.prod(out))
@@ -67,6 +81,12 @@ def correlate_input(
         max(s + 2 * p, t * (m - 1) + k) for s, p, t, m, k in zip(sizes, padding, stride, out, spread, strict=True)
     ]
     c = groups * per_group
+    parts = _parts(n, c * math.prod(kernel) * math.prod(out) * y.itemsize)
+    if len(parts) > 1:
+        x = empty((n, c, *sizes), y.dtype, channels_last)
+        for part in parts:
+            x[part] = correlate_input(y[part], w, sizes, stride, padding, dilation, groups, channels_last)
+        return x
     x = np.zeros((n, c, *padded), y.dtype)
     if x.size and o:
         grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, -1)
@@ -95,6 +115,13 @@ def correlate_weight(
     points = math.prod(out)
     if n * points * c == 0:
         return in_format(np.zeros((o, per_group, *kernel), x.dtype), channels_last)
+    parts = _parts(n, c * math.prod(kernel) * points * x.itemsize)
+    if len(parts) > 1:
+        shared = (kernel, stride, padding, dilation, groups, channels_last)
+        w = correlate_weight(x[parts[0]], y[parts[0]], *shared)
+        for part in parts[1:]:
+            w += correlate_weight(x[part], y[part], *shared)
+        return w
     if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
         after = [
             max(p, t * (m - 1) + k - s - p) for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)

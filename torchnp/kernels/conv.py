@@ -52,36 +52,16 @@ def geometry(
     check(min(found.stride) > 0, "non-positive stride is not supported")
     check(min(found.dilation) >= 0, "dilation should be greater than zero")
     check(min(found.dilation) > 0, "non-positive dilation is not supported")
-    shape, of_input = shape_text(weight.shape), shape_text(input.shape)
-    if weight.ndim != input.ndim:
-        raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, "
-            f"but got {input.ndim}-dimensional input of size {of_input} instead"
-        )
-    check(
-        weight.shape[0] >= groups,
-        f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
-        f"but got weight of size {shape} instead",
-    )
-    check(
-        weight.shape[0] % groups == 0,
-        f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-        f"but got weight of size [{shape}] instead",
-    )
-    given = "transposed=1" if transposed else f"groups={groups}"
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
-    check(
-        input.shape[1] == channels,
-        f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, "
-        f"but got {input.shape[1]} channels instead",
-    )
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    if bias_shape is not None and tuple(bias_shape) != (outputs,):
-        given = "transposed=1, weight" if transposed else "weight"
-        raise RuntimeError(
-            f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, "
-            f"but got bias of size {shape_text(bias_shape)} instead"
-        )
+    if (
+        weight.ndim != input.ndim
+        or weight.shape[0] < groups
+        or weight.shape[0] % groups
+        or input.shape[1] != channels
+        or (bias_shape is not None and tuple(bias_shape) != (outputs,))
+    ):
+        raise _misfit(input, weight, bias_shape, transposed, groups, channels, outputs)
     if not transposed:
         padded = [s + 2 * p for s, p in zip(input.shape[2:], found.padding, strict=True)]
         window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
@@ -91,6 +71,45 @@ def geometry(
                 "Kernel size can't be greater than actual input size"
             )
     return found
+
+
+def _misfit(
+    input: ndarray,
+    weight: ndarray,
+    bias_shape: Ints | None,
+    transposed: bool,
+    groups: int,
+    channels: int,
+    outputs: int,
+) -> RuntimeError:
+    """torch's words for shapes that do not go together."""
+    shape, of_input = shape_text(weight.shape), shape_text(input.shape)
+    if weight.ndim != input.ndim:
+        return RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, "
+            f"but got {input.ndim}-dimensional input of size {of_input} instead"
+        )
+    if weight.shape[0] < groups:
+        return RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+            f"but got weight of size {shape} instead"
+        )
+    if weight.shape[0] % groups:
+        return RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size [{shape}] instead"
+        )
+    if input.shape[1] != channels:
+        given = "transposed=1" if transposed else f"groups={groups}"
+        return RuntimeError(
+            f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, "
+            f"but got {input.shape[1]} channels instead"
+        )
+    given = "transposed=1, weight" if transposed else "weight"
+    return RuntimeError(
+        f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, "
+        f"but got bias of size {shape_text(bias_shape)} instead"
+    )
 
 
 def by(sizes: Ints) -> str:
