@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -152,11 +153,11 @@ def _value_mismatch(x: ndarray, where: tuple[Any, ...], values: ndarray) -> Runt
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
     """Add values in the order of the indices, duplicates too."""
     arrays = [d for d, i in enumerate(where) if i is not ALL]
+    leading = len(arrays) if arrays == list(range(len(arrays))) else 0
     try:
-        if arrays == [0]:  # rows
-            i = where[0]
-            shape = (*i.shape, *out.shape[1:])
-            _check_rows(out, i)
+        if leading:  # rows of the dimensions behind
+            places = _leading_places(out.shape, where[:leading])
+            shape = (*places.shape, *out.shape[leading:])
         else:
             places = np.arange(out.size).reshape(out.shape)[where]
             shape = places.shape
@@ -168,18 +169,24 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
         values = np.broadcast_to(values, shape)
     except ValueError:
         raise _value_mismatch(out, where, values) from None
-    if arrays == [0]:
-        i = np.where(i < 0, i + len(out), i).reshape(-1)
-        width = out.size // max(len(out), 1)
-        add_rows(out.reshape(len(out), width), i, values.reshape(i.size, width))
+    if leading:
+        count, width = math.prod(out.shape[:leading]), math.prod(out.shape[leading:])
+        add_rows(out.reshape(count, width), places.reshape(-1), values.reshape(places.size, width))
     else:
         np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
 
 
-def _check_rows(x: ndarray, i: ndarray) -> None:
-    n = len(x)
-    if i.size and (int(i.min()) < -n or int(i.max()) >= n):
-        raise IndexError
+def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarray:
+    """The row that indices of the first dimensions point to."""
+    places: Any = 0
+    for n, i in zip(shape, where):
+        if i.size and (int(i.min()) < -n or int(i.max()) >= n):
+            raise IndexError
+        try:
+            places = places * n + np.where(i < 0, i + n, i)
+        except ValueError:
+            raise IndexError from None
+    return places
 
 
 @kernel("_index_put_impl_", like=np.put)

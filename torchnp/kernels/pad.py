@@ -14,7 +14,7 @@ from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, complex32
 from torchnp.kernels._memory import bits, empty_in_order, is_contiguous
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
-from torchnp.kernels.slicing import narrow
+from torchnp.kernels.slicing import at, narrow
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -81,16 +81,23 @@ def _circular(n: int, left: int, right: int) -> ndarray:
 
 def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
     """The tensor with its last dimensions read at padded positions."""
-    out, order = bits(x), image_order(x)
-    for i in range(len(pad) // 2):
-        left, right = pad[2 * i : 2 * i + 2]
-        if left or right:
-            dim = x.ndim - 1 - i
-            out = out.take(positions(x.shape[dim], left, right), dim)
-    if out.base is x or out is x or order:
-        dense = empty_in_order(out.shape, out.dtype, order)
-        dense[...] = out
-        out = dense
+    source, shape, place = bits(x), list(x.shape), [slice(None)] * x.ndim
+    pads = [(x.ndim - 1 - i, *pad[2 * i : 2 * i + 2]) for i in range(len(pad) // 2)]
+    for dim, left, right in pads:
+        shape[dim] += left + right
+        place[dim] = slice(left, left + x.shape[dim])
+    out = empty_in_order(shape, source.dtype, image_order(x))
+    if min(pad) < 0:
+        for dim, left, right in pads:
+            source = source.take(positions(x.shape[dim], left, right), dim)
+        out[...] = source
+        return out.view(x.dtype)
+    # The middle is copied once; each frame is then read from what stands beside it.
+    out[tuple(place)] = source
+    for dim, left, right in pads:
+        shown = positions(x.shape[dim], left, right) + left
+        out[at(dim, slice(0, left))] = out.take(shown[:left], dim)
+        out[at(dim, slice(shape[dim] - right, shape[dim]))] = out.take(shown[len(shown) - right :], dim)
     return out.view(x.dtype)
 
 
