@@ -151,7 +151,7 @@ def _summed(x: ndarray, axis: int) -> ndarray:
     return sum_dim(x, axis, True, dtype=x.dtype)
 
 
-@kernel("kron", like=np.kron, differs=["promotion"])
+@kernel("kron", like=np.kron, differs=["three-tier-promotion"])
 def kron(self, other):
     """Each element of the first times all of the second, laid out in blocks."""
     n = max(self.ndim, other.ndim)

@@ -109,6 +109,11 @@ def orgqr(self, input2):
 @kernel("ormqr")
 def ormqr(self, input2, input3, left=True, transpose=False):
     """The orthogonal matrix of `geqrf`, or its adjoint, times a matrix."""
+    side = -2 if left else -1
+    check(
+        input2.shape[-1] == min(input3.shape[side], self.shape[-1]),
+        f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])",
+    )
     check_lapack("ormqr_cpu", self)
     m = self.shape[-2]
     square = np.zeros((*self.shape[:-1], m), self.dtype)
@@ -244,6 +249,13 @@ def _check_epsilon(a: ndarray) -> None:
     check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
 
 
+def _check_tolerances(name: str, **tolerances: ndarray | None) -> None:
+    for word, t in tolerances.items():
+        if t is not None and dt.is_complex(t.dtype):
+            got = dt.scalar_name(t.dtype)
+            raise RuntimeError(f"{name}: {word} tensor of complex type is not supported. Got {got}")
+
+
 def _tolerance(a: ndarray, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Absolute and relative tolerance; the relative default counts where no absolute one is given."""
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
@@ -278,6 +290,7 @@ def linalg_matrix_rank(self, *, atol=None, rtol=None, hermitian=False):
 @kernel("linalg_matrix_rank.atol_rtol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
 def linalg_matrix_rank_tensor(input, *, atol=None, rtol=None, hermitian=False):
     """Number of singular values above the tolerance of each matrix."""
+    _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
     return _rank(input, atol, rtol, hermitian)
 
 
@@ -290,6 +303,7 @@ def linalg_matrix_rank_tol(self, tol, hermitian=False):
 @kernel("linalg_matrix_rank.tol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
 def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
     """Number of singular values above an absolute tolerance of each matrix."""
+    _check_tolerances("torch.linalg.matrix_rank", tol=tol)
     return _rank(input, tol, 0.0, hermitian)
 
 
@@ -311,13 +325,27 @@ def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     return (left * inverse[..., None, :]) @ right
 
 
-@kernel("linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+@kernel("linalg_pinv.atol_rtol_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+def linalg_pinv_tensor(self, *, atol=None, rtol=None, hermitian=False):
+    """Moore-Penrose inverse; singular values up to the tolerance of each matrix count as 0."""
+    _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
+    return _pinv(self, atol, rtol, hermitian)
+
+
+@kernel("linalg_pinv.atol_rtol_float", like=np.linalg.pinv, differs=["rank-tolerance"])
 def linalg_pinv(self, *, atol=None, rtol=None, hermitian=False):
     """Moore-Penrose inverse; singular values up to the tolerance count as 0."""
     return _pinv(self, atol, rtol, hermitian)
 
 
-@kernel("linalg_pinv", "linalg_pinv.rcond_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+@kernel("linalg_pinv.rcond_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
+def linalg_pinv_rcond_tensor(self, rcond, hermitian=False):
+    """Moore-Penrose inverse with a relative tolerance for each matrix."""
+    _check_tolerances("torch.linalg.pinv", rcond=rcond)
+    return _pinv(self, 0.0, rcond, hermitian)
+
+
+@kernel("linalg_pinv", like=np.linalg.pinv, differs=["rank-tolerance"])
 def linalg_pinv_rcond(self, rcond, hermitian=False):
     """Moore-Penrose inverse with a relative tolerance."""
     return _pinv(self, 0.0, rcond, hermitian)

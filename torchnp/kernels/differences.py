@@ -82,7 +82,7 @@ def _nothing(y: ndarray, axis: int) -> ndarray:
     return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
 
 
-@kernel("trapezoid.x", "trapz.x", like=np.trapezoid, differs=["promotion"])
+@kernel("trapezoid.x", "trapz.x", like=np.trapezoid, differs=["three-tier-promotion"])
 def trapezoid(y, x, *, dim=-1):
     """Area under the points (x, y) along a dimension."""
     axis = _axis(y, dim)
@@ -92,7 +92,7 @@ def trapezoid(y, x, *, dim=-1):
     return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
 
 
-@kernel("trapezoid.dx", like=np.trapezoid, differs=["promotion"])
+@kernel("trapezoid.dx", like=np.trapezoid, differs=["three-tier-promotion"])
 def trapezoid_dx(y, *, dx=1, dim=-1):
     """Area under points at equal distances along a dimension."""
     axis = _axis(y, dim)
@@ -103,7 +103,7 @@ def trapezoid_dx(y, *, dx=1, dim=-1):
     return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), dx)
 
 
-@kernel("trapz.dx", like=np.trapezoid, differs=["promotion"])
+@kernel("trapz.dx", like=np.trapezoid, differs=["three-tier-promotion"])
 def trapz_dx(y, *, dx=1.0, dim=-1):
     """Area under points at equal distances along a dimension."""
     return trapezoid_dx(y, dx=dx, dim=dim)
@@ -120,7 +120,7 @@ def _running_axis(y: ndarray, dim: int) -> int:
     return axis
 
 
-@kernel("cumulative_trapezoid.x", differs=["promotion"])
+@kernel("cumulative_trapezoid.x", differs=["three-tier-promotion"])
 def cumulative_trapezoid(y, x, *, dim=-1):
     """Running areas under the points (x, y) along a dimension."""
     _check_samples("cumulative_trapezoid", y, x)
@@ -129,7 +129,7 @@ def cumulative_trapezoid(y, x, *, dim=-1):
     return div(cumsum(mul(widths, _neighbours(y, axis)), axis), 2.0)
 
 
-@kernel("cumulative_trapezoid.dx", differs=["promotion"])
+@kernel("cumulative_trapezoid.dx", differs=["three-tier-promotion"])
 def cumulative_trapezoid_dx(y, *, dx=1, dim=-1):
     """Running areas under points at equal distances along a dimension."""
     _check_samples("cumulative_trapezoid", y, None, dx)

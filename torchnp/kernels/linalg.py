@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.kernels.slicing import diagonal
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -369,3 +370,24 @@ def linalg_inv(A):
 def inverse(self):
     """Inverses."""
     return linalg_inv(self)
+
+
+# ---------------------------------------------------------------- views and codes
+
+
+@kernel("linalg_diagonal", like=np.linalg.diagonal, differs=["diagonal-writable"])
+def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices, as a view."""
+    return diagonal(A, offset, dim1, dim2)
+
+
+@kernel("_linalg_check_errors")
+def _linalg_check_errors(info, api_name, *, is_matrix):
+    """Raise what the error codes of an algorithm mean."""
+    known = {"linalg.inv": SINGULAR, "linalg.inv_ex": SINGULAR, "linalg.cholesky": NOT_POSITIVE}
+    messages = known | {"linalg.cholesky_ex": NOT_POSITIVE, "cholesky": NOT_POSITIVE}
+    solver = "The solver failed because the input matrix is singular."
+    messages |= {"torch.linalg.solve": solver, "torch.linalg.solve_ex": solver}
+    if api_name.startswith("torch.linalg.lu_factor"):
+        raise_first(info, api_name, ZERO_PIVOT, RuntimeError)
+    raise_first(info, api_name, messages.get(api_name, "Unknown error code: {}."))

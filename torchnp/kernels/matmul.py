@@ -261,7 +261,7 @@ def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
     )
 
 
-@kernel("outer", like=np.outer, differs=["vectors-only", "promotion"])
+@kernel("outer", like=np.outer, differs=["vectors-only", "three-tier-promotion"])
 def outer(self, vec2):
     """Products of all pairs of two vectors."""
     for name, v in (("self", self), ("vec2", vec2)):
@@ -271,7 +271,7 @@ def outer(self, vec2):
     return dt.cast(np.multiply.outer(dt.cast(self, inner), dt.cast(vec2, inner)), out)
 
 
-@kernel("ger", like=np.outer, differs=["vectors-only", "promotion"])
+@kernel("ger", like=np.outer, differs=["vectors-only", "three-tier-promotion"])
 def ger(self, vec2):
     """Products of all pairs of two vectors."""
     return outer(self, vec2)

@@ -190,8 +190,8 @@ def linalg_matrix_exp(self):
 
     if self.size == 0:
         return self.copy()
-    inner = dt.opmath(self.dtype)
-    return dt.cast(expm(dt.cast(self, inner)).astype(inner, copy=False), self.dtype)
+    wide = dt.complex128 if dt.is_complex(self.dtype) else dt.float64
+    return dt.cast(expm(dt.cast(self, wide)), self.dtype)
 
 
 @kernel("linalg_vander", like=np.vander, differs=["vander-increasing"])
@@ -200,6 +200,7 @@ def linalg_vander(x, *, N=None):
     known = x.dtype in (*dt.INTS, dt.float32, dt.float64, dt.complex64, dt.complex128)
     got = dt.scalar_name(x.dtype)
     check(known, f"linalg.vander supports floating point, complex, and integer tensors, but got {got}")
+    x = np.atleast_1d(x)
     n = x.shape[-1] if N is None else N
     check(n > 1, f"N must be greater than 1, but got {n}.")
     out = dt.int64 if dt.is_integral(x.dtype) else x.dtype

@@ -145,7 +145,7 @@ def std_mean_all(self, unbiased=True):
 # ---------------------------------------------------------------- logsumexp
 
 
-@kernel("logsumexp", "special_logsumexp", differs=["empty-dim", "int-to-float", "half-opmath"])
+@kernel("logsumexp", "special_logsumexp", differs=["empty-dim", "int-to-default-float", "half-opmath"])
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)
@@ -184,6 +184,8 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
     if out in (*dt.FLOAT8S, dt.complex32):
         raise not_implemented("sum_cpu", out)
+    if aweights is not None and dt.is_floating(aweights.dtype):
+        out = dt.promote_types(out, aweights.dtype)
     rows = dt.cast(self, dt.opmath(out)).reshape((1, -1) if self.ndim < 2 else self.shape)
     weights = _weights(rows.shape[1], fweights, aweights)
     real = dt.to_real(rows.dtype)
