@@ -119,15 +119,21 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
     return out
 
 
-def padded(x: ndarray, w: Windows, value: float) -> ndarray:
-    """The array padded so that every window lies in it."""
-    after = [
+@functools.lru_cache(maxsize=256)
+def _layout(w: Windows) -> tuple[tuple[int, ...] | None, list[tuple]]:
+    """How much to pad after each dimension (None for no padding at all), and where each tap of every window lies."""
+    after = tuple(
         max((o - 1) * s + d * (k - 1) + 1 - size - p, 0)
         for o, s, d, k, size, p in zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
-    ]
-    if not any(w.padding) and not any(after):
-        return x
-    return pad(x, w.padding, after, value)
+    )
+    slices = [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
+    return after if any(w.padding) or any(after) else None, slices
+
+
+def padded(x: ndarray, w: Windows, value: float) -> ndarray:
+    """The array padded so that every window lies in it."""
+    after = _layout(w)[0]
+    return x if after is None else pad(x, w.padding, after, value)
 
 
 def channels_last_of(x: ndarray, n: int) -> bool:
@@ -156,7 +162,7 @@ def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, nda
     The first of equal maxima counts, the last NaN, and the first element if all are -inf.
     """
     p = padded(x, w, lowest(x.dtype))
-    views = [p[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] for tap in taps(w.kernel)]
+    views = [p[place] for place in _layout(w)[1]]
     best = views[0].copy("K")
     if not indices:
         for view in views[1:]:
