@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import torchnp
-from torchnp.catalogue import CATALOGUE
+from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.cli import like_name
 from torchnp.differences import Difference
 
@@ -90,6 +90,8 @@ def difference_lines(d: Difference, level: int) -> list[str]:
     lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
     if d.why:
         lines += [d.why, ""]
+    if d.array_api:
+        lines += [f"Array API standard: `{d.array_api}`", ""]
     return [
         *lines,
         "```python",
@@ -117,9 +119,11 @@ def differences_page(packets: dict[str, list[str]]) -> str:
         "differ, and that torchnp's kernel gives torch's.",
         "",
     ]
-    for d in CATALOGUE.values():
-        lines += difference_lines(d, 2)
-        if d.id in ops:
-            links = ", ".join(f"[{p.removeprefix('aten::')}](ops/{page_name(p)}.md)" for p in sorted(ops[d.id]))
-            lines += [f"Operators: {links}", ""]
+    for chapter in CHAPTERS:
+        lines += [f"## {chapter.__doc__.removesuffix('.')}", ""]
+        for d in chapter.ROWS:
+            lines += difference_lines(d, 3)
+            if d.id in ops:
+                links = ", ".join(f"[{p.removeprefix('aten::')}](ops/{page_name(p)}.md)" for p in sorted(ops[d.id]))
+                lines += [f"Operators: {links}", ""]
     return "\n".join(lines)

@@ -4,7 +4,7 @@ A `Difference` holds one expression for torch, one for NumPy and one for the ker
 that the first two gave when it was written down. `run` evaluates them again; the tests check that both values still
 hold, that they differ, and that the kernel gives torch's.
 
-Expressions see ``torch``, ``np``, ``aten`` (`torchnp.aten`) and ``table`` (`torchnp.table`).
+Expressions see ``torch``, ``np``, ``scipy``, ``aten`` (`torchnp.aten`) and ``table`` (`torchnp.table`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Difference:
     torch_value, numpy_value : str
         What the first two give, as `show` prints it.
     why : str
-        What to know when moving code from one to the other.
+        What to do when moving code from one to the other.
+    array_api : str
+        The array API standard's spelling of the operation, ``""`` where it has none; ``xp`` is the namespace.
     """
 
     id: str
@@ -44,12 +46,14 @@ class Difference:
     numpy_value: str
     kernel: str
     why: str = ""
+    array_api: str = ""
 
     def __str__(self) -> str:
         return (
             f"{self.id}: {self.title}\n"
             f"  torch  {self.torch}\n         -> {self.torch_value}\n"
             f"  numpy  {self.numpy}\n         -> {self.numpy_value}"
+            + (f"\n  array API  {self.array_api}" if self.array_api else "")
         )
 
 
@@ -104,6 +108,10 @@ def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kerne
         import ml_dtypes
 
         names["ml_dtypes"] = ml_dtypes
+    with contextlib.suppress(ImportError):
+        import scipy
+
+        names["scipy"] = scipy  # its modules are loaded when an expression names them
     if "torch" in which:
         import torch
 

@@ -1,0 +1,27 @@
+"""Each difference between NumPy and torch once, with the values that torch 2.13 and NumPy 2.4 gave.
+
+`CATALOGUE` maps ids to rows (`torchnp.differences.Difference`) in the order of the chapters: each is a module here.
+"""
+
+from torchnp.catalogue import (
+    creation,
+    indexing,
+    linalg,
+    memory,
+    nn,
+    promotion,
+    reductions,
+    refused,
+    shapes,
+    values,
+)
+from torchnp.differences import Difference
+
+CHAPTERS = (promotion, refused, values, reductions, shapes, indexing, linalg, nn, memory, creation)
+CATALOGUE: dict[str, Difference] = {}
+
+for _chapter in CHAPTERS:
+    for _row in _chapter.ROWS:
+        if _row.id in CATALOGUE:
+            raise ValueError(f"difference {_row.id!r} is listed twice, the second time in {_chapter.__name__}")
+        CATALOGUE[_row.id] = _row
