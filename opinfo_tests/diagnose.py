@@ -17,7 +17,7 @@ import numpy as np
 
 from .backend import Backend, Seen, error_of, place_ndarray
 from .case import DTYPES, NAMES, Array, Case, Named, is_inexact, leaves, map_tree, schemas, widen
-from .compare import first_line, opening, special_mismatch, ulp_distance
+from .compare import first_line, judge, opening, special_mismatch, ulp_distance
 
 # torch's argument names as NumPy spells them.
 SPELLING = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "dtype": "dtype"}
@@ -28,13 +28,16 @@ def diagnose(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend) 
     """Return what is known about a failure in one line, or an empty text."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return from_numpy(case, outcome, mine) or from_form(case, outcome, want, mine, oracle)
+        known = from_numpy(case, outcome, want, mine)
+        if known and "(difference" in known:
+            return known
+        return from_form(case, outcome, want, mine, oracle) or known
 
 
 # ---------------------------------------------------------------- NumPy's own answer
 
 
-def from_numpy(case: Case, outcome: str, mine: Seen) -> str:
+def from_numpy(case: Case, outcome: str, want: Seen, mine: Seen) -> str:
     """Return the difference that explains a result equal to the NumPy counterpart's."""
     import torchnp
 
@@ -43,7 +46,7 @@ def from_numpy(case: Case, outcome: str, mine: Seen) -> str:
     if not callable(like):
         return ""
     for call in obvious_calls(case, like):
-        if matches(call, outcome, mine, case):
+        if matches(call, outcome, want, mine, case):
             found = explaining(row, outcome, case)
             return "matches NumPy, not torch" + (
                 f": {found}" if found else "; the row lists no difference that says so"
@@ -82,11 +85,11 @@ def call_numpy(like: Callable, args: list, kwargs: dict[str, Any], case: Case) -
     return like(*map_tree(leaf, list(args)), **map_tree(leaf, kwargs)), buffers
 
 
-def matches(call: Callable[[], tuple[Any, list[np.ndarray]]], outcome: str, mine: Seen, case: Case) -> bool:
-    """Return whether a call of NumPy shows what the backend showed."""
+def matches(call: Callable[[], tuple[Any, list[np.ndarray]]], outcome: str, want: Seen, mine: Seen, case: Case) -> bool:
+    """Return whether a call of NumPy shows what the backend showed, and is wrong in the same way."""
     try:
         out, buffers = call()
-    except Exception as e:
+    except Exception as e:  # NumPy's refusal is compared like a result
         if not mine.error:
             return False
         name, message = error_of(e)
@@ -94,19 +97,19 @@ def matches(call: Callable[[], tuple[Any, list[np.ndarray]]], outcome: str, mine
     if mine.error:
         return False
     results = [np.asarray(r) if isinstance(r, np.generic) else r for r in leaves(out)]
-    if len(results) != len(mine.results):
+    theirs = Seen(results=results, structure=mine.structure, alias=[place_ndarray(r, buffers) for r in results])
+    theirs.after, theirs.random = mine.after, mine.random
+    if len(results) != len(mine.results) or judge(case, want, theirs).outcome != outcome:
         return False
-    for r, m in zip(results, mine.results, strict=True):
-        if not isinstance(r, np.ndarray) or not isinstance(m, np.ndarray):
-            same = type(r) is type(m) and r == m
-        else:
-            same = r.dtype == m.dtype and r.shape == m.shape and near(r, m)
-        if not same:
-            return False
     if outcome == "wrong-alias":
-        places = [place_ndarray(r, buffers) for r in results]
-        return [p and p[0] for p in places] == [a and a is not ... and a[0] for a in mine.alias]
-    return True
+        return [p and p[0] for p in theirs.alias] == [a and a is not ... and a[0] for a in mine.alias]
+    return all(map(alike, results, mine.results))
+
+
+def alike(r: Any, m: Any) -> bool:
+    if not isinstance(r, np.ndarray) or not isinstance(m, np.ndarray):
+        return type(r) is type(m) and r == m
+    return r.dtype == m.dtype and r.shape == m.shape and near(r, m)
 
 
 def explaining(row: Any, outcome: str, case: Case) -> str:
@@ -173,7 +176,11 @@ def from_form(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend)
             found = form(w, np.asarray(g))
             if found:
                 return found
-    return argument_ignored(case, want, mine, oracle) or returned_input(case, mine)
+    known = argument_ignored(case, want, mine, oracle) or returned_input(case, mine)
+    if known or outcome != "wrong-value":
+        return known
+    pairs = zip(want.results, mine.results, strict=True)
+    return next(filter(None, (off_by(wide(w), wide(g)) for w, g in pairs if numeric(w, g))), "")
 
 
 def from_error(want: Seen, mine: Seen) -> str:
@@ -197,21 +204,21 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
     if want.size < 1 or want.dtype == np.bool_:
         return "the opposite" if want.size and (want != got).all() else ""
     w, g = wide(want), wide(got)
+    real = is_inexact(want.dtype) and not np.iscomplexobj(w)
+    if real and near(w, g) and not special_mismatch(w, g, False).any() and special_mismatch(w, g, True).any():
+        return "equal but for the sign of zeros"
     rounded = is_inexact(want.dtype) and rounding(want, got) if near(want, got) else ""
     if rounded:
         return rounded
     for text, same in (
         ("transposed", want.ndim == 2 and want.shape[0] == want.shape[1] and near(want, got.T)),
         ("the same values in another order", want.size > 1 and near(np.sort(w, axis=None), np.sort(g, axis=None))),
-        ("the opposite sign", near(w, -g)),
+        ("the opposite sign", (np.isfinite(w) & (w != 0)).any() and near(w, -g)),
     ):
         if same:
             return text
     if not is_inexact(want.dtype):
-        return off_by(w, g)
-    real = not np.iscomplexobj(w)
-    if real and not special_mismatch(w, g, False).any() and near(w, g) and special_mismatch(w, g, True).any():
-        return "equal but for the sign of zeros"
+        return ""
     nan_w, nan_g = np.isnan(w), np.isnan(g)
     if (nan_w != nan_g).any():
         both = ~nan_w & ~nan_g
@@ -221,7 +228,13 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
             )
             return f"equal except where {side}"
         return ""
-    return off_by(w, g) or rounding(want, got)
+    return rounding(want, got)
+
+
+def numeric(w: Any, g: Any) -> bool:
+    """Return whether two results are arrays of one form whose values have differences."""
+    arrays = isinstance(w, np.ndarray) and isinstance(g, np.ndarray)
+    return arrays and w.dtype == g.dtype != np.bool_ and w.shape == g.shape
 
 
 def other_shape(want: np.ndarray, got: np.ndarray) -> str:

@@ -111,7 +111,9 @@ def on_torch(op, device="cpu"):
 
 
 def flat(out):
-    return [x for item in out for x in flat(item)] if isinstance(out, (list, tuple)) else [out]
+    if isinstance(out, (list, tuple)):
+        return [x for item in out for x in flat(item)]
+    return [np.asarray(out) if isinstance(out, np.generic) else out]
 
 
 def to_numpy(t):
