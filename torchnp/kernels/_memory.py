@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
-from torchnp.dtypes import as_dtype, get_default_dtype, int64
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 
 ndarray = np.ndarray
 # C++ names of dtypes, as compilers print them in some messages.
@@ -29,6 +29,18 @@ _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 def bits(x: ndarray) -> ndarray:
     """The same memory in a dtype that NumPy knows: ml_dtypes' types as unsigned integers of their size."""
     return x.view(_BITS[x.itemsize]) if x.dtype.num > 255 else x
+
+
+# ---------------------------------------------------------------- dtypes that most loops of torch leave out
+
+RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S))
+RARE_OR_CHALF = RARE | {complex32}
+
+
+def refuse(x: ndarray, kernel: str, dtypes: frozenset = RARE_OR_CHALF) -> None:
+    """Raise torch's error where its CPU kernel has no code for a dtype; an empty tensor never gets that far."""
+    if x.dtype in dtypes and x.size:
+        raise not_implemented(kernel, x.dtype)
 
 
 # ---------------------------------------------------------------- windows

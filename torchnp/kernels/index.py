@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
-from torchnp.dtypes import FLOAT8S, bool_, int64, scalar_name, uint8
+from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
+from torchnp.dtypes import BARE_UNSIGNED, bool_, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
-from torchnp.kernels._memory import bits
+from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 ALL = slice(None)
+_NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 
 # ---------------------------------------------------------------- advanced indexing
 
@@ -128,10 +129,9 @@ def index_put(self, indices, values, accumulate=False):
             f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
             f"destination and {scalar_name(values.dtype)} for the source."
         )
+    refuse(self, "index_put", _NO_INDEX_PUT)
     out = np.array(self, order="C", copy=True) if accumulate else clone(self)
     if accumulate:
-        if self.dtype in FLOAT8S:
-            raise not_implemented("index_put", self.dtype)
         _add_at(out, where, values)
         return out
     try:
@@ -230,6 +230,8 @@ def index_select(self, dim, index):
 def take(self, index):
     """The elements at positions of the flattened tensor, in the shape of the index."""
     check(index.dtype == int64, f"take(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
+    if index.size:
+        refuse(self, "take_cpu")
     check(self.size > 0 or not index.size, "take(): tried to take from an empty tensor", IndexError)
     try:
         return np.asarray(bits(self).take(index)).view(self.dtype)
@@ -257,6 +259,8 @@ def put(self, index, source, accumulate=False):
             f"source.numel() = {source.size}, index.numel() = {index.size}"
         )
     check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
+    if index.size:
+        refuse(self, "take_put_cpu")
     out = np.array(self, order="C", copy=True)
     flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
     try:
@@ -290,6 +294,7 @@ def gather(self, dim, index, *, sparse_grad=False):
                 f"self {shape_text(self.shape)} apart from dimension {dim}"
             )
     check_bounds(i, dim, source.shape[dim])
+    refuse(source, "scatter_gather_tensor_cpu")
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
-from torchnp.dtypes import cast, get_default_dtype, result_type
-from torchnp.kernels._memory import bits, empty_in_order
+from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
+from torchnp.kernels._memory import bits, empty_in_order, refuse
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape
 from torchnp.registry import kernel
@@ -281,6 +281,7 @@ def combinations(self, r=2, with_replacement=False):
     check(r >= 0, f"Expect a non-negative number, but got {r}")
     if r == 0:
         return np.empty(0, self.dtype)
+    refuse(self, "masked_select", frozenset(BARE_UNSIGNED))
     places = np.indices((self.size,) * r).reshape(r, -1)
     ahead, behind = places[:-1], places[1:]
     keep = (ahead <= behind if with_replacement else ahead < behind).all(0)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check
-from torchnp.dtypes import as_dtype, bool_, cast, complex64, float32, int64, is_complex, scalar_name
-from torchnp.kernels._memory import C_NAMES, bits
+from torchnp.dtypes import BARE_UNSIGNED, as_dtype, bool_, cast, complex64, float32, int64, is_complex, scalar_name
+from torchnp.kernels._memory import C_NAMES, RARE, bits, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
+_BARE = frozenset(BARE_UNSIGNED)
 
 # ---------------------------------------------------------------- fill
 
@@ -25,6 +26,7 @@ def masked_fill(self, mask, value):
         name = C_NAMES.get(str(mask.dtype), f"c10::{scalar_name(mask.dtype)}")
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
     number = fill_value(value, self.dtype)
+    refuse(self, "masked_fill", RARE)
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
@@ -57,6 +59,7 @@ def masked_select(self, mask):
     """The elements where the mask is true, in one dimension."""
     check(mask.dtype == bool_, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
+    refuse(self, "masked_select", _BARE)
     x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
     mask = mask if mask.shape == shape else np.broadcast_to(mask, shape)
     return x[mask].view(self.dtype)
@@ -74,6 +77,7 @@ def masked_scatter(self, mask, source):
             "masked_scatter: expected self and source to have same dtypes but got"
             f"{scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
         )
+    refuse(self, "masked_scatter")
     shape = broadcast_shapes(mask.shape, self.shape)
     out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
     mask = np.broadcast_to(mask, shape)
@@ -89,6 +93,7 @@ def masked_scatter(self, mask, source):
 @kernel("nonzero", like=np.argwhere, differs=["nonzero-rows"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
+    refuse(self, "nonzero_count_cpu", RARE)
     if not self.ndim:
         return np.empty((int(bool(_truth(self))), 0), int64)
     found = _truth(self).nonzero()

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, complex32
-from torchnp.kernels._memory import bits, empty_in_order, is_contiguous
+from torchnp.checks import check, shape_text
+from torchnp.dtypes import bool_
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
 from torchnp.kernels.slicing import at, narrow
@@ -19,6 +19,7 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 Pads = Sequence[int]
+NOT_PADDED = RARE_OR_CHALF | {bool_}
 
 
 def image_order(x: ndarray) -> tuple[int, ...] | None:
@@ -131,15 +132,10 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {shape_text(outs[::-1])}")
 
 
-def refuse(x: ndarray, name: str) -> None:
-    if x.size and (x.dtype in (bool_, complex32) or x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S):
-        raise not_implemented(name, x.dtype)
-
-
 def _reflection(n: int) -> Callable[..., ndarray]:
     def body(self, padding):
         check_padded(self, padding, n, True)
-        refuse(self, f"reflection_pad{n}d")
+        refuse(self, f"reflection_pad{n}d", NOT_PADDED)
         return _shown(self, padding, reflected)
 
     body.__name__ = f"reflection_pad{n}d"
@@ -150,7 +146,7 @@ def _reflection(n: int) -> Callable[..., ndarray]:
 def _replication(n: int) -> Callable[..., ndarray]:
     def body(self, padding):
         check_padded(self, padding, n, False)
-        refuse(self, f"replication_pad{n}d")
+        refuse(self, f"replication_pad{n}d", NOT_PADDED)
         return _shown(self, padding, replicated)
 
     body.__name__ = f"replication_pad{n}d"

@@ -7,8 +7,8 @@ import functools
 import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, int32, int64, is_integral, opmath
-from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, cast, complex32, int32, int64, opmath, promote_types
+from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
 from torchnp.kernels.slicing import at, diagonal
@@ -23,6 +23,7 @@ ndarray = np.ndarray
 def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)
+    refuse(self, "flip_cpu")
     turned = self[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(self.ndim))]
     out = empty_in_order(self.shape, self.dtype, memory_order(self))
     out[...] = turned
@@ -273,6 +274,7 @@ def pixel_shuffle(self, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
+    refuse(self, "pixel_shuffle")
     out = np.moveaxis(self.reshape(*batch, c // (r * r), r, r, h, w), (-4, -3), (-3, -1))
     return _like_image(out.reshape(*batch, c // (r * r), h * r, w * r), self)
 
@@ -290,6 +292,7 @@ def pixel_unshuffle(self, downscale_factor):
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, "
                 f"but input.size({d})={n} is not divisible by {r}"
             )
+    refuse(self, "pixel_unshuffle")
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))
     return _like_image(out.reshape(*batch, c * r * r, h // r, w // r), self)
 
@@ -306,6 +309,7 @@ def channel_shuffle(self, groups):
         c % groups == 0,
         f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.",
     )
+    refuse(self, "channel_shuffle")
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _like_image(out.reshape(self.shape), self)
 
@@ -319,7 +323,8 @@ def vander(x, N=None, increasing=False):
     check(x.ndim == 1, "x must be a one-dimensional tensor.")
     n = x.size if N is None else N
     check(n >= 0, "N must be non-negative.")
-    dtype = int64 if is_integral(x.dtype) or x.dtype == bool_ else x.dtype
+    dtype = promote_types(x.dtype, int64)
+    refuse(x, "cumprod_out_cpu", frozenset({complex32}))
     out = np.empty((x.size, n), dtype)
     out[:, :1] = 1
     out[:, 1:] = cast(x, dtype)[:, None]

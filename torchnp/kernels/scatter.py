@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.dtypes import FLOAT8S, bool_, cast, complex32, int64, is_complex, opmath, scalar_name
+from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, opmath, scalar_name
 from torchnp.kernels._accumulate import (
     INDEX_DTYPES,
     add_rows,
@@ -17,7 +17,7 @@ from torchnp.kernels._accumulate import (
     out_of_bounds,
     reduce_at,
 )
-from torchnp.kernels._memory import bits
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.mask import _number
 from torchnp.kernels.slicing import at
@@ -71,6 +71,8 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, src)
+    if places.size:
+        refuse(self, "scatter_gather_tensor_cpu")
     bits(out).reshape(-1)[places] = bits(_part(src, places))
     return out
 
@@ -80,6 +82,8 @@ def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
     number = fill_value(value, self.dtype)
     out, places = _places(self, dim, index, None)
+    if places.size:
+        refuse(self, "scatter_gather_scalar_cpu")
     bits(out).reshape(-1)[places] = bits(number)
     return out
 
@@ -99,7 +103,7 @@ def scatter_reduce_value(self, dim, index, value, *, reduce):
     """`scatter` of one number that adds or multiplies where it would write."""
     check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
     number = fill_value(value, self.dtype)
-    return _reduced(self, dim, index, np.broadcast_to(number, index.shape), _REDUCE[reduce], True)
+    return _reduced(self, dim, index, np.broadcast_to(number, index.shape), _REDUCE[reduce], True, "scalar")
 
 
 @kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath"])
@@ -116,15 +120,15 @@ def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
     return _reduced(self, dim, index, src, reduce, include_self)
 
 
-def _reduced(self: ndarray, dim: int, index: ndarray, src: ndarray, reduce: str, include_self: bool) -> ndarray:
+def _reduced(
+    self: ndarray, dim: int, index: ndarray, src: ndarray, reduce: str, include_self: bool, kind: str = "tensor"
+) -> ndarray:
     out, places = _places(self, dim, index, src)
-    dtype = self.dtype
-    refused = dtype in FLOAT8S or dtype == complex32 or (dtype.num <= 255 and dtype.kind == "u" and dtype.itemsize > 1)
-    if reduce in ("amax", "amin", "mean"):
-        refused = refused or (is_complex(dtype) and reduce != "mean") or (dtype == bool_ and reduce == "mean")
-    if refused and places.size:
-        name = {"sum": "add"}.get(reduce, reduce)
-        raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{name}", dtype)
+    if places.size:
+        name = f"scatter_gather_{kind}_cpu" + ("_reduce_mean" if reduce == "mean" else "")
+        refuse(self, name if include_self else "scatter_reduce_exclude_input_init")
+        if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
+            raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", self.dtype)
     flat = reduce_at(out.reshape(-1), places.reshape(-1), _part(src, places).reshape(-1), reduce, include_self)
     return flat.reshape(self.shape)
 
@@ -170,6 +174,8 @@ def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
     factor = _alpha(alpha, self.dtype)
+    if index.size:
+        refuse(self, "add_stub", RARE)
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
     if factor is not None:
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
@@ -221,6 +227,8 @@ def index_copy(self, dim, index, source):
         )
     extent = self.shape[dim] if self.ndim else 1
     check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
+    if index.size:
+        refuse(self, "index_copy_cpu", RARE)
     out = np.array(self, order="C", copy=True)
     if not self.ndim:
         if index.size:
@@ -246,6 +254,8 @@ def index_fill(self, dim, index, value):
     wrong = i[(i < -extent) | (i >= extent)]
     if wrong.size:
         raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {extent}")
+    if i.size:
+        refuse(self, "index_fill_cpu", RARE)
     out = np.array(self, order="C", copy=True)
     if self.ndim:
         bits(out)[at(dim, i)] = bits(number)
@@ -271,9 +281,21 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+    if index.size:
+        _refuse_index_reduce(self, reduce)
     out = np.array(self, order="C", copy=True)
     shape = out.shape or (1,)
     i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
     i = np.broadcast_to(i, source.shape or (1,))
     places = linear(i, shape, dim)
     return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self).reshape(self.shape)
+
+
+def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
+    """Each reduction is made of other ops, which leave out dtypes of their own."""
+    if reduce == "mean":
+        refuse(x, "add_stub", RARE)
+        refuse(x, "div_cpu", frozenset({complex32}))
+        refuse(x, "div_floor_cpu", frozenset({bool_}))
+    elif reduce != "prod":
+        refuse(x, "maximum_cpu" if reduce == "amax" else "minimum_cpu", RARE_OR_CHALF | set(COMPLEXES))

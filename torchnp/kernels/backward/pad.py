@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.checks import not_implemented
 from torchnp.dtypes import is_inexact
-from torchnp.kernels._memory import empty_in_order
-from torchnp.kernels.pad import Pads, check_padded, image_order, reflected, refuse, replicated
+from torchnp.kernels._memory import empty_in_order, refuse
+from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -53,7 +53,7 @@ def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) 
     def body(grad_output, self, padding):
         check_padded(self, padding, n, kind == "reflection")
         _check_grad(grad_output, self, padding, n, spelled, comma)
-        refuse(grad_output, name)
+        refuse(grad_output, name, NOT_PADDED)
         if not is_inexact(grad_output.dtype) and grad_output.size:
             raise not_implemented(name, grad_output.dtype)
         return _folded(grad_output, self, padding, positions)
