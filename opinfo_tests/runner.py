@@ -134,7 +134,7 @@ class Judge:
         cases, self.waiting = self.waiting, []
         for case in cases:
             if self.options.count_only:
-                self.emit({"op": case.op, "dtype": case.dtype, "id": case.id, "outcome": "pass"})
+                self.emit(row_of(case, Verdict("pass"), 0.0))
                 continue
             self.before(case.id)
             try:

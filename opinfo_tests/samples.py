@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def opinfos() -> dict[str, Any]:
         while name in out:
             name += "'"
         out[name] = op
-    return out | {f.name: f for f in foreach_entries()}
+    return out | {f.name: f for f in foreach_entries()} | reference_entries()
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,43 @@ class Foreach:
     def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
         more = {"num_input_tensors": [3], "allow_higher_dtype_scalars": True}
         yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
+
+
+REFERENCE_SAMPLES = 16  # of each reference and dtype: what they call differs little from sample to sample
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An entry of torch's reference database: its operators are written in prims, which nothing else reaches."""
+
+    info: Any
+    name: str
+    supports_autograd: bool = False
+    inplace_variant: None = None
+    error_inputs_func: None = None
+    aten_name: str = ""
+    aliases: tuple = ()
+
+    def op(self, *args: Any, **kwargs: Any) -> Any:
+        return self.info.op(*args, **kwargs)
+
+    def supported_dtypes(self, device: str) -> Any:
+        return self.info.supported_dtypes(device)
+
+    def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool = False) -> Iterator[Any]:
+        yield from islice(self.info.sample_inputs(device, dtype), REFERENCE_SAMPLES)
+
+
+def reference_entries() -> dict[str, Reference]:
+    from torch.testing._internal.common_methods_invocations import python_ref_db
+
+    found: dict[str, Reference] = {}
+    for info in python_ref_db:
+        name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        while name in found:
+            name += "'"
+        found[name] = Reference(info, name)
+    return found
 
 
 def foreach_entries() -> list[Foreach]:
@@ -222,6 +259,8 @@ def wants_grad(t: Any) -> bool:
 def packets(op: Any) -> Iterator[str]:
     """Yield the names that an entry's own aten operator may have, the likeliest first."""
     name = op.aten_name
+    if isinstance(op, Reference):
+        return
     for candidate in (name, name.replace(".", "_"), name.rpartition(".")[2], op.name.replace(".", "_")):
         if candidate.isidentifier() and hasattr(torch.ops.aten, candidate):
             yield candidate

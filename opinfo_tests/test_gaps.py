@@ -11,7 +11,15 @@ NAMES = ["aten::add.Tensor", "aten::mul.Tensor", "aten::mul.out"]
 
 
 def row(op="aten::add.Tensor", dtype="float32", case="aa", outcome="pass", message=""):
-    return {"op": op, "dtype": dtype, "id": f"{op}/{dtype}/{case}", "outcome": outcome, "message": message, "call": ""}
+    return {
+        "op": op,
+        "dtype": dtype,
+        "id": f"{op}/{dtype}/{case}",
+        "outcome": outcome,
+        "message": message,
+        "call": "",
+        "sample": "add",
+    }
 
 
 def tally(*rows):
