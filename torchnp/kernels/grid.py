@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -144,11 +145,11 @@ def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool)
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     """(N, C, *P) values of (N, C, S) at (N, *P) indices; zeros outside."""
     n, c = x.shape[:2]
-    flat = index.reshape(n, 1, -1)
+    flat = index.reshape(n, 1, math.prod(index.shape[1:]))
     values = x[np.arange(n)[:, None, None], np.arange(c)[None, :, None], flat]
-    values *= inside.reshape(n, 1, -1)
+    values *= inside.reshape(flat.shape)
     if not np.isfinite(x).all():  # 0 * inf
-        values[np.broadcast_to(~inside.reshape(n, 1, -1), values.shape)] = 0
+        values[np.broadcast_to(~inside.reshape(flat.shape), values.shape)] = 0
     return values.reshape(n, c, *index.shape[1:])
 
 
@@ -197,7 +198,7 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     inner = dt.opmath(input.dtype)
     x, g = dt.cast(input, inner), dt.cast(grid, inner)
     sizes = x.shape[2:]
-    planes = x.reshape(*x.shape[:2], -1)
+    planes = x.reshape(*x.shape[:2], math.prod(sizes))
     if mode == NEAREST:
         y = gather(planes, *nearest_corner(axes_of(g, sizes, padding, align_corners)))
     else:

@@ -40,7 +40,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
         raise not_implemented(f"max_unpool{n}d", x.dtype)
     lead = x.shape[:-n]
     planes, plane = int(np.prod(lead)), int(np.prod(output_size))
-    flat = indices.reshape(planes, -1)
+    flat = indices.reshape(planes, int(np.prod(indices.shape[-n:])))
     wrong = (flat < 0) | (flat >= plane)
     if wrong.any():
         size = "x".join(map(str, output_size))
@@ -136,7 +136,7 @@ def _fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarr
     order = [1, 0] if n == 2 else [0, 1, 2]
     starts = [_starts(samples[..., order[d]], sizes[d], output_size[d], kernel_size[d]) for d in range(n)]
     v = dt.cast(batched, dt.opmath(x.dtype))
-    flat = v.reshape(*v.shape[:2], -1)
+    flat = v.reshape(*v.shape[:2], int(np.prod(sizes)))
     best = np.full((*v.shape[:2], int(np.prod(output_size))), -np.inf, v.dtype)
     indices = np.zeros(best.shape, np.int64)
     for step, tap in enumerate(np.ndindex(*kernel_size)):

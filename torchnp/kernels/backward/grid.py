@@ -46,7 +46,7 @@ def _backward(
         )
     inner = dt.opmath(input.dtype)
     g, x, points = (dt.cast(a, inner) for a in (grad, input, grid))
-    sizes, planes = x.shape[2:], x.reshape(*x.shape[:2], -1)
+    sizes, planes = x.shape[2:], x.reshape(*x.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, np.float64)
     of_grid = np.zeros(points.shape, inner)
     axes = axes_of(points, sizes, padding, align_corners)
@@ -76,7 +76,7 @@ def _step(size: int, align_corners: bool, dtype: np.dtype) -> np.number:
 def _scatter(total: ndarray, index: ndarray, values: ndarray) -> None:
     """Add (N, C, *P) values to (N, C, S) at (N, *P) indices."""
     n, c, size = total.shape
-    places = (np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, -1)).reshape(-1)
+    places = (np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))).reshape(-1)
     total += np.bincount(places, values.reshape(-1), math.prod(total.shape)).reshape(total.shape)
 
 

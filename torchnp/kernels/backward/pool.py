@@ -44,7 +44,7 @@ def _check_shape(x: ndarray, shape: Ints) -> None:
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int, unique: bool) -> ndarray:
     """Add each gradient where its index points in its plane of the last ``n`` dimensions."""
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
-    flat = indices.reshape(planes, -1) + np.arange(planes)[:, None] * plane
+    flat = indices.reshape(planes, math.prod(indices.shape[-n:])) + np.arange(planes)[:, None] * plane
     values = np.ascontiguousarray(grad).reshape(-1)
     if unique:
         out = np.zeros(planes * plane, grad.dtype)
