@@ -190,7 +190,7 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tu
     kernel has code for float32 and float64, which are not looked up in ``takes``.
     """
     out = common_dtype(*operands)
-    if out in WIDE and all([type(x) is ndarray and x.dtype is out for x in operands]):
+    if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
         return operands, out
     refuse(cpu, takes, out)
     inner = dt.opmath(out)
@@ -347,15 +347,13 @@ def _declare(
         function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
         return Loop(function, common, compute(common), result(common))
 
-    loops: dict[np.dtype, Loop] = {}
+    loops: dict[Any, Loop] = {}
 
     def loop_of(common: np.dtype) -> Loop:
-        loop = loops.get(common)
+        key = (common, dt.get_default_dtype()) if to_default else common
+        loop = loops.get(key)
         if loop is None:
-            loop = plan(common)
-            # Where integers give the default dtype, it may change between two calls.
-            if not to_default or dt.is_inexact(common):
-                loops[common] = loop
+            loop = loops[key] = plan(common)
         return loop
 
     def run1(x: Any) -> ndarray:
@@ -437,6 +435,9 @@ def _caller() -> str:
 # ---------------------------------------------------------------- the kernel of a row
 
 
+_TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
+
+
 def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[..., Any]]:
     """Kernels that call the function of a dtype from the table's own frame: one Python call in all.
 
@@ -472,14 +473,16 @@ def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[...,
         def of_tensors(*args: Any, **kwargs: Any) -> Any:
             token = enter_quiet(_IGNORE)
             try:
+                a, b = args
                 if not kwargs:
-                    a, b = args
                     dtype = a.dtype
-                    if (type(b) is float and dtype.kind == "f") or (type(b) is int and dtype.kind in "fiu"):
+                    if type(b) is not ndarray and dtype.kind in _TAKES_NUMBER[type(b)]:
                         b = number(b, dtype)  # a number of no higher category takes the tensor's dtype
                     if dtype is b.dtype:
                         out = direct[dtype](a, b)
-                        return out if type(out) is ndarray else np.asarray(out)
+                        if type(out) is ndarray:
+                            return out
+                        return np.asarray(out)
             except Exception:
                 pass
             finally:

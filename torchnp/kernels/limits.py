@@ -55,7 +55,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
     if dt.is_complex(self.dtype):
         raise NotImplementedError("clamp is not supported for complex types")
     out = self.dtype
-    if out not in WIDE or any([type(x) is not float and type(x) is not int for x in given]):
+    if out not in WIDE or any(type(x) is not float and type(x) is not int for x in given):
         out = dt.result_type(self, *given)
         refuse(cpu, takes, out)
         check_broadcast(self, *given)
