@@ -44,11 +44,10 @@ def correlate(
         for part in parts:
             y[part] = correlate(x[part], w, stride, before, after, dilation, groups, channels_last)
         return y
-    if groups == 1 and min(dilation) == max(dilation) == 1:
-        if channels_last or kernel[-1] * c > 2 * out[-1]:
-            columns = _columns_last(x, kernel, out, stride, before, after)
-            y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
-            return in_format(np.moveaxis(y, -1, 1), channels_last)
+    if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
+        columns = _columns_last(x, kernel, out, stride, before, after)
+        y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
+        return in_format(np.moveaxis(y, -1, 1), channels_last)
     x = pad(x, before, after)
     if per_group == 1 and groups == c > 1 and o % c == 0:
         return in_format(_depthwise(x, w, out, stride, dilation), channels_last)

@@ -46,7 +46,8 @@ def _backward(
         )
     inner = dt.opmath(input.dtype)
     g, x, points = (dt.cast(a, inner) for a in (grad, input, grid))
-    sizes, planes = x.shape[2:], x.reshape(*x.shape[:2], math.prod(sizes))
+    sizes = x.shape[2:]
+    planes = x.reshape(*x.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, np.float64)
     of_grid = np.zeros(points.shape, inner)
     axes = axes_of(points, sizes, padding, align_corners)
