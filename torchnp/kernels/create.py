@@ -290,7 +290,7 @@ def polar(abs, angle):
 # ---------------------------------------------------------------- resize
 
 
-@kernel("resize_", like=np.ndarray.resize, differs=["resize-owner-only"])
+@kernel("resize_", like=np.ndarray.resize, differs=["resize-references"])
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
     check(not any(n < 0 for n in size), "numel: integer multiplication overflow")
@@ -310,7 +310,7 @@ def resize_(self, size, *, memory_format=None):
     return self
 
 
-@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-owner-only"])
+@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"])
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     return resize_(self, the_template.shape, memory_format=memory_format)

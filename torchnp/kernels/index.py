@@ -119,7 +119,7 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
     "index_put",
     "_unsafe_index_put",
     like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask", "duplicate-writes"],
+    differs=["index-put-accumulates", "index-uint8-mask"],
 )
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
@@ -244,7 +244,7 @@ def _flat_bounds(index: ndarray, n: int) -> IndexError:
     return IndexError(f"out of range: tried to access index {wrong} on a tensor of {n} elements.")
 
 
-@kernel("put", like=np.put, differs=["duplicate-writes"])
+@kernel("put", like=np.put)
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")

@@ -34,7 +34,7 @@ def _check_list(tensors: Sequence[ndarray], name: str) -> None:
 # ---------------------------------------------------------------- cat
 
 
-@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "promotion-category"])
+@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"])
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)
@@ -84,13 +84,13 @@ def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, positio
     )
 
 
-@kernel("concat", "concatenate", like=np.concatenate, differs=["cat-legacy-empty", "promotion-category"])
+@kernel("concat", "concatenate", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"])
 def concat(tensors, dim=0):
     """`cat`."""
     return cat(tensors, dim)
 
 
-@kernel("stack", "_stack", like=np.stack, differs=["promotion-category"])
+@kernel("stack", "_stack", like=np.stack, differs=["int-float-promotion"])
 def stack(tensors, dim=0):
     """Tensors of one shape along a new dimension."""
     _check_list(tensors, "stack")

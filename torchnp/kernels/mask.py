@@ -90,7 +90,7 @@ def masked_scatter(self, mask, source):
 # ---------------------------------------------------------------- nonzero
 
 
-@kernel("nonzero", like=np.argwhere, differs=["nonzero-rows"])
+@kernel("nonzero", like=np.argwhere, differs=["nonzero-rows", "nonzero-0d"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
     refuse(self, "nonzero_count_cpu", RARE)

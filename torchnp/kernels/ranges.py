@@ -123,7 +123,7 @@ def arange(end, *, dtype=None, layout=None, device=None, pin_memory=None):
     return arange_start_step(0, end, 1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-@kernel("range.step", like=np.arange)
+@kernel("range.step", like=np.arange, differs=["range-inclusive"])
 def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Numbers from start to end, both included, ``step`` apart."""
     check_options(layout, device, pin_memory)
@@ -137,7 +137,7 @@ def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_
     return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, False)
 
 
-@kernel("range", like=np.arange)
+@kernel("range", like=np.arange, differs=["range-inclusive"])
 def range_(start, end, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Numbers from start to end, both included."""
     return range_step(start, end, 1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
@@ -275,14 +275,14 @@ def _tri_size(row: int, col: int, dtype: Any, name: str, *options: Any) -> np.dt
     return dtype
 
 
-@kernel("tril_indices", like=np.tril_indices)
+@kernel("tril_indices", like=np.tril_indices, differs=["triangle-indices"])
 def tril_indices(row, col, offset=0, *, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Rows and columns of the entries on and below a diagonal."""
     dtype = _tri_size(row, col, dtype, "tril_indices", layout, device, pin_memory)
     return np.stack(np.nonzero(np.tri(row, col, offset, dtype=bool))).astype(dtype, copy=False)
 
 
-@kernel("triu_indices", like=np.triu_indices)
+@kernel("triu_indices", like=np.triu_indices, differs=["triangle-indices"])
 def triu_indices(row, col, offset=0, *, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Rows and columns of the entries on and above a diagonal."""
     dtype = _tri_size(row, col, dtype, "triu_indices", layout, device, pin_memory)

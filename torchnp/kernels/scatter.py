@@ -67,7 +67,7 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
     return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
 
 
-@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "duplicate-writes"])
+@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative"])
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, src)
@@ -195,7 +195,7 @@ def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
-@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative", "duplicate-writes"])
+@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"])
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
     dim = wrap_dim(dim, self.ndim)
