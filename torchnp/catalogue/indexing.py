@@ -15,7 +15,7 @@ ROWS = (
         why="np.argwhere is the counterpart; nonzero(as_tuple=True) is np.nonzero.",
     ),
     Difference(
-        "negative-index",
+        "gather-negative",
         "gather, scatter and index_select refuse negative indices",
         torch="torch.gather(torch.tensor([1, 2]), 0, torch.tensor([-1]))",
         torch_value="RuntimeError: index -1 is out of bounds for dimension 0 with size 2",
@@ -149,5 +149,15 @@ ROWS = (
         numpy_value="int64[3] [1, 3, 3]",
         kernel="aten.cummax(np.array([1, 3, 3]), 0)",
         why="np.maximum.accumulate gives the values alone.",
+    ),
+    Difference(
+        "segments-by-length",
+        "segment_reduce takes the lengths of the segments",
+        torch="torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), 'sum', lengths=torch.tensor([1, 2]))",
+        torch_value="float32[2] [1, 5]",
+        numpy="np.add.reduceat(np.array([1.0, 2.0, 3.0], np.float32), [1, 2])",
+        numpy_value="float32[2] [2, 3]",
+        kernel="aten.segment_reduce(np.array([1.0, 2.0, 3.0], np.float32), 'sum', lengths=np.array([1, 2]))",
+        why="reduceat takes where they begin: np.cumsum of the lengths, shifted by one and 0 first.",
     ),
 )

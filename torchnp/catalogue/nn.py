@@ -113,4 +113,14 @@ ROWS = (
         kernel="aten.im2col(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), [1, 2], [1, 1], [0, 0], [1, 1])",
         why="The windows of NumPy come last: move them before the places.",
     ),
+    Difference(
+        "fractional-windows",
+        "Fractional pools place windows of one size at steps of uneven length",
+        torch="torch.ops.aten.fractional_max_pool2d(torch.arange(5.0).view(1, 1, 1, 5), [1, 2], [1, 2], torch.zeros(1, 1, 2))[0][0, 0, 0]",
+        torch_value="float32[2] [1, 4]",
+        numpy="np.array([p.max() for p in np.array_split(np.arange(5, dtype=np.float32), 2)])",
+        numpy_value="float32[2] [2, 4]",
+        kernel="aten.fractional_max_pool2d(np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5), [1, 2], [1, 2], np.zeros((1, 1, 2), np.float32))[0][0, 0, 0]",
+        why="The random samples shift the steps; elements between two windows are left out.",
+    ),
 )

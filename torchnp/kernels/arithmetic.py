@@ -36,7 +36,14 @@ REAL = INTS | FLOATS
 
 _ADDABLE = NUMBERS | BOOL
 _DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d]
-PROMOTION = ["three-tier-promotion", "unsigned-promotion"]
+PROMOTION = [
+    "three-tier-promotion",
+    "int-float-promotion",
+    "number-promotion",
+    "number-wraps",
+    "complex-number-promotion",
+    "unsigned-promotion",
+]
 
 
 def _alpha(alpha: Any, common: np.dtype) -> None:
@@ -100,13 +107,20 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     return _scaled_sum(a, b, 1, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
 
 
-@kernel("add.Tensor", like=np.add, differs=PROMOTION, make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)))
+@kernel(
+    "add.Tensor",
+    like=np.add,
+    differs=[*PROMOTION, "integer-alpha", "inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"],
+    make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
+)
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
     return _scaled_sum(self, other, alpha, np.add)
 
 
-@kernel("add.Scalar", like=np.add, differs=PROMOTION, make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)))
+@kernel(
+    "add.Scalar", like=np.add, differs=[*PROMOTION, "integer-alpha"], make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))
+)
 def add_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``."""
     return _scaled_sum(self, other, alpha, np.add)
@@ -204,7 +218,7 @@ floor_divide = binary(
     float=_floor_divide,
     exact_scalar=True,
     stepwise=True,
-    differs=[*PROMOTION, "integer-division-by-zero"],
+    differs=[*PROMOTION, "integer-division-by-zero", "no-bool-remainder"],
     doc="Quotient rounded down.",
 )
 _div_trunc = binary(
@@ -264,7 +278,7 @@ remainder = binary(
     takes=REAL,
     integer=_int_remainder,
     like=np.remainder,
-    differs=[*PROMOTION, "integer-division-by-zero", "remainder-zero-sign"],
+    differs=[*PROMOTION, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
     doc="Remainder with the sign of the divisor.",
 )
 fmod = binary(

@@ -26,7 +26,7 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _ORDERED = BOOL | INTS | FLOATS
-_PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype"]
+_PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype", "comparison-wraps-number"]
 
 # ---------------------------------------------------------------- comparisons, in the promoted dtype
 
@@ -45,7 +45,7 @@ lt = binary(
     always_bool,
     cpu="lt_cpu",
     takes=_ORDERED,
-    differs=_PROMOTION,
+    differs=[*_PROMOTION, "no-complex-comparison"],
 )
 le = binary(
     "le.Tensor le.Scalar less_equal.Tensor less_equal.Scalar",
@@ -53,7 +53,7 @@ le = binary(
     always_bool,
     cpu="le_cpu",
     takes=_ORDERED,
-    differs=_PROMOTION,
+    differs=[*_PROMOTION, "no-complex-comparison"],
 )
 gt = binary(
     "gt.Tensor gt.Scalar greater.Tensor greater.Scalar",
@@ -61,7 +61,7 @@ gt = binary(
     always_bool,
     cpu="gt_cpu",
     takes=_ORDERED,
-    differs=_PROMOTION,
+    differs=[*_PROMOTION, "no-complex-comparison"],
 )
 ge = binary(
     "ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar",
@@ -69,7 +69,7 @@ ge = binary(
     always_bool,
     cpu="ge_cpu",
     takes=_ORDERED,
-    differs=_PROMOTION,
+    differs=[*_PROMOTION, "no-complex-comparison"],
 )
 
 # ---------------------------------------------------------------- logic
@@ -151,7 +151,7 @@ def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1
     "where.ScalarSelf",
     "where.Scalar",
     like=np.where,
-    differs=["three-tier-promotion"],
+    differs=["three-tier-promotion", "where-number"],
 )
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""

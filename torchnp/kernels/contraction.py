@@ -28,7 +28,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- matmul
 
 
-@kernel("matmul", "linalg_matmul", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+@kernel("matmul", "linalg_matmul", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
 def matmul(self, other):
     """Product of vectors, matrices or batches of matrices, which broadcast."""
     a, b = self.ndim, other.ndim
@@ -75,7 +75,7 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return size_mismatch(a[at], b[at], at)
 
 
-@kernel("linear", differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+@kernel("linear", differs=["no-mixed-products", "no-bool-product", "half-opmath"])
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if bias is None:
@@ -99,7 +99,7 @@ def _plus(a: ndarray, b: ndarray) -> ndarray:
 # ---------------------------------------------------------------- sums over chosen dimensions
 
 
-@kernel("inner", like=np.inner, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+@kernel("inner", like=np.inner, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:
@@ -113,7 +113,7 @@ def inner(self, other):
     return tensordot(self, other, [-1], [-1])
 
 
-@kernel("tensordot", like=np.tensordot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath"])
+@kernel("tensordot", like=np.tensordot, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
 def tensordot(self, other, dims_self, dims_other):
     """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
@@ -164,7 +164,7 @@ def kron(self, other):
     return dt.cast((left * right).reshape(shape), out)
 
 
-@kernel("bilinear", differs=["no-mixed-dtypes", "half-opmath"])
+@kernel("bilinear", differs=["no-mixed-products", "half-opmath"])
 def bilinear(input1, input2, weight, bias=None):
     """input1 @ weight[k] @ input2 for each k, plus bias."""
     check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
@@ -197,7 +197,7 @@ def bilinear(input1, input2, weight, bias=None):
 # ---------------------------------------------------------------- chains
 
 
-@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-dtypes"])
+@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-products"])
 def chain_matmul(matrices):
     """Product of a list of matrices."""
     for m in matrices:
@@ -212,7 +212,7 @@ def chain_matmul(matrices):
     return matrices[0].copy() if len(matrices) == 1 else linalg_multi_dot(matrices)
 
 
-@kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-dtypes"])
+@kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-products"])
 def linalg_multi_dot(tensors):
     """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors."""
     n = len(tensors)
@@ -270,7 +270,7 @@ def _multiplied(chain: list[ndarray], split: dict[tuple[int, int], int], i: int,
 # ---------------------------------------------------------------- vectors along a dimension
 
 
-@kernel("linalg_vecdot", like=np.linalg.vecdot, differs=["no-integers", "no-mixed-dtypes", "half-opmath"])
+@kernel("linalg_vecdot", like=np.linalg.vecdot, differs=["no-integers-linalg", "no-mixed-products", "half-opmath"])
 def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
     if not dt.is_inexact(x.dtype):

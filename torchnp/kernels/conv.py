@@ -355,13 +355,13 @@ def conv1d(input, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), g
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@kernel("conv2d")
+@kernel("conv2d", differs=["correlation", "conv-layout"])
 def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     """Cross-correlation over two dimensions."""
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@kernel("conv3d")
+@kernel("conv3d", differs=["correlation", "conv-layout"])
 def conv3d(input, weight, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1):
     """Cross-correlation over three dimensions."""
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
@@ -388,13 +388,13 @@ def conv1d_padding(input, weight, bias=None, stride=(1,), padding="valid", dilat
     return _conv_mode("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@kernel("conv2d.padding")
+@kernel("conv2d.padding", differs=["correlation", "conv-layout"])
 def conv2d_padding(input, weight, bias=None, stride=(1, 1), padding="valid", dilation=(1, 1), groups=1):
     """`conv2d` with padding "same" or "valid"."""
     return _conv_mode("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@kernel("conv3d.padding")
+@kernel("conv3d.padding", differs=["correlation", "conv-layout"])
 def conv3d_padding(input, weight, bias=None, stride=(1, 1, 1), padding="valid", dilation=(1, 1, 1), groups=1):
     """`conv3d` with padding "same" or "valid"."""
     return _conv_mode("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)

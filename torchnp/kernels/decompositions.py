@@ -34,7 +34,7 @@ def _columns(x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- QR
 
 
-@kernel("linalg_qr", like=np.linalg.qr, differs=["no-integers", "qr-mode-r"])
+@kernel("linalg_qr", like=np.linalg.qr, differs=["no-integers-linalg", "qr-mode-r"])
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
     if mode not in ("reduced", "complete", "r"):
@@ -52,7 +52,7 @@ def linalg_qr(A, mode="reduced"):
     return _columns(q), _columns(r)
 
 
-@kernel("qr", like=np.linalg.qr, differs=["no-integers"])
+@kernel("qr", like=np.linalg.qr, differs=["no-integers-linalg"])
 def qr(self, some=True):
     """Orthonormal and upper triangular factors, reduced or complete."""
     return linalg_qr(self, "reduced" if some else "complete")
@@ -126,7 +126,7 @@ def ormqr(self, input2, input3, left=True, transpose=False):
 # ---------------------------------------------------------------- eigenvalues
 
 
-@kernel("_linalg_eigh", like=np.linalg.eigh, differs=["no-integers"])
+@kernel("_linalg_eigh", like=np.linalg.eigh, differs=["no-integers-linalg"])
 def _linalg_eigh(A, UPLO="L", compute_v=True):
     """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read."""
     check_square("linalg.eigh", A)
@@ -150,13 +150,13 @@ def _linalg_eigh(A, UPLO="L", compute_v=True):
     return values, _columns(vectors)
 
 
-@kernel("linalg_eigh", like=np.linalg.eigh, differs=["no-integers"])
+@kernel("linalg_eigh", like=np.linalg.eigh, differs=["no-integers-linalg"])
 def linalg_eigh(self, UPLO="L"):
     """Eigenvalues and eigenvectors of Hermitian matrices."""
     return _linalg_eigh(self, UPLO, True)
 
 
-@kernel("linalg_eigvalsh", like=np.linalg.eigvalsh, differs=["no-integers"])
+@kernel("linalg_eigvalsh", like=np.linalg.eigvalsh, differs=["no-integers-linalg"])
 def linalg_eigvalsh(self, UPLO="L"):
     """Eigenvalues of Hermitian matrices."""
     return _linalg_eigh(self, UPLO, False)[0]
@@ -170,7 +170,7 @@ def _check_eig(a: ndarray, name: str) -> np.dtype:
     return out
 
 
-@kernel("linalg_eig", like=np.linalg.eig, differs=["no-integers", "always-complex"])
+@kernel("linalg_eig", like=np.linalg.eig, differs=["no-integers-linalg", "always-complex"])
 def linalg_eig(self):
     """Eigenvalues and eigenvectors, always complex."""
     out = _check_eig(self, "linalg.eig")
@@ -180,7 +180,7 @@ def linalg_eig(self):
     return values.astype(out, copy=False), _columns(vectors.astype(out, copy=False))
 
 
-@kernel("_linalg_eigvals", "linalg_eigvals", like=np.linalg.eigvals, differs=["no-integers", "always-complex"])
+@kernel("_linalg_eigvals", "linalg_eigvals", like=np.linalg.eigvals, differs=["no-integers-linalg", "always-complex"])
 def linalg_eigvals(self):
     """Eigenvalues, always complex."""
     out = _check_eig(self, "linalg.eig")
@@ -192,7 +192,7 @@ def linalg_eigvals(self):
 # ---------------------------------------------------------------- singular values
 
 
-@kernel("_linalg_svd", like=np.linalg.svd, differs=["no-integers", "svd-reduced"])
+@kernel("_linalg_svd", like=np.linalg.svd, differs=["no-integers-linalg", "svd-reduced"])
 def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
     check_matrix("linalg.svd", A)
@@ -217,19 +217,19 @@ def _singular_values(a: ndarray) -> ndarray:
     return np.linalg.svd(a, compute_uv=False)
 
 
-@kernel("linalg_svd", like=np.linalg.svd, differs=["no-integers"])
+@kernel("linalg_svd", like=np.linalg.svd, differs=["no-integers-linalg"])
 def linalg_svd(A, full_matrices=True, *, driver=None):
     """Singular vectors and values, with A = U diag(S) Vh."""
     return _linalg_svd(A, full_matrices, True, driver=driver)
 
 
-@kernel("linalg_svdvals", like=np.linalg.svdvals, differs=["no-integers"])
+@kernel("linalg_svdvals", like=np.linalg.svdvals, differs=["no-integers-linalg"])
 def linalg_svdvals(A, *, driver=None):
     """Singular values in descending order."""
     return _linalg_svd(A, False, False, driver=driver)[1]
 
 
-@kernel("svd", like=np.linalg.svd, differs=["no-integers", "svd-v"])
+@kernel("svd", like=np.linalg.svd, differs=["no-integers-linalg", "svd-v", "svd-reduced"])
 def svd(self, some=True, compute_uv=True):
     """Singular vectors and values, with self = U diag(S) V^H."""
     check(self.ndim >= 2, "linalg.svd: input should have at least 2 dimensions, but has "
@@ -281,26 +281,26 @@ def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     return np.asarray((s > limit[..., None]).sum(-1, dtype=np.int64))
 
 
-@kernel("linalg_matrix_rank.atol_rtol_float", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+@kernel("linalg_matrix_rank.atol_rtol_float", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
 def linalg_matrix_rank(self, *, atol=None, rtol=None, hermitian=False):
     """Number of singular values above the tolerance."""
     return _rank(self, atol, rtol, hermitian)
 
 
-@kernel("linalg_matrix_rank.atol_rtol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+@kernel("linalg_matrix_rank.atol_rtol_tensor", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
 def linalg_matrix_rank_tensor(input, *, atol=None, rtol=None, hermitian=False):
     """Number of singular values above the tolerance of each matrix."""
     _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
     return _rank(input, atol, rtol, hermitian)
 
 
-@kernel("linalg_matrix_rank", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+@kernel("linalg_matrix_rank", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
 def linalg_matrix_rank_tol(self, tol, hermitian=False):
     """Number of singular values above an absolute tolerance."""
     return _rank(self, tol, 0.0, hermitian)
 
 
-@kernel("linalg_matrix_rank.tol_tensor", like=np.linalg.matrix_rank, differs=["rank-tolerance"])
+@kernel("linalg_matrix_rank.tol_tensor", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
 def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
     """Number of singular values above an absolute tolerance of each matrix."""
     _check_tolerances("torch.linalg.matrix_rank", tol=tol)
@@ -362,7 +362,7 @@ def pinverse(self, rcond=1e-15):
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results"])
+@kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results", "lstsq-tolerance"])
 def linalg_lstsq(self, b, rcond=None, *, driver=None):
     """Least squares solutions, and for some drivers residuals, ranks and singular values."""
     name = "torch.linalg.lstsq:"

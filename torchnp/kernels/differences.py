@@ -23,7 +23,7 @@ def _part(x: ndarray, axis: int, start: int | None, stop: int | None) -> ndarray
 # ---------------------------------------------------------------- differences
 
 
-@kernel("diff", like=np.diff, differs=["diff-order", "zero-dim-axis"])
+@kernel("diff", like=np.diff, differs=["diff-of-number", "zero-dim-axis"])
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")

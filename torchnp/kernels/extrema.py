@@ -98,13 +98,13 @@ def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int
     return tuple(1 if i in gone else n for i, n in enumerate(shape) if keepdim or i not in gone)
 
 
-@kernel("max.dim", differs=["zero-dim-axis", "no-complex-order"])
+@kernel("max.dim", differs=["zero-dim-axis", "no-complex-order", "max-with-indices"])
 def max_dim(self, dim, keepdim=False):
     """Largest elements along a dimension and where the first of each is; the first NaN wins."""
     return _extreme_along("max", np.argmax, self, dim, keepdim)
 
 
-@kernel("min.dim", differs=["zero-dim-axis", "no-complex-order"])
+@kernel("min.dim", differs=["zero-dim-axis", "no-complex-order", "max-with-indices"])
 def min_dim(self, dim, keepdim=False):
     """Smallest elements along a dimension and where the first of each is; the first NaN wins."""
     return _extreme_along("min", np.argmin, self, dim, keepdim)

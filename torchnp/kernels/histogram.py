@@ -307,7 +307,7 @@ def _scalar_q(x: ndarray, q: float) -> ndarray:
     return np.asarray(q, x.dtype if x.dtype in dt.FLOATS else dt.get_default_dtype())
 
 
-_DIFFERS = ["no-integers", "quantile-half"]
+_DIFFERS = ["quantile-dtypes"]
 
 
 @kernel("quantile", like=np.quantile, differs=_DIFFERS)

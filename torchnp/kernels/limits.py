@@ -35,8 +35,22 @@ def _no_complex(name: str) -> Refusals:
 
 
 _LIMITS = BOOL | REAL
-maximum = binary("maximum max.other", np.maximum, cpu="maximum_cpu", takes=_LIMITS, refuses=_no_complex("maximum"))
-minimum = binary("minimum min.other", np.minimum, cpu="minimum_cpu", takes=_LIMITS, refuses=_no_complex("minimum"))
+maximum = binary(
+    "maximum max.other",
+    np.maximum,
+    cpu="maximum_cpu",
+    takes=_LIMITS,
+    refuses=_no_complex("maximum"),
+    differs=["no-complex-maximum", "three-tier-promotion"],
+)
+minimum = binary(
+    "minimum min.other",
+    np.minimum,
+    cpu="minimum_cpu",
+    takes=_LIMITS,
+    refuses=_no_complex("minimum"),
+    differs=["no-complex-maximum", "three-tier-promotion"],
+)
 # Integers go the way of maximum and minimum.
 _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
@@ -77,7 +91,7 @@ def _limit(x: Any, out: np.dtype) -> ndarray:
 _CLAMP = ["three-tier-promotion", "clamp-of-bool"]
 
 
-@kernel("clamp", "clip", like=np.clip, differs=_CLAMP)
+@kernel("clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"])
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
     if min is not None and max is not None:

@@ -187,7 +187,7 @@ def _diagonal_and_sign(lu: ndarray, pivots: ndarray) -> tuple[ndarray, ndarray]:
     return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1)
 
 
-@kernel("_linalg_det", differs=["no-integers"])
+@kernel("_linalg_det", differs=["no-integers-linalg"])
 def _linalg_det(A):
     """Determinants, with the LU factors that they were computed from."""
     check_square("linalg.det", A)
@@ -197,19 +197,19 @@ def _linalg_det(A):
     return np.asarray(np.multiply.reduce(diagonal, -1) * sign.astype(A.dtype)), lu, pivots
 
 
-@kernel("linalg_det", like=np.linalg.det, differs=["no-integers"])
+@kernel("linalg_det", like=np.linalg.det, differs=["no-integers-linalg"])
 def linalg_det(A):
     """Determinants."""
     return _linalg_det(A)[0]
 
 
-@kernel("det", like=np.linalg.det, differs=["no-integers"])
+@kernel("det", like=np.linalg.det, differs=["no-integers-linalg"])
 def det(self):
     """Determinants."""
     return _linalg_det(self)[0]
 
 
-@kernel("_linalg_slogdet", differs=["no-integers"])
+@kernel("_linalg_slogdet", differs=["no-integers-linalg"])
 def _linalg_slogdet(A):
     """Sign and logarithm of the absolute determinant, with the LU factors."""
     check_square("linalg.slogdet", A)
@@ -223,19 +223,19 @@ def _linalg_slogdet(A):
     return np.asarray(signs), np.asarray(np.add.reduce(np.log(length), -1)), lu, pivots
 
 
-@kernel("linalg_slogdet", like=np.linalg.slogdet, differs=["no-integers"])
+@kernel("linalg_slogdet", like=np.linalg.slogdet, differs=["no-integers-linalg"])
 def linalg_slogdet(A):
     """Sign and logarithm of the absolute determinant."""
     return _linalg_slogdet(A)[:2]
 
 
-@kernel("slogdet", like=np.linalg.slogdet, differs=["no-integers"])
+@kernel("slogdet", like=np.linalg.slogdet, differs=["no-integers-linalg"])
 def slogdet(self):
     """Sign and logarithm of the absolute determinant."""
     return _linalg_slogdet(self)[:2]
 
 
-@kernel("logdet", differs=["no-integers"])
+@kernel("logdet", differs=["no-integers-linalg"])
 def logdet(self):
     """Logarithm of the determinant; NaN where it is negative."""
     check_square("logdet", self)
@@ -253,7 +253,7 @@ def _is_vector(a: ndarray, b: ndarray) -> bool:
     return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
 
 
-@kernel("_linalg_solve_ex", differs=["solve-vectors", "no-integers"])
+@kernel("_linalg_solve_ex", differs=["solve-vectors", "no-integers-linalg"])
 def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
     check_inexact("linalg.solve", A)
@@ -302,14 +302,14 @@ def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: boo
     return out
 
 
-@kernel("linalg_solve_ex", differs=["solve-vectors", "no-integers"])
+@kernel("linalg_solve_ex", differs=["solve-vectors", "no-integers-linalg"])
 def linalg_solve_ex(A, B, *, left=True, check_errors=False):
     """Solution of A X = B or X A = B, with error codes."""
     x, _, _, info = _linalg_solve_ex(A, B, left=left, check_errors=check_errors)
     return x, info
 
 
-@kernel("linalg_solve", like=np.linalg.solve, differs=["solve-vectors", "no-integers"])
+@kernel("linalg_solve", like=np.linalg.solve, differs=["solve-vectors", "no-integers-linalg"])
 def linalg_solve(A, B, *, left=True):
     """Solution of A X = B or X A = B."""
     x, info = linalg_solve_ex(A, B, left=left)
@@ -341,7 +341,7 @@ def lu_solve(self, LU_data, LU_pivots):
     return linalg_lu_solve(LU_data, LU_pivots, self)
 
 
-@kernel("linalg_inv_ex", differs=["no-integers"])
+@kernel("linalg_inv_ex", differs=["no-integers-linalg"])
 def linalg_inv_ex(A, *, check_errors=False):
     """Inverses, and error codes."""
     out, info = _inverse(A)
@@ -358,7 +358,7 @@ def _inverse(a: ndarray) -> tuple[ndarray, ndarray]:
     return lu_solved(lu, pivots, identity, True), info
 
 
-@kernel("linalg_inv", like=np.linalg.inv, differs=["no-integers"])
+@kernel("linalg_inv", like=np.linalg.inv, differs=["no-integers-linalg"])
 def linalg_inv(A):
     """Inverses."""
     out, info = _inverse(A)
@@ -366,7 +366,7 @@ def linalg_inv(A):
     return out
 
 
-@kernel("inverse", like=np.linalg.inv, differs=["no-integers"])
+@kernel("inverse", like=np.linalg.inv, differs=["no-integers-linalg"])
 def inverse(self):
     """Inverses."""
     return linalg_inv(self)

@@ -26,7 +26,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- two matrices, two batches
 
 
-@kernel("mm", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
 def mm(self, mat2):
     """Product of two matrices."""
     check(self.ndim == 2, "self must be a matrix")
@@ -41,7 +41,7 @@ def mm(self, mat2):
     return product(self, mat2)
 
 
-@kernel("bmm", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("bmm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
 def bmm(self, mat2):
     """Products of the matrices of two batches."""
     _check_batches(self, mat2)
@@ -76,7 +76,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-@kernel("addmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+@kernel("addmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
     if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
@@ -105,7 +105,7 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     return beta_times(base, b, None if total is None else total if a == 1 else total * a)
 
 
-@kernel("_addmm_activation", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+@kernel("_addmm_activation", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     """`addmm` followed by relu, or by gelu in its tanh form."""
     from torchnp.kernels.activation import gelu, relu
@@ -117,7 +117,7 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
-@kernel("baddbmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+@kernel("baddbmm", differs=["no-mixed-products", "beta-zero", "half-opmath"])
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
     _check_batches(batch1, batch2)
@@ -135,7 +135,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return dt.cast(beta_times(base, b, total if a == 1 else total * a), self.dtype)
 
 
-@kernel("addbmm", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+@kernel("addbmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     check(batch1.ndim == 3, "batch1 must be a 3D tensor")
@@ -165,7 +165,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 # ---------------------------------------------------------------- vectors
 
 
-@kernel("addmv", differs=["no-mixed-dtypes", "beta-zero", "half-opmath"])
+@kernel("addmv", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec)."""
     if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
@@ -188,7 +188,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
 
 
-@kernel("mv", like=np.matmul, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("mv", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
 def mv(self, vec):
     """Product of a matrix and a vector."""
     if self.ndim != 2 or vec.ndim != 1:
@@ -211,7 +211,7 @@ def _check_dot(a: ndarray, b: ndarray) -> None:
         )
 
 
-@kernel("dot", like=np.dot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "vectors-only"])
+@kernel("dot", like=np.dot, differs=["no-mixed-products", "no-bool-product", "half-opmath", "vectors-only"])
 def dot(self, tensor):
     """Sum of products of two vectors."""
     _check_dot(self, tensor)
@@ -219,7 +219,7 @@ def dot(self, tensor):
     return product(self, tensor)
 
 
-@kernel("vdot", like=np.vdot, differs=["no-mixed-dtypes", "no-bool-product", "half-opmath", "vectors-only"])
+@kernel("vdot", like=np.vdot, differs=["no-mixed-products", "no-bool-product", "half-opmath", "vectors-only"])
 def vdot(self, other):
     """Sum of products of two vectors, the first conjugated."""
     _check_dot(self, other)
@@ -261,7 +261,7 @@ def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
     )
 
 
-@kernel("outer", like=np.outer, differs=["vectors-only", "three-tier-promotion"])
+@kernel("outer", like=np.outer, differs=["three-tier-promotion", "outer-vectors"])
 def outer(self, vec2):
     """Products of all pairs of two vectors."""
     for name, v in (("self", self), ("vec2", vec2)):
@@ -271,7 +271,7 @@ def outer(self, vec2):
     return dt.cast(np.multiply.outer(dt.cast(self, inner), dt.cast(vec2, inner)), out)
 
 
-@kernel("ger", like=np.outer, differs=["vectors-only", "three-tier-promotion"])
+@kernel("ger", like=np.outer, differs=["three-tier-promotion", "outer-vectors"])
 def ger(self, vec2):
     """Products of all pairs of two vectors."""
     return outer(self, vec2)

@@ -44,7 +44,7 @@ def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
     return amax(x, dim, keepdim)
 
 
-@kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers"])
+@kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
 def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
     check_matrix("linalg.matrix_norm", self)
@@ -64,7 +64,7 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
     return out if keepdim else out.squeeze(axes)
 
 
-@kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers"])
+@kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
 def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """Frobenius or nuclear norms of matrices."""
     check_matrix("linalg.matrix_norm", self)
@@ -78,19 +78,19 @@ def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
     return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
 
 
-@kernel("nuclear_norm.dim", like=np.linalg.norm, differs=["no-integers"])
+@kernel("nuclear_norm.dim", like=np.linalg.norm, differs=["no-integers-linalg"])
 def nuclear_norm_dim(self, dim, keepdim=False):
     """Sums of singular values."""
     return linalg_matrix_norm_str(self, "nuc", dim, keepdim)
 
 
-@kernel("nuclear_norm", like=np.linalg.norm, differs=["no-integers"])
+@kernel("nuclear_norm", like=np.linalg.norm, differs=["no-integers-linalg"])
 def nuclear_norm(self, keepdim=False):
     """Sum of the singular values of a matrix."""
     return linalg_matrix_norm_str(self, "nuc", (-2, -1), keepdim)
 
 
-@kernel("linalg_norm", like=np.linalg.norm, differs=["no-integers", "norm-flattens"])
+@kernel("linalg_norm", like=np.linalg.norm, differs=["no-integers-linalg"])
 def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."""
     if dim is not None:
@@ -112,7 +112,7 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
-@kernel("linalg_norm.ord_str", like=np.linalg.norm, differs=["no-integers"])
+@kernel("linalg_norm.ord_str", like=np.linalg.norm, differs=["no-integers-linalg"])
 def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
     """Frobenius or nuclear norm of matrices."""
     dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
@@ -126,7 +126,7 @@ def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- condition number
 
 
-@kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers"])
+@kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers-linalg"])
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
     check_matrix("linalg.cond", self)
@@ -141,7 +141,7 @@ def linalg_cond(self, p=None):
     return _cond(self, linalg_matrix_norm, p)
 
 
-@kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers"])
+@kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg"])
 def linalg_cond_str(self, p):
     """Frobenius or nuclear norm of matrices times that of their inverses."""
     check_square(f"linalg.cond(ord={p})", self)

@@ -145,7 +145,11 @@ def std_mean_all(self, unbiased=True):
 # ---------------------------------------------------------------- logsumexp
 
 
-@kernel("logsumexp", "special_logsumexp", differs=["empty-dim", "int-to-default-float", "half-opmath"])
+@kernel(
+    "logsumexp",
+    "special_logsumexp",
+    differs=["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"],
+)
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)

@@ -234,7 +234,7 @@ def max_pool3d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=Fa
     return max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@kernel("max_pool1d")
+@kernel("max_pool1d", differs=["pool-windows"])
 def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
     """Maximum over windows of a sequence."""
     if self.ndim not in (2, 3) or 0 in self.shape[-2:]:
@@ -364,19 +364,19 @@ def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
         raise not_implemented(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype)
 
 
-@kernel("avg_pool2d", differs=["pool-windows"])
+@kernel("avg_pool2d", differs=["pool-windows", "pool-counts-padding"])
 def avg_pool2d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     """Mean over windows of an image."""
     return _avg_pool(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@kernel("avg_pool3d", differs=["pool-windows"])
+@kernel("avg_pool3d", differs=["pool-windows", "pool-counts-padding"])
 def avg_pool3d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     """Mean over windows of a volume."""
     return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@kernel("avg_pool1d")
+@kernel("avg_pool1d", differs=["pool-windows", "pool-counts-padding"])
 def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True):
     """Mean over windows of a sequence."""
     check_sequence(self, "avg_pool1d")

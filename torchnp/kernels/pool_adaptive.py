@@ -115,7 +115,7 @@ def adaptive_avg_pool3d(self: ndarray, output_size: Ints) -> ndarray:
     return _or_mean(self, 3, output_size)
 
 
-@kernel("adaptive_avg_pool1d")
+@kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])
 def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
     """Mean over bins of a sequence."""
     check_sequence(self, "adaptive_avg_pool1d")
@@ -179,7 +179,7 @@ def adaptive_max_pool3d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     return _adaptive_max(self, 3, output_size)
 
 
-@kernel("adaptive_max_pool1d")
+@kernel("adaptive_max_pool1d", differs=["adaptive-bins"])
 def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
     """Maximum over bins of a sequence, and its index."""
     check_sequence(self, "adaptive_max_pool1d")

@@ -51,7 +51,7 @@ _POWER = binary(
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
 
 
-@kernel("pow.Tensor_Tensor", like=np.power, differs=[*PROMOTION, *_POWERS])
+@kernel("pow.Tensor_Tensor", like=np.power, differs=[*PROMOTION, *_POWERS, "power-of-bools"])
 def pow(self: ndarray, exponent: ndarray) -> ndarray:
     """``self`` to the power of ``exponent``."""
     return _POWER(self, exponent)
@@ -86,7 +86,7 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     return finish(small(dt.cast(self, common)), common)
 
 
-@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS])
+@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "scalar-left-operand"])
 def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     """A number to the power of a tensor."""
     if self == 1 and not isinstance(self, bool):
@@ -127,7 +127,7 @@ def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
 
 
 binary("atan2 arctan2", np.arctan2, int_to_float, cpu="atan2_cpu", takes=FLOATS, differs=_FLOAT)
-binary("hypot", np.hypot, cpu="hypot_cpu", takes=FLOATS, differs=["no-integers"])
+binary("hypot", np.hypot, cpu="hypot_cpu", takes=FLOATS, differs=["float-functions-refuse-integers"])
 binary("copysign.Tensor copysign.Scalar", np.copysign, int_to_float, cpu="copysign_cpu", takes=FLOATS, differs=_FLOAT)
 
 
@@ -143,7 +143,7 @@ binary(
     cpu="nextafter_cpu",
     takes=FLOATS,
     compute=lambda d: d,
-    differs=["no-integers"],
+    differs=["float-functions-refuse-integers"],
 )
 binary(
     "logaddexp",
@@ -151,9 +151,9 @@ binary(
     cpu="logaddexp_cpu",
     takes=FLOATS | COMPLEX,
     complex=_logaddexp,
-    differs=["no-integers"],
+    differs=["float-functions-refuse-integers"],
 )
-binary("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=FLOATS, differs=["no-integers"])
+binary("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=FLOATS, differs=["float-functions-refuse-integers"])
 _heaviside_row = binary("", _heaviside, cpu="heaviside_cpu", takes=BOOL | REAL)
 
 

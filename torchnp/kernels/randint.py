@@ -180,28 +180,28 @@ def _nearest_to(high: int, dtype: np.dtype) -> int:
     return high
 
 
-@kernel("randint.low_generator", like=np.random.randint, differs=["random-stream"])
+@kernel("randint.low_generator", like=np.random.randint, differs=["random-stream", "randint-modulo"])
 def randint_low_generator(low, high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Integers in [low, high)."""
     size = strided_size(size, layout, device, pin_memory)
     return _random_values(math.prod(size), factory_dtype(dtype), low, high, generator).reshape(size)
 
 
-@kernel("randint.generator", like=np.random.randint, differs=["random-stream"])
+@kernel("randint.generator", like=np.random.randint, differs=["random-stream", "randint-modulo"])
 def randint_generator(high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Integers in [0, high)."""
     size = strided_size(size, layout, device, pin_memory)
     return _random_values(math.prod(size), factory_dtype(dtype), 0, high, generator).reshape(size)
 
 
-@kernel("randint.low", like=np.random.randint, differs=["random-stream"])
+@kernel("randint.low", like=np.random.randint, differs=["random-stream", "randint-modulo"])
 def randint_low(low, high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Integers in [low, high)."""
     size = strided_size(size, layout, device, pin_memory)
     return _random_values(math.prod(size), factory_dtype(dtype), low, high, None).reshape(size)
 
 
-@kernel("randint", like=np.random.randint, differs=["random-stream"])
+@kernel("randint", like=np.random.randint, differs=["random-stream", "randint-modulo"])
 def randint(high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
     """Integers in [0, high)."""
     size = strided_size(size, layout, device, pin_memory)
@@ -273,7 +273,7 @@ def randint_like_tensor(self, high, *, dtype=None, layout=None, device=None, pin
 # ---------------------------------------------------------------- permutations
 
 
-@kernel("randperm.generator", like=np.random.permutation, differs=["random-stream"])
+@kernel("randperm.generator", like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
 def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
     """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."""
     (n,) = strided_size((n,), layout, device, pin_memory)
@@ -291,7 +291,7 @@ def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pi
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
 
 
-@kernel("randperm", like=np.random.permutation, differs=["random-stream"])
+@kernel("randperm", like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
 def randperm(n, *, dtype=LONG, layout=None, device=None, pin_memory=None):
     """A permutation of 0 to n - 1."""
     return randperm_generator(n, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)

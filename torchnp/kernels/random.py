@@ -270,14 +270,14 @@ def uniform(self, from_=0.0, to=1.0, *, generator=None):
     return arrange(uniform_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
 
 
-@kernel("rand.generator", like=np.random.rand, differs=["random-stream"])
+@kernel("rand.generator", like=np.random.rand, differs=["random-stream", "random-float64"])
 def rand_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
     """Uniform values in [0, 1)."""
     size = strided_size(size, layout, device, pin_memory)
     return uniform_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, generator).reshape(size)
 
 
-@kernel("rand", like=np.random.rand, differs=["random-stream"])
+@kernel("rand", like=np.random.rand, differs=["random-stream", "random-float64"])
 def rand(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Uniform values in [0, 1)."""
     size = strided_size(size, layout, device, pin_memory)
@@ -320,14 +320,14 @@ def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
     return arrange(normal_values(self.size, self.dtype, mean, std, contiguous, generator), self.shape, order)
 
 
-@kernel("randn.generator", like=np.random.randn, differs=["random-stream"])
+@kernel("randn.generator", like=np.random.randn, differs=["random-stream", "randn-box-muller"])
 def randn_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
     """Standard normal values."""
     size = strided_size(size, layout, device, pin_memory)
     return normal_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, True, generator).reshape(size)
 
 
-@kernel("randn", like=np.random.randn, differs=["random-stream"])
+@kernel("randn", like=np.random.randn, differs=["random-stream", "randn-box-muller"])
 def randn(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Standard normal values."""
     size = strided_size(size, layout, device, pin_memory)

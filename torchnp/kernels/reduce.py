@@ -40,7 +40,7 @@ _DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int
 @kernel(
     "sum.dim_IntList",
     like=np.sum,
-    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum", "sum-negative-zero"],
+    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
 )
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
@@ -49,7 +49,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     return _sum(self, axes_of(dim, self.ndim), keepdim, out)
 
 
-@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum", "sum-negative-zero"])
+@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum"])
 def sum_all(self, *, dtype=None):
     """Sum of all elements."""
     return sum_dim(self, None, dtype=dtype)

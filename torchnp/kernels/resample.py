@@ -256,37 +256,37 @@ def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bo
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
-@kernel("upsample_nearest1d")
+@kernel("upsample_nearest1d", differs=["nearest-floor", "upsample-scales"])
 def upsample_nearest1d(self, output_size, scales=None):
     """Sequence of another length, each element a copy of the one at or before its place."""
     return _nearest(self, output_size, "upsample_nearest1d", (scales,), False)
 
 
-@kernel("upsample_nearest2d", differs=["nearest-floor"])
+@kernel("upsample_nearest2d", differs=["nearest-floor", "upsample-scales"])
 def upsample_nearest2d(self, output_size, scales_h=None, scales_w=None):
     """Image of another size, each pixel a copy of the one at or before its place."""
     return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), False)
 
 
-@kernel("upsample_nearest3d")
+@kernel("upsample_nearest3d", differs=["nearest-floor", "upsample-scales"])
 def upsample_nearest3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
     """Volume of another size, each voxel a copy of the one at or before its place."""
     return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), False)
 
 
-@kernel("_upsample_nearest_exact1d")
+@kernel("_upsample_nearest_exact1d", differs=["upsample-scales"])
 def _upsample_nearest_exact1d(self, output_size, scales=None):
     """Sequence of another length, each element a copy of the one nearest to its centre."""
     return _nearest(self, output_size, "upsample_nearest1d", (scales,), True)
 
 
-@kernel("_upsample_nearest_exact2d")
+@kernel("_upsample_nearest_exact2d", differs=["upsample-scales"])
 def _upsample_nearest_exact2d(self, output_size, scales_h=None, scales_w=None):
     """Image of another size, each pixel a copy of the one nearest to its centre."""
     return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), True)
 
 
-@kernel("_upsample_nearest_exact3d")
+@kernel("_upsample_nearest_exact3d", differs=["upsample-scales"])
 def _upsample_nearest_exact3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
     """Volume of another size, each voxel a copy of the one nearest to its centre."""
     return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), True)
@@ -295,27 +295,27 @@ def _upsample_nearest_exact3d(self, output_size, scales_d=None, scales_h=None, s
 # ---------------------------------------------------------------- linear and cubic
 
 
-@kernel("upsample_linear1d", differs=["align-corners"])
+@kernel("upsample_linear1d", differs=["align-corners", "upsample-scales"])
 def upsample_linear1d(self, output_size, align_corners, scales=None):
     """Linear interpolation of a sequence."""
     return _resample(self, output_size, "upsample_linear1d", "linear", linear, align_corners, (scales,))
 
 
-@kernel("upsample_bilinear2d", differs=["align-corners"])
+@kernel("upsample_bilinear2d", differs=["align-corners", "upsample-scales"])
 def upsample_bilinear2d(self, output_size, align_corners, scales_h=None, scales_w=None):
     """Linear interpolation of an image."""
     scales = (scales_h, scales_w)
     return _resample(self, output_size, "upsample_bilinear2d", "linear", linear, align_corners, scales)
 
 
-@kernel("upsample_trilinear3d", differs=["align-corners"])
+@kernel("upsample_trilinear3d", differs=["align-corners", "upsample-scales"])
 def upsample_trilinear3d(self, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None):
     """Linear interpolation of a volume."""
     scales = (scales_d, scales_h, scales_w)
     return _resample(self, output_size, "upsample_trilinear3d", "linear", linear, align_corners, scales)
 
 
-@kernel("upsample_bicubic2d", differs=["cubic-coefficient"])
+@kernel("upsample_bicubic2d", differs=["cubic-coefficient", "upsample-scales"])
 def upsample_bicubic2d(self, output_size, align_corners, scales_h=None, scales_w=None):
     """Cubic convolution of an image (a = -0.75)."""
     scales = (scales_h, scales_w)

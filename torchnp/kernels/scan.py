@@ -32,13 +32,21 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
     return dt.cast(value, out)
 
 
-@kernel("cumsum", like=np.cumsum, differs=["sum-dtype", "cumsum-accumulator", "half-opmath", "cumsum-zero-dim"])
+@kernel(
+    "cumsum",
+    like=np.cumsum,
+    differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
+)
 def cumsum(self, dim, *, dtype=None):
     """Running sums along a dimension."""
     return _scan("cumsum_out_cpu", np.add, self, dim, dtype)
 
 
-@kernel("cumprod", like=np.cumprod, differs=["sum-dtype", "cumsum-accumulator", "half-opmath", "cumsum-zero-dim"])
+@kernel(
+    "cumprod",
+    like=np.cumprod,
+    differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
+)
 def cumprod(self, dim, *, dtype=None):
     """Running products along a dimension."""
     return _scan("cumprod_out_cpu", np.multiply, self, dim, dtype)

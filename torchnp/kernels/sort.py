@@ -50,7 +50,9 @@ def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
 # ---------------------------------------------------------------- sort
 
 
-@kernel("sort.stable", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+@kernel(
+    "sort.stable", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"]
+)
 def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
@@ -63,19 +65,27 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     return np.take_along_axis(self, index, axis), index
 
 
-@kernel("sort", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+@kernel("sort", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"])
 def sort(self, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     return sort_stable(self, stable=False, dim=dim, descending=descending)
 
 
-@kernel("argsort", like=np.argsort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+@kernel(
+    "argsort",
+    like=np.argsort,
+    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "descending-by-negation"],
+)
 def argsort(self, dim=-1, descending=False):
     """Indices that sort along a dimension."""
     return sort_stable(self, stable=False, dim=dim, descending=descending)[1]
 
 
-@kernel("argsort.stable", like=np.argsort, differs=["stable-descending", "zero-dim-axis", "no-complex-order"])
+@kernel(
+    "argsort.stable",
+    like=np.argsort,
+    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "descending-by-negation"],
+)
 def argsort_stable(self, *, stable, dim=-1, descending=False):
     """Indices that sort along a dimension; equal elements keep their order."""
     return sort_stable(self, stable=stable, dim=dim, descending=descending)[1]
@@ -90,7 +100,7 @@ def msort(self):
 # ---------------------------------------------------------------- topk
 
 
-@kernel("topk", differs=["topk-ties"])
+@kernel("topk", differs=["topk-ordered"])
 def topk(self, k, dim=-1, largest=True, sorted=True):
     """The k largest or smallest elements along a dimension and their indices, in order; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)

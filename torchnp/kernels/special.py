@@ -143,7 +143,7 @@ digamma = unary(
     cpu="digamma",
     takes=FLOATS,
     like=scipy_special("digamma"),
-    differs=["int-to-default-float", "digamma-at-poles"],
+    differs=["int-to-default-float"],
 )
 lgamma = unary(
     "lgamma special_gammaln",
@@ -152,7 +152,7 @@ lgamma = unary(
     cpu="lgamma_vml_cpu",
     takes=FLOATS,
     like=scipy_special("gammaln"),
-    differs=_FLOAT,
+    differs=[*_FLOAT, "lgamma-of-minus-infinity"],
 )
 
 
@@ -219,7 +219,13 @@ zeta = binary(
     differs=_FLOAT,
 )
 for _name, _also in (("gammainc", "igamma special_gammainc"), ("gammaincc", "igammac special_gammaincc")):
-    binary(_also, scipy_special(_name), cpu=f"{_also.split()[0]}_cpu", takes=FLOATS, differs=["no-integers"])
+    binary(
+        _also,
+        scipy_special(_name),
+        cpu=f"{_also.split()[0]}_cpu",
+        takes=FLOATS,
+        differs=["float-functions-refuse-integers"],
+    )
 
 # ---------------------------------------------------------------- products with logarithms
 

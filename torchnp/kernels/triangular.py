@@ -105,7 +105,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
 # ---------------------------------------------------------------- Cholesky
 
 
-@kernel("linalg_cholesky_ex", differs=["no-integers"])
+@kernel("linalg_cholesky_ex", differs=["no-integers-linalg"])
 def linalg_cholesky_ex(self, *, upper=False, check_errors=False):
     """Triangular factor L with A = L L^H, and error codes; only one triangle of A is read."""
     out, info = _cholesky("linalg.cholesky", self, upper)
@@ -129,7 +129,7 @@ def _cholesky(name: str, a: ndarray, upper: bool) -> tuple[ndarray, ndarray]:
     return out, info
 
 
-@kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+@kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
 def linalg_cholesky(self, *, upper=False):
     """Triangular factor L with A = L L^H."""
     out, info = _cholesky("linalg.cholesky", self, upper)
@@ -137,7 +137,7 @@ def linalg_cholesky(self, *, upper=False):
     return out
 
 
-@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers"])
+@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
 def cholesky(self, upper=False):
     """Triangular factor L with A = L L^H."""
     if self.size == 0:

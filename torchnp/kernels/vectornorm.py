@@ -15,7 +15,7 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-@kernel("linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers", "empty-dim", "half-opmath"])
+@kernel("linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
     name = "linalg.vector_norm"
@@ -83,7 +83,7 @@ def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
     return wanted
 
 
-@kernel("linalg__powsum", differs=["no-integers", "empty-dim", "half-opmath"])
+@kernel("linalg__powsum", differs=["no-integers-norm", "empty-dim", "half-norm"])
 def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """sum |x|**ord over dimensions: `linalg_vector_norm` before the root."""
     name = "linalg._powsum"
@@ -105,33 +105,33 @@ def _check_norm(x: ndarray) -> None:
         raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {got} instead.")
 
 
-@kernel("norm.Scalar", like=np.linalg.norm, differs=["no-integers", "half-opmath"])
+@kernel("norm.Scalar", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
 def norm_scalar(self, p=2):
     """p-norm of all elements."""
     _check_norm(self)
     return linalg_vector_norm(self, p)
 
 
-@kernel("norm.ScalarOpt_dim", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+@kernel("norm.ScalarOpt_dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
 def norm_dim(self, p, dim, keepdim=False):
     """p-norm over dimensions; 2 by default."""
     _check_norm(self)
     return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim)
 
 
-@kernel("norm.ScalarOpt_dtype", like=np.linalg.norm, differs=["no-integers", "half-opmath"])
+@kernel("norm.ScalarOpt_dtype", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
 def norm_dtype(self, p, *, dtype):
     """p-norm of all elements, computed in ``dtype``."""
     return linalg_vector_norm(self, 2 if p is None else p, None, False, dtype=dtype)
 
 
-@kernel("norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+@kernel("norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
 def norm_dim_dtype(self, p, dim, keepdim, *, dtype):
     """p-norm over dimensions, computed in ``dtype``."""
     return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
-@kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers", "empty-dim", "half-opmath"])
+@kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
 def frobenius_norm(self, dim, keepdim=False):
     """2-norm over one or two dimensions."""
     _check_norm(self)
@@ -146,7 +146,7 @@ def norm_except_dim(v, pow=2, dim=0):
     return norm_dim(v, pow, [i for i in range(v.ndim) if i != dim], True)
 
 
-@kernel("dist", differs=["no-integers"])
+@kernel("dist", differs=["no-integers-norm"])
 def dist(self, other, p=2):
     """p-norm of the difference."""
     from torchnp.kernels.arithmetic import sub

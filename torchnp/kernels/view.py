@@ -42,13 +42,13 @@ def _fw_primal(self, level):
     return self.view()
 
 
-@kernel("resolve_conj", "resolve_neg", differs=["no-lazy-conj"])
+@kernel("resolve_conj", "resolve_neg")
 def resolve_conj(self):
     """The tensor itself: arrays have no conjugate or negative bit."""
     return self
 
 
-@kernel("positive", like=np.positive, differs=["view-not-copy"])
+@kernel("positive", like=np.positive, differs=["positive-is-self", "positive-of-bool"])
 def positive(self):
     """The tensor itself."""
     check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.")
@@ -215,7 +215,7 @@ def unsqueeze(self, dim):
 # ---------------------------------------------------------------- expand
 
 
-@kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
+@kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable", "overlap-inplace"])
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
     shape, strides = list(size), [0] * len(size)
@@ -274,7 +274,7 @@ def permute(self, dims):
         raise RuntimeError("permute(): duplicate dims are not allowed.") from None
 
 
-@kernel("transpose.int", "swapdims", like=np.swapaxes)
+@kernel("transpose.int", "swapdims", like=np.swapaxes, differs=["transpose-pair"])
 def transpose(self, dim0, dim1):
     """Two dimensions swapped."""
     try:
@@ -344,7 +344,7 @@ def movedim(self, source, destination):
 # ---------------------------------------------------------------- strides
 
 
-@kernel("as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"])
+@kernel("as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage", "as-strided-elements"])
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")

@@ -110,33 +110,33 @@ def imag(self):
 # ---------------------------------------------------------------- conjugates
 
 
-@kernel("_conj", "conj", like=np.conjugate, differs=["no-lazy-conj"])
+@kernel("_conj", "conj", like=np.conjugate, differs=["conj-of-real"])
 def conj(self):
     """The conjugate, computed: torch sets a bit on a view, which an array cannot carry."""
     return np.asarray(np.conjugate(self)) if is_complex(self.dtype) else self
 
 
-@kernel("_neg_view", like=np.negative, differs=["no-lazy-conj"])
+@kernel("_neg_view", like=np.negative)
 def neg_view(self):
     """The negative, computed: torch sets a bit on a view, which an array cannot carry."""
     return np.asarray(np.negative(self))
 
 
-@kernel("mH", differs=["no-lazy-conj"])
+@kernel("mH", differs=["conj-of-real"])
 def m_h(self):
     """The conjugate of the last two dimensions swapped."""
     check_matrix(self, "mH")
     return conj(self.swapaxes(-2, -1) if self.ndim else self)
 
 
-@kernel("adjoint", differs=["no-lazy-conj"])
+@kernel("adjoint", differs=["conj-of-real"])
 def adjoint(self):
     """The conjugate of the last two dimensions swapped."""
     check_matrix(self, "adjoint()")
     return conj(self.swapaxes(-2, -1) if self.ndim else self)
 
 
-@kernel("matrix_H", differs=["no-lazy-conj"])
+@kernel("matrix_H", differs=["conj-of-real"])
 def matrix_h(self):
     """The conjugate of a matrix transposed."""
     if self.ndim not in (0, 2):

@@ -24,7 +24,7 @@ def _require(condition: bool, message: str, exc: type[Exception] = AssertionErro
 # ---------------------------------------------------------------- views
 
 
-@kernel("prims::broadcast_in_dim", like=np.broadcast_to, differs=["broadcast-in-dim"])
+@kernel("prims::broadcast_in_dim", like=np.broadcast_to)
 def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes."""
     dims = list(broadcast_dimensions)
@@ -68,7 +68,7 @@ def squeeze(a: Array, dimensions: Ints) -> Array:
     return namespace(a).squeeze(a, axis=tuple(dimensions))
 
 
-@kernel("prims::split_dim", differs=["split-dim"])
+@kernel("prims::split_dim")
 def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     """A view with one dimension split in two, the outer of the given length."""
     check_index(a.ndim, dim)
@@ -153,7 +153,7 @@ def imag(self: Array) -> Array:
     return _complex_part(self, "imag")
 
 
-@kernel("prims::conj", like=np.conj, differs=["conj-view"])
+@kernel("prims::conj", like=np.conj)
 def conj(a: Array) -> Array:
     """Complex conjugate."""
     if type(a) is not ndarray:
