@@ -245,7 +245,7 @@ rule("linspace.Tensor_Scalar logspace.Tensor_Scalar", args={"end": LIMITS["end"]
 rule("linspace.Scalar_Tensor logspace.Scalar_Tensor", args={"start": LIMITS["start"]})
 rule("eye*", args={"n": I(0, 4), "m": I(0, 4)})
 rule("empty_strided new_empty_strided", args={"size": small_sizes, "stride": flat_strides})
-rule("empty_permuted", args={"size": small_sizes, "physical_layout": permutation})
+rule("empty_permuted", args={"size": small_sizes, "shape": small_sizes, "physical_layout": permutation})
 rule("resize resize_as", args={"size": small_sizes, "the_template": T("any")})
 rule("randint*", args={"low": I(-3, 2), "high": I(3, 9)}, dtypes="real")
 rule("randint_like.Tensor randint_like.Tensor_generator", args={"high": T("", "int64", (3, 9))})

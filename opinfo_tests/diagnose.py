@@ -172,7 +172,7 @@ def from_form(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend)
     if outcome not in ("wrong-value", "wrong-dtype", "wrong-shape") or len(want.results) != len(mine.results):
         return ""
     for w, g in zip(want.results, mine.results, strict=True):
-        if isinstance(w, np.ndarray) and isinstance(g, (np.ndarray, np.generic)):
+        if isinstance(w, np.ndarray) and isinstance(g, (np.ndarray, np.generic)) and not identical(w, g):
             found = form(w, np.asarray(g))
             if found:
                 return found
@@ -204,12 +204,13 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
     if want.size < 1 or want.dtype == np.bool_:
         return "the opposite" if want.size and (want != got).all() else ""
     w, g = wide(want), wide(got)
-    real = is_inexact(want.dtype) and not np.iscomplexobj(w)
-    if real and near(w, g) and not special_mismatch(w, g, False).any() and special_mismatch(w, g, True).any():
-        return "equal but for the sign of zeros"
-    rounded = is_inexact(want.dtype) and rounding(want, got) if near(want, got) else ""
-    if rounded:
-        return rounded
+    if near(w, g) and is_inexact(want.dtype):
+        parts = ((w.real, g.real), (w.imag, g.imag)) if np.iscomplexobj(w) else ((w, g),)
+        if any(special_mismatch(a, b, False).any() for a, b in parts):
+            return "equal but for nan or infinity in one part of complex values"
+        if any(special_mismatch(a, b, True).any() for a, b in parts):
+            return "equal but for the sign of zeros"
+        return rounding(want, got)
     for text, same in (
         ("transposed", want.ndim == 2 and want.shape[0] == want.shape[1] and near(want, got.T)),
         ("the same values in another order", want.size > 1 and near(np.sort(w, axis=None), np.sort(g, axis=None))),
@@ -229,6 +230,10 @@ def form(want: np.ndarray, got: np.ndarray) -> str:
             return f"equal except where {side}"
         return ""
     return rounding(want, got)
+
+
+def identical(w: np.ndarray, g: Any) -> bool:
+    return w.dtype == g.dtype and w.shape == g.shape and w.tobytes() == np.asarray(g).tobytes()
 
 
 def numeric(w: Any, g: Any) -> bool:
