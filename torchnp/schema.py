@@ -27,7 +27,7 @@ _NUMBERS_AS_TENSORS = frozenset(
 class Argument:
     """One argument of a schema: its name, type without alias marks, default and alias set."""
 
-    __slots__ = ("name", "type", "kwonly", "default", "alias", "is_write")
+    __slots__ = ("alias", "default", "is_write", "kwonly", "name", "type")
 
     def __init__(self, text: str, kwonly: bool) -> None:
         typed, _, default = text.partition("=")
@@ -55,7 +55,7 @@ class Argument:
 class Return:
     """One result of a schema: its type and, where it is a view of or the same as an argument, the alias set."""
 
-    __slots__ = ("name", "type", "alias", "is_write")
+    __slots__ = ("alias", "is_write", "name", "type")
 
     def __init__(self, text: str) -> None:
         spelled, _, name = text.partition(" ") if not text.startswith("Tensor(") else _split_after_type(text)
@@ -202,22 +202,21 @@ class Schema:
             raise problem
         bound = dict(zip((a.name for a in self.args), args, strict=False))
         for a in self.args[len(args) :]:
-            bound[a.name] = kwargs[a.name] if a.name in kwargs else a.default
+            bound[a.name] = kwargs.get(a.name, a.default)
         return bound
 
     def mismatch(self, args: tuple, kwargs: dict[str, Any]) -> Exception | None:
         """The error that torch raises when a call's arguments do not fit the schema, or None."""
         declared = self.args
         positional = sum(not a.kwonly for a in declared)
-        if len(args) > positional:
-            many = f"aten::{self.base}()" if self.namespace == "aten" else f"{self.packet}()"
-            if positional == len(declared):
-                return RuntimeError(
-                    f"{many} expected at most {positional} argument(s) but received {len(args)} argument(s). "
-                    f"Declaration: {self.text}"
-                )
+        if len(args) + len(kwargs) > len(declared):
             return RuntimeError(
-                f"{many} takes {positional} positional argument(s) but {len(args)} was/were given.  "
+                f"{self.packet}() expected at most {len(declared)} argument(s) "
+                f"but received {len(args) + len(kwargs)} argument(s). Declaration: {self.text}"
+            )
+        if len(args) > positional:
+            return RuntimeError(
+                f"{self.packet}() takes {positional} positional argument(s) but {len(args)} was/were given.  "
                 f"Declaration: {self.text}"
             )
         used = 0
@@ -258,7 +257,7 @@ def _is_int(x: Any) -> bool:
 
 
 def _is_dtype(x: Any) -> bool:
-    return isinstance(x, (str, int, np.dtype)) or isinstance(x, type)
+    return isinstance(x, (str, int, np.dtype, type))
 
 
 _FITS = {

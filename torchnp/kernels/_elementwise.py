@@ -445,9 +445,11 @@ def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[...,
     """
 
     def make(row: Row, schema: Schema) -> Callable[..., Any]:
-        body = row.body
+        body, one = row.body, len(schema.args) == 1
 
         def slow(args: tuple, kwargs: dict[str, Any]) -> Any:
+            if one and args and not isinstance(args[0], ndarray):
+                raise_mismatch(schema, args, kwargs)  # torch wraps a number only beside a tensor
             token = enter_quiet(_IGNORE)
             try:
                 out = body(*args, **kwargs)
@@ -489,6 +491,6 @@ def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[...,
                 leave_quiet(token)
             return slow(args, kwargs)
 
-        return of_tensor if len(schema.args) == 1 else of_tensors
+        return of_tensor if one else of_tensors
 
     return make
