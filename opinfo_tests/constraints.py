@@ -281,7 +281,7 @@ def rule(names: str, **row: Any) -> None:
 @cache
 def row_of(op: str) -> Row:
     """Return the rows of an operator, merged."""
-    from . import constraint_layers  # noqa: F401  fills RULES, after constraint_rows
+    from . import constraint_models  # noqa: F401  fills RULES, after the other files of rows
 
     full = op.partition("::")[2]
     base = full.partition(".")[0]

@@ -1,0 +1,313 @@
+"""The constraint rows of attention, recurrence, sequences and optimisers; `constraints` says how they are read."""
+
+from __future__ import annotations
+
+from . import constraint_layers  # noqa: F401  the rows here come over those
+from .constraints import C, I, L, N, T, Ts, rule, sizes
+
+# ---------------------------------------------------------------- attention and recurrence
+
+QKV = {"query": T("n g h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": C((None,)), "scale": C((None, 0.5)),
+       "enable_gqa": C((False,)), "attn_mask": T("h w", "same"), "is_causal": C((False,))}  # fmt: skip
+rule(
+    "scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu",
+    args=QKV,
+    dtypes="halffloat",
+    mixed=0,
+    values="tame",
+    sizes={"h": (1, 4), "w": (1, 4)},
+    wild=6,
+)
+rule(
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+    args={
+        **QKV,
+        "grad_out": T("n g h 4"),
+        "query": T("n g h 4", "same"),
+        "out": T("n g h 4", "same"),
+        "logsumexp": T("n g h", "float32"),
+    },
+    dtypes="wide",
+    values="tame",
+    sizes={"h": (1, 4), "w": (1, 4)},
+    wild=0,
+)
+rule(
+    "_transform_bias_rescale_qkv",
+    args={"qkv": T("n h 12"), "qkv_bias": T("12", "same"), "num_heads": C((1, 2, 4))},
+    dtypes="wide",
+    sizes={"h": (1, 3)},
+)
+CELL = {
+    "input": T("n k"),
+    "hx": T("n h", "same"),
+    "w_ih": T("g*h k", "same"),
+    "w_hh": T("g*h h", "same"),
+    "b_ih": T("g*h", "same", always=True),
+    "b_hh": T("g*h", "same", always=True),
+}
+for _gates, _name in ((1, "rnn_relu"), (1, "rnn_tanh"), (3, "gru"), (4, "lstm")):
+    _s = {"g": (_gates, _gates), "h": (1, 3), "k": (1, 3)}
+    _both = {
+        "always": frozenset(["b_ih", "b_hh"]),
+        "dtypes": "wide",
+        "mixed": 0,
+        "values": "tame",
+        "sizes": _s,
+        "wild": 6,
+    }
+    rule(f"{_name}_cell", args=CELL | ({"hx": Ts("n h", "same", count=2)} if _name == "lstm" else {}), **_both)
+    _params = lambda c: [
+        c.array(T(t, "same")) for t in (["g*h k", "g*h h", "g*h", "g*h"] if c.held_bias() else ["g*h k", "g*h h"])
+    ]
+    _layer = {"input": T("d n k"), "hx": T("1 n h", "same"), "params": _params, "has_biases": lambda c: c.held_bias(), "num_layers": C((1,)), "dropout": C((0.0,)), "train": C((False,)),
+              "bidirectional": C((False,)), "batch_first": C((False,)), "data": T("4 k"), "batch_sizes": C(())}  # fmt: skip
+    _layer["batch_sizes"] = lambda c: c.array(T("2", "int64", (2, 2)))
+    rule(f"{_name}.input", args=_layer | ({"hx": Ts("1 n h", "same", count=2)} if _name == "lstm" else {}), **_both)
+    rule(
+        f"{_name}.data",
+        args=_layer | {"hx": Ts("1 2 h", "same", count=2) if _name == "lstm" else T("1 2 h", "same")},
+        **{**_both, "wild": 0},
+    )
+rule(
+    "_pack_padded_sequence",
+    args={"input": T("3 2 k"), "lengths": lambda c: c.array(T("2", "int64", (3, 3))), "batch_first": C((False,))},
+    wild=0,
+)
+rule(
+    "_pad_packed_sequence",
+    args={
+        "data": T("6 k"),
+        "batch_sizes": T("3", "int64", (2, 2)),
+        "batch_first": C((False, True)),
+        "padding_value": N((0, 1.5)),
+        "total_length": C((-1, 4)),
+    },
+    wild=0,
+)
+rule(
+    "_pack_padded_sequence_backward",
+    args={
+        "grad": T("6 k"),
+        "input_size": sizes("3 2 k"),
+        "batch_sizes": T("3", "int64", (2, 2)),
+        "batch_first": C((False,)),
+    },
+    wild=0,
+)
+
+# ---------------------------------------------------------------- more losses, and optimisers
+
+MARGIN = {
+    "self": T("n c"),
+    "target": T("n", "int64", (0, "c-1")),
+    "p": N((1, 2)),
+    "margin": N((1, 0.5)),
+    "weight": T("c", "same"),
+}
+rule("multi_margin_loss", args=MARGIN, dtypes="wide")
+rule(
+    "multi_margin_loss_backward",
+    args={**MARGIN, "grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)},
+    dtypes="wide",
+)
+rule(
+    "multilabel_margin_loss multilabel_margin_loss_forward",
+    args={"self": T("n c"), "target": T("n c", "int64", (-1, "c-1"))},
+    dtypes="wide",
+    wild_values=False,
+)
+rule(
+    "multilabel_margin_loss_backward",
+    args={
+        "grad_output": T(""),
+        "self": T("n c", "same"),
+        "target": T("n c", "int64", (-1, "c-1")),
+        "is_target": T("n c", "same", "unit"),
+        "reduction": I(1, 2),
+    },
+    dtypes="wide",
+    wild_values=False,
+)
+_LISTS = {
+    k: Ts("3 2", "same", "positive", count=2)
+    for k in ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_sums", "momentum_buffer_list")
+}
+rule("_fused_*", args={**_LISTS, "state_steps": Ts("", "float32", "positive", count=2), "lr": C((0.1, 0.01)), "lr_decay": C((0.0, 0.1)), "weight_decay": C((0.0, 0.1)), "eps": C((1e-8,)),
+     "beta1": C((0.9,)), "beta2": C((0.99,)), "grad_scale": C((None,)), "found_inf": C((None,)), "momentum": C((0.0, 0.9)), "dampening": C((0.0,))}, dtypes="wide", mixed=0, wild=0)  # fmt: skip
+rule("_fused_rms_norm", args={"eps": C((None, 1e-5))})
+rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")})
+rule(
+    "_amp_foreach_non_finite_check_and_unscale",
+    args={"found_inf": T("1", "float32", "unit"), "inv_scale": T("1", "float32", "positive")},
+    dtypes="float",
+)
+rule(
+    "_amp_update_scale",
+    args={
+        "self": T("1", "float32", "positive"),
+        "growth_tracker": T("1", "int32", (0, 3)),
+        "found_inf": T("1", "float32", "unit"),
+        "growth_interval": I(1, 3),
+    },
+    dtypes="wide",
+    wild=0,
+)
+rule(
+    "_rowwise_prune",
+    args={"weight": T("n m"), "mask": T("n", "bool"), "compressed_indices_dtype": lambda c: c.named("int64")},
+    dtypes="float",
+)
+rule(
+    "*max_pool?d*_backward native_batch_norm_backward batch_norm_backward _native_batch_norm_legit.no_stats",
+    wild_values=False,
+    wild=0,
+)
+rule("native_batch_norm_backward batch_norm_backward", args={"train": C((True,)), "update": C((True,)), "save_mean": T("c", "same", "tame", always=True), "running_mean": C((None,)), "running_var": C((None,)),
+     "save_invstd": T("c", "same", "positive", always=True), "save_var": T("c", "same", "positive", always=True), "weight": T("c", "same", always=True)})  # fmt: skip
+rule("_native_batch_norm_legit.no_stats", args={"training": C((True,))})
+rule("bilinear", sizes={"k": (1, 3), "m": (1, 3)})
+
+# ---------------------------------------------------------------- convolutions and pools by another name
+
+_SLOW = {"self": T("n c h w"), "weight": T("o c k kw", "same"), "kernel_size": lambda c: list(c.arrays[1].shape[2:]), "bias": T("o", "same"), "stride": L(2, 1, 2),
+         "padding": L(2, 0, 1), "dilation": L(2, 1, 1), "output_padding": L(2, 0, 0)}  # fmt: skip
+_SLOW3 = {
+    **_SLOW,
+    "self": T("n c d h w"),
+    "weight": T("o c kd k kw", "same"),
+    "stride": L(3, 1, 2),
+    "padding": L(3, 0, 1),
+    "dilation": L(3, 1, 1),
+    "output_padding": L(3, 0, 0),
+}
+_SLOW_SIZES = {"k": (1, 3), "kw": (1, 3), "kd": (1, 2), "h": (3, 6), "w": (3, 6), "d": (2, 4), "o": (1, 3), "c": (1, 3)}
+rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES)
+rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES)
+rule(
+    "slow_conv_transpose2d", args={**_SLOW, "weight": T("c o k kw", "same")}, dtypes="wide", mixed=2, sizes=_SLOW_SIZES
+)
+rule(
+    "slow_conv_transpose3d",
+    args={**_SLOW3, "weight": T("c o kd k kw", "same")},
+    dtypes="wide",
+    mixed=2,
+    sizes=_SLOW_SIZES,
+)
+rule("_slow_conv2d_backward", args={**_SLOW, "grad_output": T("n o h-k+1 w-kw+1"), "self": T("n c h w", "same"), "kernel_size": sizes("k kw"), "stride": L(2, 1, 1), "padding": L(2, 0, 0)},
+     dtypes="wide", mixed=2, sizes=_SLOW_SIZES)  # fmt: skip
+rule(
+    "max_unpool2d",
+    args={"self": T("n c 2 3"), "indices": T("n c 2 3", "int64", (0, 23)), "output_size": C(([4, 6],))},
+    dtypes="float",
+    wild_values=False,
+)
+rule("max_unpool3d", args={"self": T("n c 1 2 3"), "indices": T("n c 1 2 3", "int64", (0, 47)), "output_size": C(([2, 4, 6],)), "stride": C(([2, 2, 2],)), "padding": C(([0, 0, 0],))},
+     dtypes="float", wild_values=False)  # fmt: skip
+rule(
+    "fractional_max_pool2d",
+    args={
+        "self": T("n c 5 6"),
+        "kernel_size": C(([2, 2], [1, 2])),
+        "output_size": C(([2, 3], [3, 2])),
+        "random_samples": T("n c 2", "same", "unit"),
+    },
+    dtypes="wide",
+    wild=4,
+)
+rule(
+    "fractional_max_pool3d",
+    args={
+        "self": T("n c 4 5 6"),
+        "kernel_size": C(([2, 2, 2], [1, 2, 1])),
+        "output_size": C(([2, 2, 3],)),
+        "random_samples": T("n c 3", "same", "unit"),
+    },
+    dtypes="wide",
+    wild=4,
+)
+rule("fractional_max_pool2d_backward", args={"grad_output": T("n c 2 3"), "self": T("n c 5 6", "same"), "kernel_size": C(([2, 2],)), "output_size": C(([2, 3],)), "indices": T("n c 2 3", "int64", (0, 29))},
+     dtypes="wide", wild=0)  # fmt: skip
+rule("fractional_max_pool3d_backward", args={"grad_output": T("n c 2 2 3"), "self": T("n c 4 5 6", "same"), "kernel_size": C(([2, 2, 2],)), "output_size": C(([2, 2, 3],)),
+     "indices": T("n c 2 2 3", "int64", (0, 119))}, dtypes="wide", wild=0)  # fmt: skip
+
+# ---------------------------------------------------------------- sequences, bags, heads
+
+_CTC = {
+    "log_probs": T("4 2 3"),
+    "targets": T("2 2", "int64", (1, 2)),
+    "input_lengths": C(([4, 4], [4, 3])),
+    "target_lengths": C(([2, 2], [1, 2])),
+    "blank": C((0,)),
+}
+rule("ctc_loss _ctc_loss", args=_CTC, dtypes="wide", values="tame", mixed=0, wild=0)
+rule(
+    "ctc_loss.Tensor _ctc_loss.Tensor",
+    args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (1, 2))},
+)
+rule(
+    "_ctc_loss_backward",
+    args={
+        **_CTC,
+        "grad": T("2"),
+        "log_probs": T("4 2 3", "same"),
+        "neg_log_likelihood": T("2", "same"),
+        "log_alpha": T("2 4 5", "same"),
+    },
+    dtypes="wide",
+    values="tame",
+    wild=0,
+)
+rule(
+    "_ctc_loss_backward.Tensor",
+    args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (2, 2))},
+)
+_BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2)),
+             "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1)), "sparse": C((False,)), "per_sample_weights": C((None,)), "padding_idx": C((-1,)),
+             "scale_grad_by_freq": C((False,)), "weight": T("3 m", "same")}  # fmt: skip
+rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="wide", wild=0)
+rule("_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0,))}, dtypes="wide", wild=0)
+_REDUCE = {
+    "data": T("4 m"),
+    "reduce": C(("sum", "mean", "max", "min", "prod")),
+    "lengths": T("2", "int64", (2, 2)),
+    "indices": C((None,)),
+    "offsets": C((None,)),
+    "axis": C((0,)),
+    "unsafe": C((False, True)),
+}
+rule("segment_reduce", args=_REDUCE, dtypes="float", always=frozenset(["lengths"]), wild=0)
+rule(
+    "_segment_reduce_backward",
+    args={**_REDUCE, "grad": T("2 m"), "output": T("2 m", "same"), "data": T("4 m", "same")},
+    dtypes="wide",
+    always=frozenset(["lengths"]),
+    wild=0,
+)
+_HEADS = {"embed_dim": C((4,)), "num_head": C((2, 1)), "num_heads": C((2, 1)), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
+          "mask": C((None,)), "mask_type": C((None,))}  # fmt: skip
+rule(
+    "_native_multi_head_attention",
+    args={**_HEADS, "query": T("n h 4"), "key": lambda c: c.keep(c.arrays[0]), "value": lambda c: c.keep(c.arrays[0])},
+    dtypes="wide",
+    values="tame",
+    sizes={"h": (1, 3)},
+    wild=0,
+    mixed=0,
+)
+rule("_transformer_encoder_layer_fwd", args={**_HEADS, "src": T("n h 4"), "norm_weight_1": T("4", "same"), "norm_bias_1": T("4", "same"), "norm_weight_2": T("4", "same"), "norm_bias_2": T("4", "same"),
+     "ffn_weight_1": T("3 4", "same"), "ffn_bias_1": T("3", "same"), "ffn_weight_2": T("4 3", "same"), "ffn_bias_2": T("4", "same")}, dtypes="wide", values="tame", sizes={"h": (1, 3)}, wild=0, mixed=0)  # fmt: skip
+rule(
+    "einsum",
+    args={
+        "equation": C(("ij,jk->ik", "ij,jk", "ij,jk->ki", "...j,jk->...k")),
+        "tensors": lambda c: [c.array(T("n k")), c.array(T("k m", "same"))],
+        "path": C((None,)),
+    },
+    dtypes="inexact",
+    mixed=2,
+)
+rule("_masked_softmax _masked_softmax_backward", args={"self": T("n g h h"), "mask": T("n g h h", "bool"), "grad_output": T("n g h h"), "output": T("n g h h", "same", "unit"), "dim": C((3, -1)), "mask_type": C((2,))},
+     dtypes="wide", wild=4)  # fmt: skip
+for _amsgrad in ("_fused_adam", "_fused_adamw", "_fused_adam.tensor_lr", "_fused_adamw.tensor_lr"):
+    rule(_amsgrad, args={"max_exp_avg_sqs": Ts("3 2", "same", "positive", count=0), "amsgrad": C((False,))})
