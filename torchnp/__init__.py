@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 
 if TYPE_CHECKING:
-    from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.op_table import aten, prims, table
+    from torchnp.random import Generator, default_generator, manual_seed
 
 __version__ = "0.1.0"
 __all__ = [
