@@ -122,7 +122,8 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndar
     if sums:
         check_products("bmm", out)
     operands = [dt.cast(x, dt.opmath(out)) for x in tensors]
-    return dt.cast(np.asarray(np.einsum(program, *operands, optimize=True)), out)
+    # np.einsum may give a transposed product; torch orders the factors of its last bmm so that none is left over.
+    return dt.cast(np.asarray(np.einsum(program, *operands, optimize=True), order="C"), out)
 
 
 def _rearranged(program: str, x: ndarray, sums: bool) -> ndarray:
