@@ -151,8 +151,9 @@ def place_ndarray(result: Any, buffers: list[np.ndarray]) -> Any:
 class Table(Backend):
     """A Mapping from overload names to functions on ndarrays, such as ``torchnp.table``."""
 
-    def __init__(self, table: Mapping[str, Any], name: str = "table") -> None:
+    def __init__(self, table: Mapping[str, Any], name: str = "table", scalars: bool = False) -> None:
         self.table, self.name, self.ops = table, name, table.keys()
+        self.scalars = scalars  # a NumPy scalar counts as a 0-d array, as plain NumPy functions return it
         try:
             import torchnp
         except ImportError:
@@ -161,7 +162,7 @@ class Table(Backend):
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         out = self.table[op](*args, **kwargs)
-        return np.asarray(out) if isinstance(out, np.generic) else out
+        return np.asarray(out) if self.scalars and isinstance(out, np.generic) else out
 
     def seed(self, seed: int) -> None:
         if self._torchnp is not None:
@@ -184,4 +185,4 @@ class Table(Backend):
 
 def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
     """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``."""
-    return Table(mapping, name)
+    return Table(mapping, name, scalars=True)

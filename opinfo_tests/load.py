@@ -41,7 +41,7 @@ def as_backend(value: Any, name: str) -> Backend:
     if isinstance(value, Backend):
         return value
     if isinstance(value, Mapping):
-        return Table(value, name)
+        return Table(value, name, scalars=True)
     if callable(value):
         return as_backend(value(), name)
     raise SystemExit(f"opinfo_tests: {name} is neither a Backend nor a mapping of functions")

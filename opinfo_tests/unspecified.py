@@ -18,6 +18,10 @@ REPEATS = frozenset(
 )
 
 
+# Operators that write beyond their memory when arguments are not just as their own callers make them.
+FRAGILE = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
+
+
 def contiguous(a: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
     copy = np.ascontiguousarray(a)
     return copy, copy.strides if a.ndim else ()
@@ -57,7 +61,7 @@ def second_opinion(
     if base in REPEATS and index_repeats(case):
         return Verdict("unspecified", "an index repeats: torch promises no order of writes", verdict.max_abs)
     answers = {"as recorded": want, "again": oracle.execute(case)}
-    for layout in LAYOUTS:
+    for layout in () if base.startswith(FRAGILE) else LAYOUTS:
         answers[layout] = oracle.execute(relayout(case, layout))
     pairs = [pair for pair in answers.items() if not pair[1].error]
     rule, scale = rule_of(case), input_scale(case)
@@ -68,7 +72,7 @@ def second_opinion(
         got = getattr(mine, kind)[i]
         options = [(name, getattr(seen, kind)[i]) for name, seen in pairs if len(getattr(seen, kind)) > i]
         used = elementwise(got, options, rule, scale, case)
-        if used is None and rule.kind == "close":
+        if used is None and rule.kind == "close" and not base.startswith(FRAGILE):
             truth = truth or oracle.execute(widened(case))
             used, errors = as_true(getattr(want, kind)[i], got, truth, kind, i)
             if used is None and errors:
@@ -87,18 +91,25 @@ WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "com
 
 
 def widened(case: Case) -> Case:
-    """Return the same call on the same values in double precision."""
-    buffers: list[np.ndarray] = []
+    """Return the same call on the same values in double precision, in the same layout."""
+    held: dict[int, set[str]] = {}
+    for a in case.arrays():
+        held.setdefault(a.buffer, set()).add(a.dtype)
+    buffers = []
+    for i, memory in enumerate(case.buffers):
+        dtype = next(iter(held[i]))
+        if dtype in WIDER and len(held[i]) == 1:
+            values = memory[: memory.size // DTYPES[dtype].itemsize * DTYPES[dtype].itemsize].view(DTYPES[dtype])
+            memory = widen(values).astype(DTYPES[WIDER[dtype]]).view(np.uint8)
+        buffers.append(memory)
 
     def leaf(x: Any) -> Any:
         if type(x) is Named and x.kind == "dtype":
             return Named("dtype", WIDER.get(x.name, x.name))
-        if type(x) is not Array:
+        if type(x) is not Array or x.dtype not in WIDER or len(held[x.buffer]) > 1:
             return x
-        dtype = WIDER.get(x.dtype, x.dtype)
-        memory = np.ascontiguousarray(widen(x.on(case.buffers))).astype(DTYPES[dtype])
-        buffers.append(memory.reshape(-1).view(np.uint8))
-        return Array(len(buffers) - 1, dtype, x.shape, memory.strides if x.shape else ())
+        times = DTYPES[WIDER[x.dtype]].itemsize // DTYPES[x.dtype].itemsize
+        return Array(x.buffer, WIDER[x.dtype], x.shape, tuple(s * times for s in x.strides), x.offset * times)
 
     args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
     return replace(case, args=args, kwargs=kwargs, buffers=buffers, digest=case.digest)
