@@ -165,37 +165,37 @@ def _c2r(x: ndarray, n: int | None, dim: int, norm: str | None, forward: bool) -
     return _fft_c2r(value.conj() if forward else value, (axis,), _mode(norm, forward), size)
 
 
-@kernel("fft_fft", like=np.fft.fft, differs=["no-half-fft"])
+@kernel("fft_fft", like=np.fft.fft, differs=["no-half-fft", "fft-of-integers"])
 def fft_fft(self, n=None, dim=-1, norm=None):
     """Discrete Fourier transform along a dimension."""
     return _c2c(self, n, dim, norm, True)
 
 
-@kernel("fft_ifft", like=np.fft.ifft, differs=["no-half-fft"])
+@kernel("fft_ifft", like=np.fft.ifft, differs=["no-half-fft", "fft-of-integers"])
 def fft_ifft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_fft`."""
     return _c2c(self, n, dim, norm, False)
 
 
-@kernel("fft_rfft", like=np.fft.rfft, differs=["no-half-fft"])
+@kernel("fft_rfft", like=np.fft.rfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_rfft(self, n=None, dim=-1, norm=None):
     """The n // 2 + 1 frequencies of a real signal."""
     return _r2c("rfft", self, n, dim, norm, True)
 
 
-@kernel("fft_irfft", like=np.fft.irfft, differs=["no-half-fft"])
+@kernel("fft_irfft", like=np.fft.irfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_irfft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_rfft`."""
     return _c2r(self, n, dim, norm, False)
 
 
-@kernel("fft_hfft", like=np.fft.hfft, differs=["no-half-fft"])
+@kernel("fft_hfft", like=np.fft.hfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_hfft(self, n=None, dim=-1, norm=None):
     """Transform of a signal with Hermitian symmetry, which is real."""
     return _c2r(self, n, dim, norm, True)
 
 
-@kernel("fft_ihfft", like=np.fft.ihfft, differs=["no-half-fft"])
+@kernel("fft_ihfft", like=np.fft.ihfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_ihfft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_hfft`."""
     return _r2c("ihfft", self, n, dim, norm, False)
@@ -216,19 +216,19 @@ def _last_size(x: ndarray, axes: Sequence[int], s: Any) -> int:
     return _points(2 * (x.shape[axes[-1]] - 1) if given in (None, -1) else given)
 
 
-@kernel("fft_fftn", like=np.fft.fftn, differs=["no-half-fft"])
+@kernel("fft_fftn", like=np.fft.fftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_fftn(self, s=None, dim=None, norm=None):
     """Discrete Fourier transform over dimensions, by default all."""
     return _c2cn(self, s, dim, norm, True)
 
 
-@kernel("fft_ifftn", like=np.fft.ifftn, differs=["no-half-fft"])
+@kernel("fft_ifftn", like=np.fft.ifftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_ifftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_fftn`."""
     return _c2cn(self, s, dim, norm, False)
 
 
-@kernel("fft_rfftn", like=np.fft.rfftn, differs=["no-half-fft"])
+@kernel("fft_rfftn", like=np.fft.rfftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_rfftn(self, s=None, dim=None, norm=None):
     """Transform of a real signal; the last dimension keeps n // 2 + 1 frequencies."""
     _check_real("rfftn", self, "a real-valued")
@@ -238,7 +238,7 @@ def fft_rfftn(self, s=None, dim=None, norm=None):
     return _fft_r2c(value, tuple(axes), _mode(norm, True), True)
 
 
-@kernel("fft_irfftn", like=np.fft.irfftn, differs=["no-half-fft"])
+@kernel("fft_irfftn", like=np.fft.irfftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_irfftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_rfftn`."""
     axes, sizes = _axes(self, s, dim)
@@ -248,7 +248,7 @@ def fft_irfftn(self, s=None, dim=None, norm=None):
     return _fft_c2r(value, tuple(axes), _mode(norm, False), last)
 
 
-@kernel("fft_hfftn", differs=["no-half-fft"])
+@kernel("fft_hfftn", differs=["no-half-fft", "fft-of-integers"])
 def fft_hfftn(self, s=None, dim=None, norm=None):
     """Transform of a signal with Hermitian symmetry in the last dimension, which is real."""
     axes, sizes = _axes(self, s, dim)
@@ -260,7 +260,7 @@ def fft_hfftn(self, s=None, dim=None, norm=None):
     return _fft_c2r(value.conj(), (axes[-1],), mode, last)
 
 
-@kernel("fft_ihfftn", differs=["no-half-fft"])
+@kernel("fft_ihfftn", differs=["no-half-fft", "fft-of-integers"])
 def fft_ihfftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_hfftn`."""
     _check_real("ihfftn", self, "a real-valued")
@@ -272,37 +272,37 @@ def fft_ihfftn(self, s=None, dim=None, norm=None):
     return _fft_c2c(value, tuple(axes[:-1]), mode, False)
 
 
-@kernel("fft_fft2", like=np.fft.fft2, differs=["no-half-fft"])
+@kernel("fft_fft2", like=np.fft.fft2, differs=["no-half-fft", "fft-of-integers"])
 def fft_fft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_fftn` over the last two dimensions."""
     return fft_fftn(self, s, dim, norm)
 
 
-@kernel("fft_ifft2", like=np.fft.ifft2, differs=["no-half-fft"])
+@kernel("fft_ifft2", like=np.fft.ifft2, differs=["no-half-fft", "fft-of-integers"])
 def fft_ifft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_ifftn` over the last two dimensions."""
     return fft_ifftn(self, s, dim, norm)
 
 
-@kernel("fft_rfft2", like=np.fft.rfft2, differs=["no-half-fft"])
+@kernel("fft_rfft2", like=np.fft.rfft2, differs=["no-half-fft", "fft-of-integers"])
 def fft_rfft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_rfftn` over the last two dimensions."""
     return fft_rfftn(self, s, dim, norm)
 
 
-@kernel("fft_irfft2", like=np.fft.irfft2, differs=["no-half-fft"])
+@kernel("fft_irfft2", like=np.fft.irfft2, differs=["no-half-fft", "fft-of-integers"])
 def fft_irfft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_irfftn` over the last two dimensions."""
     return fft_irfftn(self, s, dim, norm)
 
 
-@kernel("fft_hfft2", differs=["no-half-fft"])
+@kernel("fft_hfft2", differs=["no-half-fft", "fft-of-integers"])
 def fft_hfft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_hfftn` over the last two dimensions."""
     return fft_hfftn(self, s, dim, norm)
 
 
-@kernel("fft_ihfft2", differs=["no-half-fft"])
+@kernel("fft_ihfft2", differs=["no-half-fft", "fft-of-integers"])
 def fft_ihfft2(self, s=None, dim=(-2, -1), norm=None):
     """`fft_ihfftn` over the last two dimensions."""
     return fft_ihfftn(self, s, dim, norm)

@@ -126,7 +126,7 @@ def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- condition number
 
 
-@kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers-linalg"])
+@kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers-linalg", "cond-of-zero"])
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
     check_matrix("linalg.cond", self)

@@ -187,13 +187,13 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
     return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
-@kernel("tril", like=np.tril)
+@kernel("tril", like=np.tril, differs=["triangle-of-vector"])
 def tril(self, diagonal=0):
     """The entries on and below a diagonal, zero elsewhere."""
     return _triangle(self, diagonal, "tril", True)
 
 
-@kernel("triu", like=np.triu)
+@kernel("triu", like=np.triu, differs=["triangle-of-vector"])
 def triu(self, diagonal=0):
     """The entries on and above a diagonal, zero elsewhere."""
     return _triangle(self, diagonal, "triu", False)

@@ -166,7 +166,7 @@ def result_type_scalars(scalar1, scalar2):
     return dtypes.result_type(scalar1, scalar2)
 
 
-@kernel("can_cast", like=np.can_cast)
+@kernel("can_cast", like=np.can_cast, differs=["can-cast-by-category"])
 def can_cast(from_, to):
     """Whether a result of one dtype may be written into a tensor of another."""
     return dtypes.can_cast(from_, to)
