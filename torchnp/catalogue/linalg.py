@@ -153,4 +153,14 @@ ROWS = (
         kernel="aten.linalg_lstsq(np.diag(np.array([1.0, 1e-7], np.float32)), np.ones((2, 1), np.float32))[0]",
         why="NumPy takes float64's eps for all dtypes; rcond= sets it in both.",
     ),
+    Difference(
+        "cond-of-zero",
+        "The condition number of a zero matrix is nan",
+        torch="torch.linalg.cond(torch.zeros(2, 2))",
+        torch_value="float32[] nan",
+        numpy="np.linalg.cond(np.zeros((2, 2), np.float32))",
+        numpy_value="float32[] inf",
+        kernel="aten.linalg_cond(np.zeros((2, 2), np.float32))",
+        why="NumPy turns nan of finite matrices into inf.",
+    ),
 )

@@ -195,4 +195,15 @@ ROWS = (
         array_api="xp.clip(x)",
         why="NumPy gives a copy.",
     ),
+    Difference(
+        "triangle-of-vector",
+        "tril and triu take matrices",
+        torch="torch.tril(torch.ones(2))",
+        torch_value="RuntimeError: tril: input tensor must have at least 2 dimensions",
+        numpy="np.tril(np.ones(2, np.float32))",
+        numpy_value="float32[2, 2] [[1, 0], [1, 1]]",
+        kernel="aten.tril(np.ones(2, np.float32))",
+        array_api="xp.tril(x)",
+        why="NumPy repeats a vector as rows.",
+    ),
 )
