@@ -61,6 +61,15 @@ def bound(case: Case) -> dict[str, Any]:
     return found | {a.name: v for a, v in zip(declared, case.args, strict=False)} | case.kwargs
 
 
+# Operators that write beyond their memory when arguments are not just as their own callers make them: asked only as
+# recorded.
+FRAGILE = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
+
+
+def is_fragile(op: str) -> bool:
+    return op.partition("::")[2].startswith(FRAGILE)
+
+
 def is_out(op: str) -> bool:
     return all_schemas()[op].is_out
 

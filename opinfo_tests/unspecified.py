@@ -10,16 +10,13 @@ import numpy as np
 from .backend import Backend, Seen
 from .case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, widen
 from .compare import Verdict, check_values, input_scale
+from .schemas import is_fragile
 from .tolerances import rule_of
 
 # Operators that write where an index says, in no promised order when the index repeats.
 REPEATS = frozenset(
     "index_put _index_put_impl index_copy put scatter scatter_reduce index_fill _unsafe_index_put masked_scatter".split()  # noqa: SIM905
 )
-
-
-# Operators that write beyond their memory when arguments are not just as their own callers make them.
-FRAGILE = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
 
 
 def contiguous(a: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -61,7 +58,7 @@ def second_opinion(
     if base in REPEATS and index_repeats(case):
         return Verdict("unspecified", "an index repeats: torch promises no order of writes", verdict.max_abs)
     answers = {"as recorded": want, "again": oracle.execute(case)}
-    for layout in () if base.startswith(FRAGILE) else LAYOUTS:
+    for layout in () if is_fragile(case.op) else LAYOUTS:
         answers[layout] = oracle.execute(relayout(case, layout))
     pairs = [pair for pair in answers.items() if not pair[1].error]
     rule, scale = rule_of(case), input_scale(case)
@@ -72,7 +69,7 @@ def second_opinion(
         got = getattr(mine, kind)[i]
         options = [(name, getattr(seen, kind)[i]) for name, seen in pairs if len(getattr(seen, kind)) > i]
         used = elementwise(got, options, rule, scale, case)
-        if used is None and rule.kind == "close" and not base.startswith(FRAGILE):
+        if used is None and rule.kind == "close" and not is_fragile(case.op):
             truth = truth or oracle.execute(widened(case))
             used, errors = as_true(getattr(want, kind)[i], got, truth, kind, i)
             if used is None and errors:
