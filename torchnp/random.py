@@ -178,6 +178,7 @@ class Generator:
         if not self._seeded:
             self._start()._legacy_seeding(self._seed & 0xFFFFFFFF)
             self._seeded = True
+        assert self._engine is not None
         return self._engine
 
     def _start(self) -> np.random.MT19937:
@@ -186,7 +187,7 @@ class Generator:
             self._integers = np.random.Generator(self._engine).integers
             # the engine's own words and its position: its `state` property takes 30 us each way
             words = (ctypes.c_uint32 * 625).from_address(self._engine.ctypes.state_address)
-            self._memory = np.frombuffer(words, np.uint32)
+            self._memory = np.frombuffer(memoryview(words), np.uint32)
         return self._engine
 
     def random32(self, n: int) -> np.ndarray:
@@ -219,7 +220,7 @@ class Generator:
     def _tiled(self, draw: Callable[[int], np.ndarray], n: int, dtype: type) -> np.ndarray:
         if n <= TILE:
             return draw(n)
-        out = np.empty(n, dtype)
+        out: np.ndarray = np.empty(n, dtype)
         for start in range(0, n, TILE):
             out[start : start + TILE] = draw(min(TILE, n - start))
         return out

@@ -12,7 +12,6 @@ from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, to_numpy, wrap
 from torchnp.interop.streams import is_random
 from torchnp.random import Generator, default_generator
 
-
 _NAMES = {name: getattr(torch, name) for name in ("strided", "contiguous_format", "preserve_format", "channels_last")}
 _NAMES |= {"cpu": torch.device("cpu"), "channels_last_3d": torch.channels_last_3d}
 
