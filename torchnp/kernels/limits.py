@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,21 @@ minimum = binary(
     refuses=_no_complex("minimum"),
     differs=["no-complex-maximum", "three-tier-promotion"],
 )
+
+
+def _first_of_equals(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
+    """Of two zeros torch takes the first; NumPy the second or the first, by the place in the vector."""
+    return lambda a, b: np.where(a == b, a, function(a, b))
+
+
 # Integers go the way of maximum and minimum.
 _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
     binary(
         _name,
         _function,
+        float=_first_of_equals(_function),
+        like=_function,
         cpu=f"{_name}_cpu",
         takes=_LIMITS,
         refuses=[*_no_complex(_name), (UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],

@@ -218,13 +218,31 @@ zeta = binary(
     like=scipy_special("zeta"),
     differs=[*_FLOAT, "zeta-of-infinity"],
 )
-for _name, _also in (("gammainc", "igamma special_gammainc"), ("gammaincc", "igammac special_gammaincc")):
+
+
+def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
+    """An incomplete gamma function, ``first`` at x = 0; torch looks for zero and infinity before NaN."""
+    function = scipy_special(name)
+
+    def gamma(a: ndarray, x: ndarray) -> ndarray:
+        value = function(a, x)
+        odd = (value != value) & ~(a <= 0) & ~(x < 0)
+        if odd.any():
+            start, end = odd & ((x == 0) | np.isinf(a)) & ~np.isinf(x), odd & np.isinf(x) & ~np.isinf(a)
+            value = np.where(start, value.dtype.type(first), np.where(end, value.dtype.type(1 - first), value))
+        return value
+
+    return gamma
+
+
+for _name, _also, _first in (("gammainc", "igamma special_gammainc", 0), ("gammaincc", "igammac special_gammaincc", 1)):
     binary(
         _also,
-        scipy_special(_name),
+        _incomplete(_name, _first),
         cpu=f"{_also.split()[0]}_cpu",
         takes=FLOATS,
-        differs=["float-functions-refuse-integers"],
+        like=scipy_special(_name),
+        differs=["float-functions-refuse-integers", "igamma-of-nan"],
     )
 
 # ---------------------------------------------------------------- products with logarithms
