@@ -311,3 +311,30 @@ rule("_masked_softmax _masked_softmax_backward", args={"self": T("n g h h"), "ma
      dtypes="wide", wild=4)  # fmt: skip
 for _amsgrad in ("_fused_adam", "_fused_adamw", "_fused_adam.tensor_lr", "_fused_adamw.tensor_lr"):
     rule(_amsgrad, args={"max_exp_avg_sqs": Ts("3 2", "same", "positive", count=0), "amsgrad": C((False,))})
+
+# ---------------------------------------------------------------- prims
+
+rule("prims::bitwise_* prims::shift_*", dtypes="int")
+rule("prims::conj prims::conj_physical prims::real prims::imag", dtypes="complex")
+rule(
+    "prims::fft_*",
+    args={"self": T("n m"), "dim": C(([1], [0, 1])), "last_dim_size": I("2*m-2", "2*m-1")},
+    values="tame",
+    sizes={"m": (2, 4)},
+)
+rule("prims::fft_c2c prims::fft_c2r", dtypes="complex")
+rule("prims::fft_r2c", dtypes="wide")
+rule("prims::split_dim", args={"a": T("n 6"), "dim": C((1,)), "outer_length": C((1, 2, 3, 6))})
+rule("prims::var", dtypes="float", always=frozenset(["correction"]))
+rule("prims::scalar_tensor", always=frozenset(["dtype", "device"]), args={"dtype": lambda c: c.named(c.dtype)})
+rule(
+    "prims::iota",
+    args={
+        "length": I(0, 5),
+        "start": I(-2, 2),
+        "step": I(1, 3),
+        "dtype": lambda c: c.named("int64"),
+        "requires_grad": C((False,)),
+    },
+)
+rule("prims::item", args={"a": T("")})

@@ -49,6 +49,13 @@ rule("_is_all_true _is_any_true", args={"self": T("any", "bool")})
 # ---------------------------------------------------------------- elementwise
 
 UNIT = {"prob": T("bcast", "same", "unit"), "p": C((0.5, 0.0, 1.0, 0.25))}
+rule(
+    "ge gt le lt greater greater_equal less less_equal maximum minimum max min fmax fmin fmod remainder floor_divide atan2 arctan2 copysign "
+    "clamp clamp_max clamp_min clip heaviside sort argsort topk amax amin aminmax argmax argmin ceil floor round trunc",
+    dtypes="ordered",
+)
+rule("addcdiv _foreach_addcdiv*", dtypes="inexact")
+rule("logaddexp logaddexp2 hypot nextafter atan2 arctan2 frac", dtypes="float")
 rule("lerp", dtypes="inexact", args={"end": T("bcast", "same"), "weight": T("bcast", "same")})
 rule("lerp.Scalar", args={"weight": N((0.5, 0.0, 1.0, 2, 0.3))})
 rule("_foreach_lerp.Scalar", args={"weight": N((0.5, 0.0, 1.0, 2)), "tensors1": Ts("like", count="len(self)")})

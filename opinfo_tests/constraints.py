@@ -81,6 +81,7 @@ DTYPE_CLASSES: dict[str, list[str]] = {
     "any": [*FLOATS, *INTS, "bool", "bool", *COMPLEX],
     "every": [*FLOATS, *INTS, "bool", *COMPLEX, *RARE],
     "real": [*FLOATS, *INTS],
+    "ordered": [*FLOATS, *INTS, "bool"],
     "float": FLOATS,
     "wide": ["float32", "float64"],
     "double": ["float64"],
