@@ -54,7 +54,7 @@ for _gates, _name in ((1, "rnn_relu"), (1, "rnn_tanh"), (3, "gru"), (4, "lstm"))
         "mixed": 0,
         "values": "tame",
         "sizes": _s,
-        "wild": 6,
+        "wild": 0,
     }
     rule(f"{_name}_cell", args=CELL | ({"hx": Ts("n h", "same", count=2)} if _name == "lstm" else {}), **_both)
     _params = lambda c: [

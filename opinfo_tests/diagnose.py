@@ -151,6 +151,8 @@ def shows_as(difference: Any) -> set[str]:
 
 def fits(difference: Any, case: Case) -> bool:
     """Return whether a difference that its example shows in one kind of dtype can show in this case."""
+    if re.search(r"\b(inplace|out)\b", difference.id) and not schemas()[case.op].mutates:
+        return False
     wanted = re.match(r"^(\w+)\[", difference.torch_value)
     if wanted and wanted[1] in HALF and not difference.torch_value.startswith(NAMES.get(case_dtype(case), "")):
         return NAMES.get(case_dtype(case)) in HALF
