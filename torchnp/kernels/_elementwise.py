@@ -7,6 +7,7 @@ need no conversion go from the table's function straight to the ufunc.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -19,7 +20,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, not_implemented, shape_text
-from torchnp.registry import _IGNORE, Row, enter_quiet, kernel, leave_quiet, raise_mismatch
+from torchnp.registry import Row, guard, kernel, run_quiet
 from torchnp.schema import Schema
 
 ndarray = np.ndarray
@@ -436,61 +437,77 @@ def _caller() -> str:
 
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
+_asarray = np.asarray
 
 
-def fast(direct: dict[np.dtype, Ufunc]) -> Callable[[Row, Schema], Callable[..., Any]]:
+class _Missing:
+    """Stands for a positional argument that was not given; every attempt to use it fails."""
+
+
+_MISSING: Any = _Missing()
+
+
+def _mixed(a: ndarray, b: ndarray) -> tuple[np.dtype, ndarray, ndarray]:
+    """Two tensors in their common dtype, where NumPy converts as torch does; else KeyError."""
+    da, db = a.dtype, b.dtype
+    common = (_PROMOTED if (a.ndim > 0) is (b.ndim > 0) else _DEMOTED if a.ndim else _PROMOTED_BACK)[da, db]
+    return common, a if da is common else a.astype(common), b if db is common else b.astype(common)
+
+
+_PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
+_PAIRS = [(a, b) for a in _PLAIN for b in _PLAIN]
+_PROMOTED = {pair: dt.PROMOTE[pair] for pair in _PAIRS if pair in dt.PROMOTE}
+# Where one of the two is 0-d: the first, or the second, is the stronger. Which dtype that gives does not depend on
+# the default dtype, but is asked of the function that knows.
+_DEMOTED, _PROMOTED_BACK = {}, {}
+for _a, _b in _PAIRS:
+    with contextlib.suppress(RuntimeError):
+        _DEMOTED[_a, _b] = _PROMOTED_BACK[_b, _a] = dt.result_type(np.empty(1, _a), np.empty((), _b))
+del _a, _b
+
+
+def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Row, Schema], Callable[..., Any]]:
     """Kernels that call the function of a dtype from the table's own frame: one Python call in all.
 
-    Whatever does not match at once - other dtypes, keywords, numbers, errors - goes to the row's body.
+    Whatever does not match at once - other dtypes, keywords, numbers, errors - goes to the row's body, and so does
+    bool beside another dtype unless ``mixes_bool``.
     """
 
     def make(row: Row, schema: Schema) -> Callable[..., Any]:
-        body, one = row.body, len(schema.args) == 1
+        slow = guard(row, schema)
 
-        def slow(args: tuple, kwargs: dict[str, Any]) -> Any:
-            if one and args and not isinstance(args[0], ndarray):
-                raise_mismatch(schema, args, kwargs)  # torch wraps a number only beside a tensor
-            token = enter_quiet(_IGNORE)
+        # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
+        def of_tensor(_0: Any = _MISSING, *rest: Any, **named: Any) -> Any:
             try:
-                out = body(*args, **kwargs)
-                return out if type(out) is ndarray else np.asarray(out)
-            except Exception:
-                raise_mismatch(schema, args, kwargs)
-                raise
-            finally:
-                leave_quiet(token)
-
-        def of_tensor(*args: Any, **kwargs: Any) -> Any:
-            token = enter_quiet(_IGNORE)
-            try:
-                (x,) = args
-                out = direct[x.dtype](x)
-                return out if type(out) is ndarray else np.asarray(out)
+                if not rest and not named:
+                    out = run_quiet(direct[_0.dtype], _0)
+                    return out if type(out) is ndarray else _asarray(out)
             except Exception:
                 pass  # the body knows what to do, or what to say
-            finally:
-                leave_quiet(token)
-            return slow(args, kwargs)
+            return slow(*rest, **named) if _0 is _MISSING else slow(_0, *rest, **named)
 
-        def of_tensors(*args: Any, **kwargs: Any) -> Any:
-            token = enter_quiet(_IGNORE)
+        def of_tensors(_0: Any = _MISSING, _1: Any = _MISSING, *rest: Any, **named: Any) -> Any:
             try:
-                a, b = args
-                if not kwargs:
-                    dtype = a.dtype
-                    if type(b) is not ndarray and dtype.kind in _TAKES_NUMBER[type(b)]:
-                        b = number(b, dtype)  # a number of no higher category takes the tensor's dtype
-                    if dtype is b.dtype:
-                        out = direct[dtype](a, b)
-                        if type(out) is ndarray:
-                            return out
-                        return np.asarray(out)
+                if not rest and not named:
+                    dtype = _0.dtype
+                    if type(_1) is ndarray:
+                        if dtype is _1.dtype:
+                            out = run_quiet(direct[dtype], _0, _1)
+                        elif mixes_bool or dtype is not dt.bool_ is not _1.dtype:
+                            dtype, a, b = _mixed(_0, _1)
+                            out = run_quiet(direct[dtype], a, b)
+                        else:
+                            return slow(_0, _1)
+                    elif dtype.kind in _TAKES_NUMBER[type(_1)]:
+                        # A number of no higher category takes the tensor's dtype.
+                        out = run_quiet(direct[dtype], _0, number(_1, dtype))
+                    else:
+                        return slow(_0, _1)
+                    return out if type(out) is ndarray else _asarray(out)
             except Exception:
                 pass
-            finally:
-                leave_quiet(token)
-            return slow(args, kwargs)
+            return slow(*(x for x in (_0, _1) if x is not _MISSING), *rest, **named)
 
-        return of_tensor if one else of_tensors
+        return of_tensor if len(schema.args) == 1 else of_tensors
 
     return make

@@ -126,7 +126,7 @@ def add_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
     return _scaled_sum(self, other, alpha, np.add)
 
 
-_SUBTRACT = fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract))
+_SUBTRACT = fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
 _SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction"]
 
 
