@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree
+from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
 from .schemas import resizable_buffers
 
 
@@ -48,7 +48,13 @@ def structure_of(out: Any) -> str:
 
 
 class Backend:
-    """The base class of all backends."""
+    """The base class of all backends.
+
+    A subclass gives ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get`` and
+    ``run``, and perhaps a ``name`` for reports. What is claimed is judged, and an exception never excuses it. Where memory
+    can be seen, ``place`` says on which argument a result is a view; where random numbers are torch's own, ``seed``,
+    ``generator`` and ``state`` have them compared.
+    """
 
     name = "backend"
     ops: Container[str] = frozenset()
@@ -184,5 +190,12 @@ class Table(Backend):
 
 
 def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
-    """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``."""
+    """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``.
+
+    Functions are called as the schema is: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``. A
+    NumPy scalar as a result counts as a 0-d array. The keys are what the backend claims.
+    """
+    unknown = sorted(set(mapping) - set(schemas()))
+    if unknown:
+        raise ValueError(f"torch registers no overload {', '.join(unknown[:4])}")
     return Table(mapping, name, scalars=True)

@@ -138,5 +138,13 @@ class AllOps:
 
 
 def device(name: str) -> TorchDevice:
-    """Return the backend of a torch device, such as a PrivateUse1 device, by its name."""
+    """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
+
+    Every registered overload counts as claimed. Import the package that registers the device first.
+    """
+    try:
+        torch.empty(0, device=name)
+    except Exception as e:
+        words = str(e).partition("\n")[0]
+        raise ValueError(f"torch has no device {name!r} here; import the package that registers it: {words}") from e
     return TorchDevice(name)

@@ -1,0 +1,84 @@
+"""torch.compile as a backend: each overload is compiled alone, by ``eager``, ``aot_eager``, ``inductor`` or anybody's."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from .torch_backend import TorchDevice, overload_of
+
+_INNER = re.compile(r"\bgot (\w+)\((.*)\)\s*$", re.MULTILINE)
+_RESET = 500  # calls between full resets, which keep memory bounded and take long
+
+
+class Compiled(TorchDevice):
+    """A ``torch.compile`` backend on the CPU.
+
+    Every call is compiled anew for its own shapes: what is judged is the compiler, not its cache. Random numbers are
+    torch's own (inductor's ``fallback_random``), so that they can be compared.
+    """
+
+    def __init__(self, compiler: str | Callable[..., Any], name: str = "") -> None:
+        super().__init__("cpu")
+        self.compiler = compiler
+        self.calls = 0
+        self.name = name or f"compile-{compiler if isinstance(compiler, str) else compiler.__name__}"
+
+    def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        overload = overload_of(op)
+
+        def call(*a: Any, **k: Any) -> Any:
+            return overload(*a, **k)
+
+        # Only this function's own cache: it has one code object, and dynamo stops compiling after a few entries.
+        torch._dynamo.reset_code(call.__code__)
+        self.calls += 1
+        if self.calls % _RESET == 0:
+            torch._dynamo.reset()
+        with ExitStack() as stack:
+            if self.compiler == "inductor":
+                import torch._inductor.config as inductor
+
+                stack.enter_context(inductor.patch(fallback_random=True, compile_threads=1))
+            try:
+                return torch.compile(call, backend=self.compiler, dynamic=False)(*args, **kwargs)
+            except Exception as e:
+                raise unwrapped(e) from e
+
+
+def unwrapped(e: Exception) -> Exception:
+    """Return the operator's own error: while tracing, dynamo reports it inside one of its own."""
+    inner = getattr(e, "inner_exception", None)
+    if isinstance(inner, Exception):
+        return inner
+    if type(e).__module__.startswith("torch._dynamo"):
+        found = _INNER.search(str(e))
+        if found:
+            try:
+                words = str(ast.literal_eval(found[2]))
+            except (ValueError, SyntaxError):
+                words = found[2]
+            return type(found[1], (Exception,), {})(words)
+    return e
+
+
+def compile(compiler: str | Callable[..., Any]) -> Compiled:
+    """Return the backend that runs each overload through ``torch.compile(..., backend=compiler)``.
+
+    ``compiler`` is a name that torch knows (``"eager"``, ``"aot_eager"``, ``"inductor"``, or one registered by another
+    package), or a function that takes a graph module and example inputs.
+    """
+    import torch._dynamo
+
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if isinstance(compiler, str) and compiler not in known:
+        raise ValueError(f"torch.compile has no backend {compiler!r}: {', '.join(sorted(known))}")
+    for name in ("torch", "torch._subclasses.fake_tensor", "torch._dynamo", "torch._functorch"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are judged, not logged
+    return Compiled(compiler)

@@ -1,0 +1,21 @@
+"""The pytest plugin: makes the suite's options known when ``--pyargs opinfo_tests`` asks for it, from any directory.
+
+Without that it does nothing, so that no other project's ``--backend`` meets ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any, parser: Any, args: list[str]) -> None:
+    """Register the suite's conftest before options are parsed, as pytest does for a path in the working directory."""
+    if "--pyargs" in args and any(a.partition("::")[0].split(".")[0] == "opinfo_tests" for a in args):
+        suite = importlib.import_module("opinfo_tests.conftest")
+        manager = early_config.pluginmanager
+        if not manager.is_registered(suite):
+            manager.consider_conftest(suite, registration_name=suite.__file__)
