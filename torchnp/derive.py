@@ -7,16 +7,16 @@ that writes an argument in a way that no rule covers raises when the table is bu
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
-from torchnp.dtypes import can_cast, cast, scalar_name
+from torchnp.checks import check
+from torchnp.dtypes import cast, is_inexact
 from torchnp.registry import QUIET, enter_quiet, leave_quiet, raise_mismatch
-from torchnp.schema import RESERVED, Argument, Schema
+from torchnp.schema import RESERVED, Schema
+from torchnp.writing import check_out, check_target, out_rule, tensors_of, write_inplace
 
 ndarray = np.ndarray
 Schemas = Mapping[str, Schema]
@@ -290,7 +290,9 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
 
 def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
     outs = [a for a in schema.args if a.is_out]
+    rules = [out_rule(schema, a, len(outs) > 1) for a in outs]
     factory = _is_factory_of(source_schema, schema)
+    into = rules[0].into and not factory
 
     def run(bound: dict[str, Any]) -> Any:
         targets = [bound[a.name] for a in outs]
@@ -300,24 +302,35 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target in targets:
             for t in tensors_of(target):
                 check_out(t, inputs)
+        first = inputs[0].dtype if inputs else None
+        if into:
+            bound = _computed_in(targets[0].dtype, bound)
         results = _call(source, source_schema, bound)
         if len(outs) == 1 and not isinstance(results, tuple):
             results = (results,)
-        for target, result in zip(targets, results, strict=False):
+        for target, result, rule in zip(targets, results, rules, strict=False):
             if isinstance(target, (list, tuple)):
                 check(
                     len(target) == len(result),
                     f"out should have one tensor per result: expected {len(result)}, got {len(target)}",
                 )
                 for t, r in zip(target, result, strict=True):
-                    write_out(t, r)
+                    rule.write(t, r, first)
             else:
-                write_out(target, result)
+                rule.write(target, result, first)
         if not schema.returns:
             return None
         return targets[0] if len(schema.returns) == 1 else tuple(targets)
 
     return _guarded(schema, run)
+
+
+def _computed_in(dtype: np.dtype, bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call that computes in the dtype of its out: told by ``dtype``, or by the input's own."""
+    if "dtype" in bound:
+        return bound if bound["dtype"] is not None else bound | {"dtype": dtype}
+    name = next(iter(bound))
+    return bound | {name: cast(bound[name], dtype)} if is_inexact(dtype) and is_inexact(bound[name].dtype) else bound
 
 
 def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
@@ -431,97 +444,3 @@ _MAKERS = {
     "functional": _make_functional,
     "mutating": _make_mutating,
 }
-
-# ---------------------------------------------------------------- torch's rules of writing
-
-
-def tensors_of(value: Any) -> list[ndarray]:
-    """The arrays of an argument: itself, or those of a list."""
-    if isinstance(value, ndarray):
-        return [value]
-    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
-
-
-def overlaps_itself(x: ndarray) -> bool:
-    """An expanded dimension: several elements in one place."""
-    return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1
-
-
-def check_target(target: ndarray) -> None:
-    """Refuse to write where several elements share one memory location."""
-    if 0 in target.strides and overlaps_itself(target):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-
-
-def write_inplace(target: ndarray, value: ndarray) -> None:
-    """Store the result of an in-place op by torch's rules: same shape, and a dtype of no lower category."""
-    if value.dtype != target.dtype:
-        check_castable(value, target)
-        value = cast(value, target.dtype)
-    if value.shape != target.shape:
-        raise RuntimeError(
-            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
-    target[...] = value
-
-
-def check_castable(value: ndarray, target: ndarray) -> None:
-    if not can_cast(value.dtype, target.dtype):
-        raise RuntimeError(
-            f"result type {scalar_name(value.dtype)} can't be cast to the desired output type {scalar_name(target.dtype)}"
-        )
-
-
-def check_out(out: ndarray, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that overlaps itself or, without being the same view, an input."""
-    check_target(out)
-    for x in inputs:
-        if x is not out and np.may_share_memory(x, out) and not _same_view(x, out) and np.shares_memory(x, out):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor "
-                "refer to a single memory location. Please clone() the tensor before performing the operation."
-            )
-
-
-def _same_view(a: ndarray, b: ndarray) -> bool:
-    return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides
-
-
-def write_out(out: ndarray, value: ndarray) -> None:
-    """Store a result in ``out=`` by torch's rules; a wrong shape is resized, with torch's warning."""
-    check_castable(value, out)
-    if out.shape != value.shape:
-        resize_out(out, value.shape)
-    out[...] = cast(value, out.dtype)
-
-
-def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
-    """Give ``out`` another shape in place.
-
-    Raises
-    ------
-    RuntimeError
-        NumPy can resize only arrays that own their memory; for a view, pass an ``out`` of the right shape.
-    """
-    if out.size:
-        warnings.warn(
-            f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which does "
-            f"not match the required output shape {shape_text(shape)}. This behavior is deprecated, and in a future "
-            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
-            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            UserWarning,
-            stacklevel=2,
-        )
-    try:
-        out.resize(shape, refcheck=False)
-    except ValueError as error:
-        raise RuntimeError(
-            f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
-            f"{shape_text(shape)}, and this array is a view of memory that it does not own"
-        ) from error
-
-
-__all__ = ["Argument", "check_write_pattern", "derivation", "derive", "write_inplace", "write_out"]

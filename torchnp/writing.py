@@ -1,0 +1,216 @@
+"""torch's rules of writing: what an in-place op or an ``out=`` may write into which array, and in which words it is
+refused.
+
+For ``out=`` torch has many rules, for each op the one of the code that it is written with. The default is that of its
+elementwise loops: the result's dtype has to be castable. Overloads that torch generates from the functional form want
+the very dtype. The other cases are data: ``outs.tsv``, which ``scripts/make_outs.py`` asks of torch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchnp.checks import shape_text, size_mismatch
+from torchnp.dtypes import bool_, can_cast, cast, category, is_complex, is_floating, is_inexact, scalar_name, uint8
+from torchnp.schema import Argument, Schema
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- the rules of out=
+
+# Whether a result of dtype r goes into an out of dtype d; x is the dtype of the first input.
+ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
+    "cast": lambda r, d, x: can_cast(r, d),
+    "same": lambda r, d, x: r == d,
+    "any": lambda r, d, x: True,
+    "floating": lambda r, d, x: is_floating(d),
+    "inexact": lambda r, d, x: is_inexact(d),
+    "complex": lambda r, d, x: is_complex(d),
+    "flag": lambda r, d, x: d in (bool_, uint8),
+    "number": lambda r, d, x: category(d) in (1, 2),
+    # abs and angle of a complex tensor cast what goes into a real out; else out is of the input's dtype.
+    "modulus": lambda r, d, x: can_cast(r, d) if is_complex(x) and not is_complex(d) else d == x,
+}
+_CANNOT_CAST = "result type {r} can't be cast to the desired output type {d}"
+NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
+_C_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int", "float32": "float",
+    "float64": "double", "bool": "bool", "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def c_name(dtype: np.dtype) -> str:
+    """A dtype as C++ spells its type: ``"long int"``, ``"c10::BFloat16"``."""
+    return _C_NAMES.get(str(dtype)) or f"c10::{scalar_name(dtype)}"
+
+
+class OutRule(NamedTuple):
+    """How one op writes an out."""
+
+    allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
+    words: str  # of the refusal; an exception class other than RuntimeError stands before a colon
+    into: bool = False  # the op computes in the dtype of its out
+    flat: bool = False  # an out of as many elements keeps its shape
+    copies: bool = False  # the out is not resized: the result is broadcast into it
+
+    def check(self, result: np.dtype, out: np.dtype, first: np.dtype) -> None:
+        """Raise torch's error where the dtypes of a result, its out and the first input do not fit."""
+        if not self.allows(result, out, first):
+            names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
+            raise _error(self.words.format(**names))
+
+    def write(self, out: ndarray, value: ndarray, first: np.dtype) -> None:
+        """Store a result; a wrong shape is resized, with torch's warning."""
+        self.check(value.dtype, out.dtype, first)
+        if out.shape != value.shape:
+            if self.copies:
+                value = _broadcast(value, out.shape)
+            elif self.flat and out.size == value.size:
+                value = value.reshape(out.shape)
+            else:
+                resize_out(out, value.shape)
+        out[...] = cast(value, out.dtype)
+
+
+def _error(words: str) -> Exception:
+    kind, _, rest = words.partition(": ")
+    found = getattr(builtins, kind, None) if kind.endswith("Error") else None
+    return found(rest) if found else RuntimeError(words)
+
+
+def _broadcast(value: ndarray, shape: tuple[int, ...]) -> ndarray:
+    try:
+        return np.broadcast_to(value, shape)
+    except ValueError:
+        pass
+    if value.ndim > len(shape):
+        raise RuntimeError(
+            f"output with shape {shape_text(shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
+        )
+    pairs = zip(shape[::-1], value.shape[::-1], strict=False)
+    back, (a, b) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1] and p[1] != 1)
+    raise size_mismatch(a, b, len(shape) - 1 - back)
+
+
+DATA = Path(__file__).with_name("outs.tsv")
+Spelled = tuple[str, str]
+
+
+def default_rule(schema: Schema) -> Spelled:
+    """The rule and words of a row that the data does not name."""
+    return ("same", NOT_THE_SAME) if "generated" in schema.tags else ("cast", _CANNOT_CAST)
+
+
+@functools.cache
+def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
+    """Row -> rule and words: ``"neg.out"``, or ``"sort.values:indices"`` where an op has several outs."""
+    found: dict[str, Spelled] = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if line[0] != "#":
+                rule, words, names = line.rstrip("\n").split("\t")
+                found |= dict.fromkeys(names.split(" "), (rule, words))
+    return found
+
+
+def out_rule(schema: Schema, out: Argument, several: bool) -> OutRule:
+    """The rule by which an op writes one of its outs."""
+    name = f"{schema.base}.{schema.overload}" + (f":{out.name}" if several else "")
+    rule, words = exceptions().get(name) or default_rule(schema)
+    kind, *how = rule.split(" ")
+    return OutRule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def tensors_of(value: Any) -> list[ndarray]:
+    """The arrays of an argument: itself, or those of a list."""
+    if isinstance(value, ndarray):
+        return [value]
+    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
+
+
+def overlaps_itself(x: ndarray) -> bool:
+    """An expanded dimension: several elements in one place."""
+    return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1
+
+
+def check_target(target: ndarray) -> None:
+    """Refuse to write where several elements share one memory location."""
+    if 0 in target.strides and overlaps_itself(target):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def check_out(out: ndarray, inputs: list[ndarray]) -> None:
+    """Refuse an ``out=`` that overlaps itself or, without being the same view, an input."""
+    check_target(out)
+    for x in inputs:
+        if x is not out and np.may_share_memory(x, out) and not _same_view(x, out) and np.shares_memory(x, out):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor "
+                "refer to a single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _same_view(a: ndarray, b: ndarray) -> bool:
+    return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides
+
+
+# ---------------------------------------------------------------- in place
+
+
+def write_inplace(target: ndarray, value: ndarray) -> None:
+    """Store the result of an in-place op by torch's rules: same shape, and a dtype of no lower category."""
+    if value.dtype != target.dtype:
+        check_castable(value.dtype, target.dtype)
+        value = cast(value, target.dtype)
+    if value.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
+        )
+    target[...] = value
+
+
+def check_castable(result: np.dtype, target: np.dtype) -> None:
+    """Raise torch's error if it does not write a result of one dtype into a tensor of another."""
+    if not can_cast(result, target):
+        raise RuntimeError(_CANNOT_CAST.format(r=scalar_name(result), d=scalar_name(target)))
+
+
+def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
+    """Give ``out`` another shape in place.
+
+    Raises
+    ------
+    RuntimeError
+        NumPy can resize only arrays that own their memory; for a view, pass an ``out`` of the right shape.
+    """
+    if out.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which does "
+            f"not match the required output shape {shape_text(shape)}. This behavior is deprecated, and in a future "
+            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
+            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=2,
+        )
+    try:
+        out.resize(shape, refcheck=False)
+    except ValueError as error:
+        raise RuntimeError(
+            f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
+            f"{shape_text(shape)}, and this array is a view of memory that it does not own"
+        ) from error
