@@ -18,18 +18,30 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import counts, products, reach
 from . import gaps as known
 from .backend import Backend
+from .control import INVALID, control
 from .load import load_backend
 from .pool import run_pool
-from .reach import plan, select
-from .report import GOOD, Tally, absent_calls, diff, good_of, header, summary
+from .reach import in_families, plan, select
+from .report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, summary
 from .runner import Options, run_here
 from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, opinfos, registered, supported
 from .torch_backend import TorchDevice
 
+STATUS = (
+    "Exit status: 0 when every call passes or is a known gap, 1 when not or when fewer cases were collected than are "
+    f"recorded, 2 for a wrong command, {INVALID} when the run is invalid: its control is not green, or nothing was judged."
+)
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="opinfo_tests", description=__doc__)
+
+def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
+    """The argument parser; also that of ``torchnp conform``."""
+    p = argparse.ArgumentParser(
+        prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
+    )
     p.add_argument("--ops", help="overloads by pattern, comma separated: 'aten::var*,aten::add.Tensor'")
+    p.add_argument(
+        "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
+    )
     p.add_argument("--dtypes", default=",".join((*QUICK_DTYPES, ERRORS)),
                    help="dtypes of the samples, comma separated, or 'all'; 'errors' is the inputs that torch refuses")  # fmt: skip
     p.add_argument("--tier", choices=("quick", "full"), default="full", help="a share chosen by hash, or every case")
@@ -39,12 +51,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--no-backward", action="store_true", help="forward only")
     p.add_argument("--order", type=int, default=1, help="2 also records the gradient of the gradient")
     p.add_argument(
-        "--backend", default="table", help="table, torch-cpu (the control), an entry point, or package.module:object"
-    )
+        "--backend", default="table",
+        help="table (ours), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, an entry point "
+        "of the group torchnp.backends, or package.module:object",
+    )  # fmt: skip
     p.add_argument("--jobs", type=int, default=2, help="worker processes; 0 runs here")
     p.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
     p.add_argument("--messages", type=int, default=4, metavar="N", help="messages shown for each overload and outcome")
     p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
+    p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
     p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
     p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
     p.add_argument("--accept", action="store_true", help="rewrite the gaps of what ran")
@@ -56,15 +71,34 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run, print, and return 1 when anything failed that no gap knows."""
-    a = parser().parse_args(argv)
+def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
+    """Run, print, and return the exit status."""
+    p = parser(prog)
+    a = p.parse_args(argv)
+    if a.resume and (not a.report or a.count or a.draws):
+        p.error("--resume needs the --report to go on with, and samples")
+    try:
+        return run(a)
+    except SystemExit as e:
+        if not isinstance(e.code, str):
+            raise
+        print(e.code.replace("opinfo_tests:", f"{prog}:", 1), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"interrupted{'; --resume goes on' if a.report else ''}", file=sys.stderr)
+        return 130
+
+
+def run(a: argparse.Namespace) -> int:
+    """Do what the command line says."""
     console = Console(highlight=False, soft_wrap=True)
     if a.diff:
         lines, worse = diff(*a.diff)
         print("\n".join(lines))
         return 1 if worse else 0
     ops = select(a.ops.split(",")) if a.ops else None
+    if a.families:
+        ops = in_families(a.families, ops or registered())
     dtypes = dtypes_of(a.dtypes)
     backend = load_backend(a.backend)
     if a.from_report:
@@ -78,33 +112,24 @@ def main(argv: list[str] | None = None) -> int:
         tasks = products.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
-    called: dict[str, set[str]] = defaultdict(set)
     options.choice = a.seed
     options.rates = counts.quick_rates() if a.tier == "quick" else None
     a.gaps = a.gaps or known.file_for(a.backend)
-    tally = Tally(
-        a.report, header(backend.name, seed=a.seed, dtypes=dtypes, ops=a.ops, max=a.max, tier=a.tier, order=a.order)
-    )
+    head = header(backend.name, seed=a.seed, dtypes=dtypes, ops=a.ops, max=a.max, tier=a.tier, order=a.order)
+    head |= {"families": a.families} if a.families else {}
+    why = "" if a.count or a.draws else control(tasks, options, a.jobs, backend)
+    if why:
+        print(f"invalid run: the control is not green: {why}")
+        return INVALID
+    if a.resume:
+        tally, over = resumed(a.report, head)
+        tasks = [t for t in tasks if (t.source, t.dtype) not in over]
+        options.skip = tally.ran
+        print(f"resumed: {tally.total:,} cases are there, {len(tasks):,} tasks are left")
+    else:
+        tally = Tally(a.report, head)
     start = time.perf_counter()
-    running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, auto_refresh=False) as bar:
-        job = bar.add_task("judging", total=len(tasks))
-        for kind, value in running:
-            if kind == "rows":
-                for row in value:
-                    tally.add(row)
-                if a.x and tally.failures:
-                    running.close()
-                    break
-            else:
-                tally.calls.update(value.calls)
-                called[value.task.source].update(value.calls)
-                tally.left_out.update(value.left_out)
-                if value.error:
-                    tally.errors.append(f"{value.task.source} {value.task.dtype}: {value.error}")
-                done = f"{tally.total:,} calls, {len(tally.failures):,} failing"
-                bar.update(job, advance=1, description=done, refresh=True)
+    called = run_tasks(a, console, tasks, backend, options, tally)
     tally.close(backend.ops)
     products.show_drawn(tally)
     if a.count:
@@ -118,7 +143,40 @@ def main(argv: list[str] | None = None) -> int:
     print(
         f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s"
     )
-    return conclude(a, tally, backend)
+    few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes) else ""
+    if few:
+        print(few)
+    return max(conclude(a, tally, backend), 1 if few else 0)
+
+
+def run_tasks(
+    a: argparse.Namespace, console: Console, tasks: list[Task], backend: Backend, options: Options, tally: Tally
+) -> dict[str, set[str]]:
+    """Judge the cases of all tasks under a progress bar; return what each entry called."""
+    called: dict[str, set[str]] = defaultdict(set)
+    running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, auto_refresh=False) as bar:
+        job = bar.add_task("judging", total=len(tasks))
+        for kind, value in running:
+            if kind == "rows":
+                for row in value:
+                    tally.add(row)
+                if a.x and tally.failures:
+                    break
+            else:
+                called[value.task.source].update(value.calls)
+                tally.end_task(value, backend.ops)
+                done = f"{tally.total:,} calls, {len(tally.failures):,} failing"
+                bar.update(job, advance=1, description=done, refresh=True)
+    running.close()
+    return called
+
+
+def is_counted(a: argparse.Namespace, dtypes: list[str]) -> bool:
+    """Return whether a run draws all that the recorded counts are of."""
+    less = a.max or a.x or a.no_backward or a.draws or a.order != 1
+    return not less and {*QUICK_DTYPES, ERRORS} <= set(dtypes)
 
 
 def conclude(a: argparse.Namespace, tally: Tally, backend: Backend) -> int:
@@ -134,7 +192,8 @@ def conclude(a: argparse.Namespace, tally: Tally, backend: Backend) -> int:
         print(f"{found.known} failures are known gaps; {len(found.unknown)} are not")
     products.finish(a, tally.good, tally.total, found.unknown, backend)
     if not tally.total:
-        print("nothing was judged")
+        print("invalid run: nothing was judged")
+        return INVALID
     return 0 if found.ok and tally.total and not tally.errors else 1
 
 

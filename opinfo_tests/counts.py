@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from math import sqrt
 from pathlib import Path
 
 from .report import Tally
@@ -41,8 +42,10 @@ def quick_rates(calls: int = QUICK_CALLS) -> dict[tuple[str, str], float]:
 
 def too_few(tally: Tally, ops: Iterable[str], rates: dict[tuple[str, str], float] | None) -> str:
     """Return a message if fewer cases were collected than the record says there are, else nothing."""
-    claimed = set(ops)
-    expected = sum(n * (rates or {}).get(pair, 1.0) for pair, n in recorded().items() if pair[0] in claimed)
-    if tally.total < LEAST * expected:
+    claimed, share = set(ops), rates or {}
+    counted = [(n, share.get(pair, 1.0)) for pair, n in recorded().items() if pair[0] in claimed]
+    expected = sum(n * p for n, p in counted)
+    chance = 4 * sqrt(sum(n * p * (1 - p) for n, p in counted))  # what a choice by hash may leave out
+    if tally.total < LEAST * expected - chance:
         return f"collected {tally.total:,} cases of about {expected:,.0f}: the samples did not all run"
     return ""

@@ -83,7 +83,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, 
     judge = Judge(backend, options, emit, before, seen=seen)
     while (message := pipe.recv()) is not None:
         task, lost = message
-        judge.options = replace(options, skip=options.skip | lost)
+        judge.options = replace(options, skip=options.skip | lost) if lost else options
         # A task that lost a worker runs again whole: what its first run took but did not judge counts as seen.
         judge.seen = LocalSet() if lost else seen
         try:
@@ -101,7 +101,7 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
     seen = SharedSet()
     queue = deque(tasks)
     workers = [start(backend, options, seen) for _ in range(min(jobs, len(tasks)))]
-    given: set[str] = set()
+    given: set[str] = set(options.skip)
     try:
         for w in workers:
             give(w, queue)

@@ -87,6 +87,23 @@ def select(patterns: list[str]) -> frozenset[str]:
     return frozenset(chosen)
 
 
+def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
+    """Return those overloads whose kernels are in one of the families that a comma separated list names."""
+    import torchnp
+
+    table = torchnp.table
+    families = {n: table[n].family for n in table}
+    wanted = set(text.split(","))
+    unknown = wanted - set(families.values())
+    if unknown:
+        known = ", ".join(sorted(set(families.values())))
+        raise SystemExit(f"opinfo_tests: no family {', '.join(sorted(unknown))}: {known}")
+    found = frozenset(n for n in ops if families.get(n) in wanted)
+    if not found:
+        raise SystemExit(f"opinfo_tests: none of the chosen overloads is in {text}")
+    return found
+
+
 def close(name: str) -> str:
     import difflib
 

@@ -45,16 +45,21 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    append: bool = False
 
     def __post_init__(self) -> None:
-        self._file = self.path.open("w", encoding="utf-8") if self.path else None
-        if self._file and self.head:
+        self._file = self.path.open("a" if self.append else "w", encoding="utf-8") if self.path else None
+        if self._file and self.head and not self.append:
             self._file.write(json.dumps(self.head) + "\n")
 
     def add(self, row: dict[str, Any]) -> None:
         """Count one row and write it."""
         if self._file:
             self._file.write(json.dumps(row | facts(row["op"])) + "\n")
+        self.count(row)
+
+    def count(self, row: dict[str, Any]) -> None:
+        """Count one row."""
         key = row["op"], row["dtype"]
         self.counts[*key, row["outcome"]] += 1
         self.ran.add(row["id"])
@@ -67,6 +72,18 @@ class Tally:
             self.accepted[row["op"]] += "torch_raises" not in row
         if row["outcome"] not in GOOD:
             self.failures.append(row)
+
+    def end_task(self, done: Any, ops: Any) -> None:
+        """Count what a task called besides its rows, and write that it is over, so that a broken run can go on."""
+        if done.error:
+            self.errors.append(f"{done.task.source} {done.task.dtype}: {done.error}")
+        elif self._file:
+            absent = {n: c for n, c in done.calls.items() if n not in ops}
+            row = {"done": [done.task.source, done.task.dtype], "calls": absent, "left_out": dict(done.left_out)}
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        self.calls.update(done.calls)
+        self.left_out.update(done.left_out)
 
     def close(self, ops: Any = ()) -> None:
         """End the report with a row of its own: what was called and is not in ``ops``, and what could not be drawn."""
@@ -92,6 +109,43 @@ class Tally:
         for key, n in self.counts.items():
             found[key[place]][key[2]] += n
         return dict(sorted(found.items()))
+
+
+def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str]]]:
+    """Return the tally of a report that a broken run left, ready to go on, and the tasks that are over.
+
+    What follows its last whole row is cut off. A report of another run (other versions, seed or choice) is an error.
+    """
+    if not path.exists():
+        return Tally(path, head), set()
+    end = 0
+    over: set[tuple[str, str]] = set()
+    tally = Tally(head=head)
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                break
+            if "footer" in row or not line.endswith(b"\n"):
+                break
+            if not end and row != json.loads(json.dumps(head)):
+                other = [k for k in head if row.get(k) != json.loads(json.dumps(head[k]))]
+                raise SystemExit(f"opinfo_tests: {path} is of another run: {', '.join(other) or 'no header'} differ")
+            end += len(line)
+            if "op" in row:
+                tally.count(row)
+            elif "done" in row:
+                over.add(tuple(row["done"]))
+                tally.calls.update(row["calls"])
+                tally.left_out.update(row["left_out"])
+    if not end:
+        return Tally(path, head), set()
+    with path.open("r+b") as f:
+        f.truncate(end)
+    tally.path, tally.append = path, True
+    tally.__post_init__()
+    return tally, over
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,9 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["conform"]:
+        return conform(argv[1:])
     args = parser().parse_args(argv)
     try:
         return args.run(args) or 0
@@ -61,13 +64,23 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     sub.add_argument("--port", type=int, default=7077, help="port; 0 picks a free one (default: %(default)s)")
     sub.add_argument("--token", help="clients must present it; needed beyond loopback")
-    sub.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    sub.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"],
+                     help="what the server logs (default: %(default)s)")  # fmt: skip
 
     sub = command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote.")
-    sub.add_argument("--epochs", type=int, default=8, help="passes over the training images (default: %(default)s)")
+    sub.add_argument(
+        "--epochs",
+        type=int,
+        default=8,
+        help="passes over the training images; the bound on the accuracy is for 8 or more (default: %(default)s)",
+    )
     sub.add_argument("--batch-size", type=int, default=64, help="images per step (default: %(default)s)")
     sub.add_argument("--seed", type=int, default=0, help="seed of initialisation and shuffling (default: %(default)s)")
-    sub.add_argument("--optimizer", choices=["sgd", "adam"], default="adam", help="(default: %(default)s)")
+    sub.add_argument(
+        "--optimizer", choices=["sgd", "adam"], default="adam", help="its update rule (default: %(default)s)"
+    )
+    # Its options are the harness's own, which imports torch: see `conform`.
+    command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
 
 
@@ -78,20 +91,28 @@ def ops(args: argparse.Namespace) -> int:
     """``torchnp ops``: a table of overloads, or bare names."""
     table = torchnp.table
     pattern = args.pattern if "::" in args.pattern else f"*::{args.pattern}"
+    named = [n for n in table.schemas if _matches(n, pattern)] or table.find(args.pattern)
+    if not named:
+        raise UsageError(f"nothing matches {args.pattern!r}{_near(args.pattern)}")
+    for option, value, known in (
+        ("family", args.family, {row.family for row in table.values()} if args.family else ()),
+        ("tag", args.tag, {tag for schema in table.schemas.values() for tag in schema.tags}),
+    ):
+        if value is not None and value not in known:
+            raise UsageError(f"no {option} {value!r}; there are {', '.join(sorted(known))}")
     names = [
         n
-        for n, schema in table.schemas.items()
-        if (fnmatch.fnmatchcase(n, pattern) or fnmatch.fnmatchcase(n.partition(".")[0], pattern))
-        and (args.status is None or table.status(n) == args.status)
-        and (args.tag is None or args.tag in schema.tags)
+        for n in named
+        if (args.status is None or table.status(n) == args.status)
+        and (args.tag is None or args.tag in table.schemas[n].tags)
         and (args.family is None or (n in table and table[n].family == args.family))
     ]
-    if not names:
-        families = sorted({row.family for row in map(table.__getitem__, table)}) if args.family else []
-        known = f"; families: {', '.join(families)}" if families and args.family not in families else ""
-        raise UsageError(f"nothing matches {args.pattern!r}{_near(args.pattern)}{known}")
     if args.names:
-        print("\n".join(names))
+        if names:
+            print("\n".join(names))
+        return 0
+    if not names:
+        print(f"none of the {len(named)} overloads that match {args.pattern!r} is so")
         return 0
     rich = _rich()
     grid = rich.Table(box=None, pad_edge=False, header_style="bold")
@@ -107,14 +128,14 @@ def ops(args: argparse.Namespace) -> int:
     return 0
 
 
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.partition(".")[0], pattern)
+
+
 def explain(args: argparse.Namespace) -> int:
     """``torchnp explain``: everything the table knows about an op."""
     table = torchnp.table
-    full = args.op if "::" in args.op else f"aten::{args.op}"
-    full = full.replace(".default", "")
-    names = (
-        [full] if full in table.schemas and "." in full else [n for n in table.schemas if n.partition(".")[0] == full]
-    )
+    names = table.find(args.op)
     if not names:
         raise UsageError(f"torch registers no op {args.op!r}{_near(args.op)}")
     print("\n\n".join(describe(n) for n in names if not table.schemas[n].is_out or len(names) == 1))
@@ -130,7 +151,7 @@ def describe(name: str) -> str:
         lines.append(f"  torch tags   {', '.join(sorted(schema.tags))}")
     if name not in table:
         near = [n for n in table.close_names(name) if n != name]
-        return "\n".join([*lines, f"  nearest      {', '.join(near)}"])
+        return "\n".join([*lines, f"  nearest      {', '.join(near)}"] if near else lines)
     row = table[name]
     if row.derived_from:
         lines.append(f"  derived from {row.derived_from} ({row.rule})")
@@ -167,6 +188,8 @@ def serve(args: argparse.Namespace) -> int:
     logging.basicConfig(level=args.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     from torchnp.rpc.server import serve as run
 
+    if not 0 <= args.port <= 65535:
+        raise UsageError(f"--port {args.port} is not between 0 and 65535")
     if args.token is None and args.host not in ("127.0.0.1", "localhost", "::1"):
         raise UsageError(f"listening on {args.host} needs --token: whoever reaches the port could run ops here")
     try:
@@ -182,9 +205,24 @@ def demo(args: argparse.Namespace) -> int:
         _need(module, extra)
     if args.epochs < 1 or args.batch_size < 1:
         raise UsageError("--epochs and --batch-size must be at least 1")
+    if not 0 <= args.seed < 2**32:
+        raise UsageError("--seed must be between 0 and 4294967295")
     from torchnp.demo import run
 
     return run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)
+
+
+def conform(argv: list[str]) -> int:
+    """``torchnp conform``: the conformance harness, with all its options."""
+    try:
+        for module, extra in (("torch", "torch"), ("rich", "cli"), ("opinfo_tests", "torch")):
+            _need(module, extra)
+    except UsageError as error:
+        print(f"torchnp conform: {error}", file=sys.stderr)
+        return 2
+    from opinfo_tests.__main__ import main as judge
+
+    return judge(argv, "torchnp conform")
 
 
 def _need(module: str, extra: str) -> None:
