@@ -11,6 +11,9 @@ from torchnp.cli import like_name
 from torchnp.differences import Difference
 
 
+SHOWN = 12  # operators named below a difference
+
+
 def write(docs: Path) -> None:
     """Write ``ops/*.md`` and ``differences.md`` below the documentation folder; unchanged files are left alone."""
     table = torchnp.table
@@ -39,7 +42,7 @@ def page_name(packet: str) -> str:
 
 def op_page(packet: str, names: list[str]) -> str:
     table = torchnp.table
-    lines = ["---", "orphan: true", "---", "", f"# {packet}", ""]
+    lines = ["---", "orphan: true", "---", "", f"# `{packet}`", ""]
     rows = [table[n] for n in names]
     likes = list(dict.fromkeys(like_name(r.like) for r in rows if r.like is not None))
     if likes:
@@ -49,7 +52,7 @@ def op_page(packet: str, names: list[str]) -> str:
     lines.append("")
     for row in rows:
         if row.derived_from is None:
-            lines += [f"## {row.name}", "", "```text", str(row.schema), "```", "", _doc(row.__doc__), ""]
+            lines += [f"## `{row.name}`", "", "```text", str(row.schema), "```", "", _doc(row.__doc__), ""]
     differences = list(dict.fromkeys(d for r in rows for d in r.differences))
     if differences:
         lines += ["## Differences from NumPy", ""]
@@ -81,7 +84,7 @@ def index_page(packets: dict[str, list[str]]) -> str:
         family = Counter(table[n].family for n in names).most_common(1)[0][0]
         families.setdefault(family, []).append(packet)
     for family in sorted(families):
-        links = [f"[{p.removeprefix('aten::')}]({page_name(p)}.md)" for p in sorted(families[family])]
+        links = [f"[`{p.removeprefix('aten::')}`]({page_name(p)}.md)" for p in sorted(families[family])]
         lines += [f"## {family}", "", ", ".join(links), ""]
     return "\n".join(lines)
 
@@ -110,7 +113,9 @@ def differences_page(packets: dict[str, list[str]]) -> str:
     table = torchnp.table
     ops: dict[str, list[str]] = {}
     for packet, names in packets.items():
-        for i in dict.fromkeys(d.id for n in names for d in table[n].differences):
+        # In-place and foreach forms differ as their sources do: naming those is enough.
+        bodies = [table[n] for n in names if table[n].derived_from is None]
+        for i in dict.fromkeys(d.id for row in bodies for d in row.differences):
             ops.setdefault(i, []).append(packet)
     lines = [
         "# Differences between NumPy and torch",
@@ -124,6 +129,7 @@ def differences_page(packets: dict[str, list[str]]) -> str:
         for d in chapter.ROWS:
             lines += difference_lines(d, 3)
             if d.id in ops:
-                links = ", ".join(f"[{p.removeprefix('aten::')}](ops/{page_name(p)}.md)" for p in sorted(ops[d.id]))
-                lines += [f"Operators: {links}", ""]
+                links = [f"[`{p.removeprefix('aten::')}`](ops/{page_name(p)}.md)" for p in sorted(ops[d.id])]
+                more = f", and {len(links) - SHOWN} more" if len(links) > SHOWN else ""
+                lines += [f"Operators: {', '.join(links[:SHOWN])}{more}", ""]
     return "\n".join(lines)

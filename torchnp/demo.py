@@ -29,7 +29,8 @@ import torchnp
 from torchnp import rpc
 from torchnp.interop import NumpyMode
 
-ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99
+ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
+ENOUGH_EPOCHS = 8
 FIRST_STEPS = 20
 LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, so the first ones are judged
 
@@ -77,11 +78,15 @@ def load(epochs: int, seed: int) -> Data:
 
 
 def build(seed: int) -> nn.Module:
-    """Two convolutions with batch norm, and two linear layers with dropout: 0.98 of the test digits."""
+    """Two convolutions with batch norm, and two linear layers with dropout: 0.98 of the test digits.
+
+    The convolutions have no bias: batch norm takes it out again, its gradient is rounding noise about zero, and Adam
+    would make whole steps of that noise.
+    """
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Dropout(0.25), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
 
@@ -225,18 +230,19 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
                 console.print(f"[red]{name} failed[/red]: {type(error).__name__}: {error}", highlight=False)
                 return 1
             runs.append(found)
-    console.print(table_of(runs, batch_size))
-    problems = misses(runs)
+    console.print(table_of(runs))
+    problems = misses(runs, epochs >= ENOUGH_EPOCHS)
     for problem in problems:
         console.print(f"[red]missed[/red]: {problem}", highlight=False)
     if not problems:
-        console.print("[green]all bounds held[/green]: " + bounds(), highlight=False)
+        console.print("[green]all bounds held[/green]: " + bounds(epochs >= ENOUGH_EPOCHS), highlight=False)
     return 1 if problems else 0
 
 
-def bounds() -> str:
+def bounds(trained: bool) -> str:
+    accuracy = f"accuracy at least {ACCURACY:.0%}, " if trained else ""
     return (
-        f"accuracy at least {ACCURACY:.0%}, losses of the first {FIRST_STEPS} steps within {LOSS_DIFFERENCE:g} of "
+        f"{accuracy}losses of the first {FIRST_STEPS} steps within {LOSS_DIFFERENCE:g} of "
         "torch's, no op fell back to torch"
     )
 
@@ -247,11 +253,11 @@ def difference(run: Run, reference: Run, steps: int | None = None) -> float:
     return max(abs(a - b) / abs(b) for a, b in pairs)
 
 
-def misses(runs: list[Run]) -> list[str]:
-    """What did not hold, in words."""
+def misses(runs: list[Run], trained: bool = True) -> list[str]:
+    """What did not hold, in words; the accuracy is judged of models that were trained long enough."""
     found = []
     for run in runs:
-        if run.accuracy < ACCURACY:
+        if trained and run.accuracy < ACCURACY:
             found.append(f"{run.name}: test accuracy {run.accuracy:.1%} is below {ACCURACY:.0%}")
         if not difference(run, runs[0], FIRST_STEPS) <= LOSS_DIFFERENCE:
             found.append(
@@ -263,7 +269,8 @@ def misses(runs: list[Run]) -> list[str]:
     return found
 
 
-def table_of(runs: list[Run], batch_size: int) -> Table:
+def table_of(runs: list[Run]) -> Table:
+    """The runs side by side."""
     grid = Table(box=None, header_style="bold")
     grid.add_column("")
     for run in runs:

@@ -62,9 +62,7 @@ def as_dtype(dtype: Any) -> np.dtype:
         if found is None:
             raise TypeError(f"unknown dtype {dtype!r}: torchnp knows {', '.join(map(str, ALL))}")
         return found
-    if dtype is float:
-        return _default
-    found = np.dtype(dtype)
+    found = np.dtype(dtype)  # Python's float is float64, as in torch
     found = found if found.isnative else found.newbyteorder("=")
     if found not in _CATEGORY:
         raise TypeError(f"torch has no dtype {found}: torchnp knows {', '.join(map(str, ALL))}")

@@ -58,6 +58,21 @@ class Table(Mapping[str, Kernel]):
             found = self._built[name] = self._build(name)
         return found
 
+    def find(self, name: str) -> list[str]:
+        """The registered overloads that a name means: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``.
+
+        An overload's name gives itself, an op's name all of its overloads, and anything else nothing.
+        """
+        spelled = name.removeprefix("torch.").removeprefix("ops.")
+        if "::" not in spelled:
+            space, _, rest = spelled.partition(".")
+            spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
+        if spelled.endswith(".default"):
+            return [n for n in (spelled.removesuffix(".default"),) if n in self.schemas]
+        if "." in spelled:
+            return [n for n in (spelled,) if n in self.schemas]
+        return [n for n in self.schemas if n.partition(".")[0] == spelled]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -100,10 +115,14 @@ class Table(Mapping[str, Kernel]):
     # ------------------------------------------------------------ building rows
 
     def _missing(self, name: str) -> MissingOp:
-        near = ", ".join(self.close_names(name)) or "nothing"
+        near = self.close_names(name)
+        hint = f" Nearest rows: {', '.join(near)}" if near else ""
         if name in self.schemas:
-            return MissingOp(f"{name}: torchnp does not provide this overload (status absent). Nearest rows: {near}")
-        return MissingOp(f"{name}: torch registers no such overload. Nearest rows: {near}")
+            return MissingOp(f"{name}: torchnp does not provide this overload (status absent).{hint}")
+        meant = self.find(name)
+        if meant:
+            return MissingOp(f"{name}: the table's names are spelt {', '.join(meant[:5])}")
+        return MissingOp(f"{name}: torch registers no such overload.{hint}")
 
     def _build(self, name: str) -> Kernel:
         row = REGISTERED.get(name)
@@ -186,8 +205,10 @@ class Namespace:
             raise AttributeError(base)
         names = self._packets.get(base)
         if names is None:
-            near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.6)
+            near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.7)
             hint = f"; nearest: {', '.join(near)}" if near else ""
+            if self._table.find(f"{self._namespace}::{base}"):
+                raise AttributeError(f"torchnp does not provide {self._namespace}::{base} (status absent){hint}")
             raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")
         packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
         return packet
@@ -210,6 +231,12 @@ class Packet:
         self._table, self._name, self._names = table, name, names
         self._chosen: dict[tuple, Kernel] = {}
         self.__name__ = name.partition("::")[2]
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The overloads' schemas and what they do."""
+        rows = [self._table[n] for n in self._names if not self._table.schemas[n].is_out]
+        return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
 
     def overloads(self) -> list[str]:
         """Names of the overloads, ``"default"`` for the one without."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from torchnp.dtypes import ALL
 from torchnp.schema import RESERVED, Schema
 
 ndarray = np.ndarray
@@ -187,10 +188,32 @@ def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
     torch checks a call against the schema before any kernel runs; here the check is made only after
     something went wrong, because a good call should not pay for it.
     """
+    for value in (*args, *kwargs.values()):
+        for x in value if isinstance(value, (list, tuple)) else (value,):
+            _check_foreign(x, schema)
     spelled = {v: k for k, v in RESERVED.items()}
     problem = schema.mismatch(args, {spelled.get(k, k): v for k, v in kwargs.items()})
     if problem is not None:
         raise problem from sys.exc_info()[1]
+
+
+def _check_foreign(x: Any, schema: Schema) -> None:
+    """Refuse what torch's words would not help with: torch's own objects, and dtypes that torch does not have."""
+    module, _, _ = type(x).__module__.partition(".")
+    if module == "torch":
+        remedy = {"dtype": f"its name, {str(x).removeprefix('torch.')!r}", "Generator": "a torchnp.Generator"}
+        raise TypeError(
+            f"{schema.name} was given a torch.{type(x).__name__}; torchnp's kernels take NumPy arrays: pass "
+            + remedy.get(type(x).__name__, "torchnp.interop.to_numpy(x)")
+        ) from None
+    if isinstance(x, (ndarray, np.generic)) and x.dtype not in _KNOWN:
+        raise TypeError(
+            f"{schema.name} was given an array of dtype {x.dtype.str}, which torch does not have; convert it first, "
+            f"for example with x.astype(np.{'float32' if x.dtype.kind not in 'iu' else 'int64'})"
+        ) from None
+
+
+_KNOWN = frozenset(ALL)
 
 
 def arrays(out: Any) -> Any:

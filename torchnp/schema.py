@@ -271,7 +271,7 @@ _FITS = {
     "Layout": lambda x: isinstance(x, (str, int)),
     "Device": lambda x: isinstance(x, (str, int)),
     "MemoryFormat": lambda x: isinstance(x, (str, int)),
-    "Generator": lambda x: hasattr(x, "manual_seed"),
+    "Generator": lambda x: type(x).__name__ == "Generator" and hasattr(x, "random32"),
 }
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, not_implemented, shape_text
-from torchnp.registry import Row, guard, kernel, run_quiet
+from torchnp.registry import Row, guard, kernel, raise_mismatch, run_quiet
 from torchnp.schema import Schema
 
 ndarray = np.ndarray
@@ -484,6 +484,8 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
                     return out if type(out) is ndarray else _asarray(out)
             except Exception:
                 pass  # the body knows what to do, or what to say
+            if isinstance(_0, (int, float, complex)):
+                raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
             return slow(*rest, **named) if _0 is _MISSING else slow(_0, *rest, **named)
 
         def of_tensors(_0: Any = _MISSING, _1: Any = _MISSING, *rest: Any, **named: Any) -> Any:
