@@ -51,6 +51,7 @@ def ordered(x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- sums
 
 BLOCK = 16  # terms added one after the other; longer runs in blocks, which keeps the error of torch's cascade
+FEW = 256  # elements that NumPy adds in an order of its own without loss
 LANES = 256  # terms of a product with ones: BLAS adds them in many lanes
 SMALL = 1 << 14  # below, NumPy's own loop is as fast as BLAS
 
@@ -60,7 +61,7 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
 
     NumPy adds in pairs only along the innermost axis; along the others, and across axes, it adds one after the other.
     """
-    if x.size <= 256 or x.dtype.kind not in "fc":
+    if x.size <= FEW or x.dtype.kind not in "fc":
         return np.add.reduce(x, axes, None, None, keepdims, 0)
     if axes is None:
         axes = tuple(range(x.ndim))

@@ -37,7 +37,19 @@ _ZERO = {dtype: np.zeros((), dtype) for dtype in INTS | WIDE}
 
 
 def _relu(x: ndarray) -> ndarray:
-    return np.maximum(_ZERO[x.dtype], x)
+    """NumPy has no wide instructions for the larger of a number and an array, only of two arrays."""
+    if x.size < 1 << 13 or not x.flags.c_contiguous:
+        return np.maximum(_ZERO[x.dtype], x)
+    out = np.empty_like(x)
+    flat, to = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.size, _STRIP):
+        part = flat[start : start + _STRIP]
+        np.maximum(_ZEROS[x.dtype][: part.size], part, out=to[start : start + _STRIP])
+    return out
+
+
+_STRIP = 1 << 13
+_ZEROS = {dtype: np.zeros(_STRIP, dtype) for dtype in INTS | WIDE}
 
 
 relu = unary(
@@ -158,8 +170,17 @@ def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
 # ---------------------------------------------------------------- sigmoids
 
 
+_ONE = {dtype: np.ones((), dtype) for dtype in WIDE | COMPLEX}
+
+
 def _sigmoid(x: ndarray) -> ndarray:
-    return np.divide(number(1, x.dtype), _decay(x))
+    if x.ndim == 0:
+        return np.divide(_ONE[x.dtype], _decay(x))
+    one = _ONE[x.dtype]
+    y = np.negative(x)
+    np.exp(y, y)
+    np.add(y, one, y)
+    return np.divide(one, y, y)
 
 
 def _silu(x: ndarray) -> ndarray:
@@ -168,9 +189,9 @@ def _silu(x: ndarray) -> ndarray:
 
 def _decay(x: ndarray) -> ndarray:
     """``1 + exp(-x)``, in one buffer."""
-    y = np.negative(x, out=np.empty_like(x))
-    np.exp(y, out=y)
-    return np.add(y, number(1, x.dtype), out=y)
+    y = np.negative(x) if x.ndim else np.negative(x, np.empty_like(x))
+    np.exp(y, y)
+    return np.add(y, _ONE[x.dtype], y)
 
 
 def _mish(x: ndarray) -> ndarray:

@@ -145,6 +145,23 @@ def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1
 # ---------------------------------------------------------------- where
 
 
+def _quick_where(condition, self, other):
+    """Three dense tensors of one shape."""
+    if (
+        self.dtype is other.dtype
+        and condition.dtype is dt.bool_
+        and condition.shape == self.shape == other.shape
+        and condition.flags.c_contiguous
+        and self.flags.c_contiguous
+        and other.flags.c_contiguous
+        and self.size <= 1 << 14
+    ):
+        out = other.copy()
+        np.putmask(out, condition, self)
+        return out
+    return None
+
+
 @kernel(
     "where.self",
     "where.ScalarOther",
@@ -152,6 +169,7 @@ def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1
     "where.Scalar",
     like=np.where,
     differs=["three-tier-promotion", "where-number"],
+    quick=_quick_where,
 )
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""

@@ -24,6 +24,18 @@ def _extreme(name: str, ufunc: np.ufunc, x: ndarray, dim: Any, keepdim: bool, cp
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
 
 
+def _quick_extreme(ufunc: np.ufunc) -> Any:
+    reduce = ufunc.reduce
+
+    def quick(self, dim=(), keepdim=False):
+        if self.dtype is dt.float32 or self.dtype is dt.float64:
+            out = reduce(self, tuple(dim) or None, None, None, keepdim)
+            return out if type(out) is ndarray else np.asarray(out)
+        return None
+
+    return quick
+
+
 def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
     if axes is None:
         raise RuntimeError(
@@ -34,13 +46,23 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         check(x.shape[axis], f"{name}(): Expected reduction dim {axis} to have non-zero size.", IndexError)
 
 
-@kernel("amax", like=np.max, differs=["empty-dim", "zero-dim-axis", "no-complex-order"])
+@kernel(
+    "amax",
+    like=np.max,
+    differs=["empty-dim", "zero-dim-axis", "no-complex-order"],
+    quick=_quick_extreme(np.maximum),
+)
 def amax(self, dim=(), keepdim=False):
     """Largest element over dimensions; NaN wins."""
     return _extreme("amax", np.maximum, self, dim, keepdim, "max_values_cpu")
 
 
-@kernel("amin", like=np.min, differs=["empty-dim", "zero-dim-axis", "no-complex-order"])
+@kernel(
+    "amin",
+    like=np.min,
+    differs=["empty-dim", "zero-dim-axis", "no-complex-order"],
+    quick=_quick_extreme(np.minimum),
+)
 def amin(self, dim=(), keepdim=False):
     """Smallest element over dimensions; NaN wins."""
     return _extreme("amin", np.minimum, self, dim, keepdim, "min_values_cpu")
@@ -130,13 +152,27 @@ def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> nd
     return find(ordered(x), axis, keepdims=keepdim)
 
 
-@kernel("argmax", like=np.argmax, differs=["no-bool", "no-complex-order", "zero-dim-axis"])
+def _quick_argmax(self, dim, keepdim=False):
+    if self.ndim > 0 and not keepdim and (self.dtype is dt.float32 or self.dtype is dt.float64) and dim is not None:
+        out = self.argmax(dim)
+        return out if type(out) is ndarray else np.asarray(out)
+    return None
+
+
+def _quick_argmin(self, dim, keepdim=False):
+    if self.ndim > 0 and not keepdim and (self.dtype is dt.float32 or self.dtype is dt.float64) and dim is not None:
+        out = self.argmin(dim)
+        return out if type(out) is ndarray else np.asarray(out)
+    return None
+
+
+@kernel("argmax", like=np.argmax, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=_quick_argmax)
 def argmax(self, dim=None, keepdim=False):
     """Index of the first largest element; NaN is larger than all."""
     return _arg("argmax", np.argmax, self, dim, keepdim)
 
 
-@kernel("argmin", like=np.argmin, differs=["no-bool", "no-complex-order", "zero-dim-axis"])
+@kernel("argmin", like=np.argmin, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=_quick_argmin)
 def argmin(self, dim=None, keepdim=False):
     """Index of the first smallest element; NaN is smaller than all."""
     return _arg("argmin", np.argmin, self, dim, keepdim)

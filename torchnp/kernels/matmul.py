@@ -26,7 +26,19 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- two matrices, two batches
 
 
-@kernel("mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+def _quick_mm(self, mat2):
+    dtype = self.dtype
+    if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.ndim == 2 == mat2.ndim:
+        return self.dot(mat2)  # a method: np.matmul looks for the axes first
+    return None
+
+
+@kernel(
+    "mm",
+    like=np.matmul,
+    differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"],
+    quick=_quick_mm,
+)
 def mm(self, mat2):
     """Product of two matrices."""
     check(self.ndim == 2, "self must be a matrix")

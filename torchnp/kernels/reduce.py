@@ -8,7 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
-from torchnp.kernels._reduction import NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, refuse
+from torchnp.kernels._elementwise import number
+from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, refuse
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -37,10 +38,42 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
 _DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int64})
 
 
+def _quick_sum_dim(self, dim, keepdim=False, dtype=None):
+    """Few float32 or float64 elements."""
+    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size <= FEW and dtype is None:
+        out = _add(self, tuple(dim) or None, None, None, keepdim, 0)
+        return out if type(out) is ndarray else _array(out)
+    return None
+
+
+def _quick_sum(self, dtype=None):
+    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size <= FEW and dtype is None:
+        return _array(_add(self, None, None, None, False, 0))
+    return None
+
+
+def _quick_mean_dim(self, dim, keepdim=False, dtype=None):
+    total = _quick_sum_dim(self, dim, keepdim, dtype)
+    if total is None or not self.size:
+        return None
+    out = np.divide(total, number(self.size // total.size, self.dtype))
+    return out if type(out) is ndarray else _array(out)
+
+
+def _quick_mean(self, dtype=None):
+    if (self.dtype is dt.float32 or self.dtype is dt.float64) and 0 < self.size <= FEW and dtype is None:
+        return _array(_add(self, None, None, None, False, 0) / self.size)
+    return None
+
+
+_add, _array = np.add.reduce, np.array  # np.array makes an array of a NumPy scalar sooner than np.asarray
+
+
 @kernel(
     "sum.dim_IntList",
     like=np.sum,
     differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
+    quick=_quick_sum_dim,
 )
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
@@ -49,7 +82,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     return _sum(self, axes_of(dim, self.ndim), keepdim, out)
 
 
-@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum"])
+@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=_quick_sum)
 def sum_all(self, *, dtype=None):
     """Sum of all elements."""
     return sum_dim(self, None, dtype=dtype)
@@ -72,7 +105,12 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- mean
 
 
-@kernel("mean.dim", like=np.mean, differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"])
+@kernel(
+    "mean.dim",
+    like=np.mean,
+    differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
+    quick=_quick_mean_dim,
+)
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
@@ -87,7 +125,7 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
 
-@kernel("mean", like=np.mean, differs=["no-integers", "half-opmath"])
+@kernel("mean", like=np.mean, differs=["no-integers", "half-opmath"], quick=_quick_mean)
 def mean(self, *, dtype=None):
     """Arithmetic mean of all elements."""
     return mean_dim(self, None, dtype=dtype)
@@ -127,7 +165,7 @@ def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
         return np.logical_and.reduce(dt.cast(x, out), axes, None, None, keepdim)
     if dt.is_half(out) and x.size:
         return _half_prod(dt.cast(x, out), axes, keepdim)
-    return np.multiply.reduce(dt.cast(x, out), axes, None, None, keepdim)
+    return np.multiply.reduce(dt.cast(x, out), axes, out, None, keepdim)
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:

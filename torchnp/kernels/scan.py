@@ -32,10 +32,21 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
     return dt.cast(value, out)
 
 
+def _quick_cumsum(self, dim, dtype=None):
+    if self.dtype is dt.float32 and dtype is None and self.ndim and self.flags.c_contiguous:
+        value = np.add.accumulate(self, dim, dt.float64)
+        return np.add(value, _ZERO, value).astype(dt.float32)
+    return None
+
+
+_ZERO = np.zeros(())
+
+
 @kernel(
     "cumsum",
     like=np.cumsum,
     differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
+    quick=_quick_cumsum,
 )
 def cumsum(self, dim, *, dtype=None):
     """Running sums along a dimension."""

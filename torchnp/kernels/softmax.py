@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import TILE, add_reduce, tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -31,7 +32,40 @@ def shifted(self: ndarray, axis: int) -> ndarray:
     return x - np.maximum.reduce(x, axis, None, None, True)
 
 
-@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"])
+def _quick_softmax(self, dim, half_to_float):
+    """Few float32 or float64 elements."""
+    if half_to_float or self.size > FEW or not self.ndim or not (self.dtype is dt.float32 or self.dtype is dt.float64):
+        return None
+    y = np.subtract(self, _max(self, dim, None, None, True))
+    np.exp(y, y)
+    return np.divide(y, _few_sums(y, dim), y)
+
+
+def _few_sums(y: ndarray, dim: int) -> ndarray:
+    """Sums along a dimension, to broadcast; of short rows in every column, which spares the broadcasting."""
+    n = y.shape[-1]
+    if n <= 16 and (dim == -1 or dim == y.ndim - 1):
+        return y.dot(square_of_ones(n, y.dtype))
+    return _add(y, dim, None, None, True, 0)
+
+
+@functools.cache
+def square_of_ones(n: int, dtype: np.dtype) -> ndarray:
+    return np.ones((n, n), dtype)
+
+
+def _quick_log_softmax(self, dim, half_to_float):
+    if half_to_float or self.size > FEW or not self.ndim or not (self.dtype is dt.float32 or self.dtype is dt.float64):
+        return None
+    y = np.subtract(self, _max(self, dim, None, None, True))
+    total = _few_sums(np.exp(y), dim)
+    return np.subtract(y, np.log(total, total), y)
+
+
+_max, _add = np.maximum.reduce, np.add.reduce
+
+
+@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"], quick=_quick_softmax)
 def _softmax(self, dim, half_to_float):
     """exp(x) over its sum along a dimension."""
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
@@ -55,7 +89,7 @@ def _exponentials(x: ndarray, axis: int, out: ndarray) -> ndarray:
     return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
 
 
-@kernel("_log_softmax", differs=["half-opmath", "zero-dim-axis"])
+@kernel("_log_softmax", differs=["half-opmath", "zero-dim-axis"], quick=_quick_log_softmax)
 def _log_softmax(self, dim, half_to_float):
     """Logarithm of softmax, from the logarithm of the sum."""
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")

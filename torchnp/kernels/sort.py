@@ -6,7 +6,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, wrap_dim
-from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
+from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered, refuse
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
 
@@ -50,8 +50,26 @@ def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
 # ---------------------------------------------------------------- sort
 
 
+def _quick_sort(self, dim=-1, descending=False):
+    """Few elements: a stable sort of the elements and one of their positions end in the same order."""
+    if descending or self.size > 4 * FEW or not self.size or not self.ndim:
+        return None
+    if not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.flags.c_contiguous:
+        return None
+    values = self.copy()
+    values.sort(dim, "stable")
+    return values, self.argsort(dim, "stable")
+
+
+def _quick_sort_stable(self, stable, dim=-1, descending=False):
+    return _quick_sort(self, dim, descending)
+
+
 @kernel(
-    "sort.stable", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"]
+    "sort.stable",
+    like=np.sort,
+    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
+    quick=_quick_sort_stable,
 )
 def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
@@ -65,7 +83,12 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     return np.take_along_axis(self, index, axis), index
 
 
-@kernel("sort", like=np.sort, differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"])
+@kernel(
+    "sort",
+    like=np.sort,
+    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
+    quick=_quick_sort,
+)
 def sort(self, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     return sort_stable(self, stable=False, dim=dim, descending=descending)
