@@ -1,8 +1,10 @@
-"""Options of the suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``."""
+"""Options of the suite: ``pytest --pyargs opinfo_tests --backend table --tier quick``, with ``-n 2`` too."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("opinfo_tests", "conformance with torch's operators")
-    group.addoption("--backend", default="table", help="what is judged: table, torch-cpu, or package.module:object")
+    group.addoption("--backend", default="table", help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object")  # fmt: skip
     group.addoption("--tier", default="quick", choices=("quick", "full"), help="a share chosen by hash, or every case")
     group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
     group.addoption("--opinfo-jobs", type=int, default=2, help="worker processes; 0 judges in pytest's own")
@@ -23,8 +25,81 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse an unknown backend at once, and give the workers of xdist a place for their rows."""
+    if config.getoption("--backend") != "table":
+        from .load import load_backend
+
+        try:
+            load_backend(config.getoption("--backend"))
+        except SystemExit as e:
+            raise pytest.UsageError(str(e)) from None
+    if config.pluginmanager.has_plugin("xdist"):
+        config.pluginmanager.register(Parts(config), "opinfo-parts")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the harness's own tests when somebody else's backend is judged."""
+    mine = collection_path.parent == Path(__file__).parent and collection_path.name.startswith("test_")
+    other = config.getoption("--backend") != "table"
+    return True if mine and other and collection_path.name != "test_suite.py" else None
+
+
+class Parts:
+    """The controller's side under xdist: each worker writes a report of its own, which are put together at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.place, self.message = config, "", ""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        self.place = self.place or tempfile.mkdtemp(prefix="opinfo-")
+        node.workerinput["opinfo_parts"] = self.place
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        parts = sorted(Path(self.place).glob("*.jsonl")) if self.place else []
+        if parts:
+            self.message = put_together(self.config, parts)
+            if self.message and session.exitstatus == 0:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.place:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.message:
+            terminalreporter.write_line(self.message, red=True)
+
+
+def put_together(config: pytest.Config, parts: list[Path]) -> str:
+    """Write the one report of the workers' parts; return what is wrong with the run as a whole, or nothing."""
+    from .counts import quick_rates, too_few
+    from .load import load_backend
+    from .report import Tally, read
+    from .samples import opinfos, registered
+
+    tally = Tally(config.getoption("--opinfo-report"), next(read(parts[0], "header"), {}))
+    sources: set[str] = set()
+    for part in parts:
+        for row in read(part):
+            if row["id"] not in tally.ran:
+                tally.add(row)
+        for row in read(part, "done"):
+            sources.add(row["done"][0])
+            tally.calls.update(row["calls"])
+    backend = load_backend(config.getoption("--backend"))
+    tally.close(backend.ops)
+    if sources < {*opinfos(), "own"} or config.getoption("--opinfo-dtypes"):
+        return ""
+    rates = quick_rates() if config.getoption("--tier") == "quick" else None
+    return too_few(tally, [op for op in registered() if op in backend.ops], rates)
+
+
 class Run:
-    """One run for the whole session: entries are judged ahead in worker processes, and each test waits for its own."""
+    """One run for the whole session: entries are judged ahead in worker processes, and each test waits for its own.
+
+    Under xdist there is one for each of its workers, which judges an entry when its test comes.
+    """
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
         from . import gaps
@@ -39,29 +114,46 @@ class Run:
         dtypes = dtypes_of(get("--opinfo-dtypes") or ",".join((*QUICK_DTYPES, ERRORS)))
         self.rates = quick_rates() if get("--tier") == "quick" else None
         self.whole = self.rates is None
-        options = Options(dtypes=tuple(dtypes), seed=0, rates=self.rates, choice=get("--opinfo-seed"))
+        self.counted = not get("--opinfo-dtypes")
+        self.options = Options(dtypes=tuple(dtypes), seed=0, rates=self.rates, choice=get("--opinfo-seed"))
         self.gaps_file = gaps.file_for(get("--backend"))
         self.gaps = gaps.load(self.gaps_file)
         head = header(self.backend.name, tier=get("--tier"), seed=get("--opinfo-seed"), dtypes=dtypes)
-        self.tally = Tally(get("--opinfo-report"), head)
+        worker = getattr(config, "workerinput", None)
+        self.parallel = worker is None
+        self.jobs = get("--opinfo-jobs") if self.parallel else min(1, get("--opinfo-jobs"))
+        report = get("--opinfo-report")
+        if worker is not None:
+            report = Path(worker["opinfo_parts"]) / f"{worker['workerid']}.jsonl"
+        self.tally = Tally(report, head)
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.left: dict[str, int] = {}
-        tasks = []
+        self.tasks: dict[str, list[Any]] = {}
         for source in sources:
-            mine = [Task(source, d) for d in dtypes if d in supported(source)]
-            self.left[source] = len(mine)
-            tasks += mine
-        self.parallel = "PYTEST_XDIST_WORKER" not in os.environ and get("--opinfo-jobs") > 0
-        self.events = self.start(tasks, options, get("--opinfo-jobs"))
+            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)]
+            self.left[source] = len(self.tasks[source])
+        every = [task for tasks in self.tasks.values() for task in tasks]
+        self.invalid = self.control(every) if every else ""
+        self.events = self.start(every) if self.parallel else iter(())
 
-    def start(self, tasks: list[Any], options: Any, jobs: int) -> Iterator[tuple[str, Any]]:
+    def control(self, tasks: list[Any]) -> str:
+        from .control import control
+
+        return control(tasks, self.options, self.jobs, self.backend)
+
+    def start(self, tasks: list[Any]) -> Iterator[tuple[str, Any]]:
         from .pool import run_pool
         from .runner import run_here
 
-        return run_pool(tasks, self.backend, options, jobs) if self.parallel else run_here(tasks, self.backend, options)
+        if self.jobs:
+            return run_pool(tasks, self.backend, self.options, self.jobs)
+        return run_here(tasks, self.backend, self.options)
 
     def wait_for(self, source: str) -> list[dict[str, Any]]:
         """Return an entry's rows, once all its tasks are done."""
+        if not self.parallel and self.left.get(source):
+            self.options.skip = self.tally.ran
+            self.events = self.start(self.tasks[source])
         while self.left.get(source):
             kind, value = next(self.events)
             if kind == "rows":
@@ -70,17 +162,29 @@ class Run:
                     self.rows[row["sample"]].append(row)
             else:
                 self.left[value.task.source] -= 1
-                self.tally.calls.update(value.calls)
-                if value.error:
-                    self.tally.errors.append(f"{value.task.source} {value.task.dtype}: {value.error}")
+                self.tally.end_task(value, self.backend.ops)
+        if not self.parallel:
+            self.close()
         return self.rows[source]
+
+    def close(self) -> None:
+        """End the worker processes."""
+        if hasattr(self.events, "close"):
+            self.events.close()
 
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return the session's run over the entries that were selected."""
+    """Return the session's run over the entries that were selected; an invalid one ends the session."""
+    from .control import INVALID
+
     items = [i for i in request.session.items if getattr(i, "originalname", "") == "test_entry"]
     found = Run(request.config, [i.callspec.params["source"] for i in items])
+    if found.invalid:
+        message = f"invalid run: the control is not green: {found.invalid}"
+        if found.parallel:
+            pytest.exit(message, returncode=INVALID)
+        pytest.fail(message, pytrace=False)
     yield found
-    found.events.close()
-    found.tally.close()
+    found.close()
+    found.tally.close(found.backend.ops)

@@ -148,12 +148,12 @@ def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str
     return tally, over
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a report after its header."""
+def read(path: Path, key: str = "op") -> Iterator[dict[str, Any]]:
+    """Yield the rows of a report that have a key: those of cases, of the ``header``, or of tasks that are ``done``."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            if "op" in row:
+            if key in row:
                 yield row
 
 

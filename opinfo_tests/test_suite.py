@@ -28,6 +28,8 @@ def test_control():
 def test_entry(source, run):
     """Every call that an entry's samples make is what torch says, or a known gap."""
     failures = [row for row in run.wait_for(source) if row["outcome"] not in GOOD]
+    if not run.rows[source]:
+        pytest.skip("no call of its own that the backend claims")
     unknown = [row for row in failures if not any(gap.covers(row) for gap in run.gaps)]
     text = "\n".join(f"{r['outcome']}: {r['message']}\n    {r['call']}\n    {r['id']}" for r in unknown[:20])
     if unknown:
@@ -48,7 +50,7 @@ def test_gaps_are_current(run):
 
 def test_denominator(run):
     """As many cases were collected as are recorded: a run in which nothing ran does not pass."""
-    if not all_entries_ran(run) or not run.parallel:
+    if not all_entries_ran(run) or not run.parallel or not run.counted:
         pytest.skip("not the whole suite in one process")
     message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.rates)
     assert not message, message
