@@ -45,7 +45,7 @@ def fill_value(value: Any, dtype: np.dtype) -> ndarray:
         raise RuntimeError(
             f"value cannot be converted to type {C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow"
         )
-    if isinstance(value, complex) and not is_complex(dtype):
+    if isinstance(value, complex) and not is_complex(dtype) and dtype != bool_:
         value = value.real
     if is_integral(dtype):
         bits = 8 * dtype.itemsize

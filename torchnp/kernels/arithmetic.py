@@ -167,13 +167,13 @@ mul = binary(
 )
 
 
-def _check_divisor(b: ndarray) -> None:
-    if not np.all(b):
+def _check_divisor(a: ndarray, b: ndarray) -> None:
+    if a.size and not np.all(b):
         raise RuntimeError("ZeroDivisionError")
 
 
 def _int_trunc_divide(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(b)
+    _check_divisor(a, b)
     quotient = np.floor_divide(a, b)
     if a.dtype.kind == "u":
         return quotient
@@ -182,7 +182,7 @@ def _int_trunc_divide(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _int_floor_divide(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(b)
+    _check_divisor(a, b)
     return np.floor_divide(a, b)
 
 
@@ -262,12 +262,12 @@ def _remainder(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _int_remainder(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(b)
+    _check_divisor(a, b)
     return np.remainder(a, b)
 
 
 def _int_fmod(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(b)
+    _check_divisor(a, b)
     return np.fmod(a, b)
 
 
@@ -355,10 +355,11 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     _check_same_dtype(("self", self), ("end", end))
     if weight.ndim:
         _check_same_dtype(("self", self), ("weight", weight))
-    refuse("lerp_kernel_tensor", FLOATS | COMPLEX, self.dtype)
+    out = common_dtype(self, end, weight)  # a weight without dimensions takes part in promotion
+    refuse("lerp_kernel_tensor", FLOATS | COMPLEX, out)
     check_broadcast(self, end, weight)
-    inner = dt.opmath(self.dtype)
-    return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), self.dtype)
+    inner = dt.opmath(out)
+    return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
 
 
 @kernel("lerp.Scalar")

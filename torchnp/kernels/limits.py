@@ -76,11 +76,11 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
-    if dt.is_complex(self.dtype):
-        raise NotImplementedError("clamp is not supported for complex types")
     out = self.dtype
     if out not in WIDE or any(type(x) is not float and type(x) is not int for x in given):
         out = dt.result_type(self, *given)
+        if dt.is_complex(out):
+            raise NotImplementedError("clamp is not supported for complex types")
         refuse(cpu, takes, out)
         check_broadcast(self, *given)
     x = _limit(self, out)

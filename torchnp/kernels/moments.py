@@ -51,7 +51,7 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
             UserWarning,
             stacklevel=2,
         )
-    spread = total / np.float64(max(freedom, 0.0))
+    spread = total / np.float64(max(freedom, 0.0) if n else 0.0)
     if name.startswith("std"):
         spread = np.sqrt(spread)
     mean = _running_mean(value, mean, axes)

@@ -20,6 +20,7 @@ from torchnp.kernels._elementwise import (
     check_broadcast,
     finish,
     int_to_float,
+    number,
     refuse,
     scalar,
 )
@@ -57,6 +58,11 @@ def pow(self: ndarray, exponent: ndarray) -> ndarray:
     return _POWER(self, exponent)
 
 
+def _exponent(x: Any, common: np.dtype) -> ndarray:
+    """A number as exponent of ``common``; to float and double torch converts it without looking at its range."""
+    return number(x, common) if common in WIDE or dt.is_complex(common) else scalar(x, common)
+
+
 _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
     0.5: np.sqrt,
     2: np.square,
@@ -81,7 +87,7 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     small = _BY_EXPONENT.get(exponent)
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
     if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
-        return _POWER(self, scalar(exponent, common) if isinstance(exponent, float) else exponent)
+        return _POWER(self, _exponent(exponent, common))
     refuse("pow" if exponent != 0.5 else "sqrt_vml_cpu", REAL | COMPLEX, common)
     return finish(small(dt.cast(self, common)), common)
 
