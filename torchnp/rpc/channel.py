@@ -24,7 +24,7 @@ BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
 IDLE_SECONDS = 0.002
 MAX_UNACKNOWLEDGED = 1 << 13
-MAX_FAILURES = 1 << 12  # whose places in the client's code are remembered
+MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
 Where = tuple[CodeType, int] | None  # see torchnp.rpc.place
 
@@ -32,7 +32,9 @@ Where = tuple[CodeType, int] | None  # see torchnp.rpc.place
 class Channel:
     """One session with one server, from the thread or threads that use it.
 
-    Nothing waits for the server but `sync`, `publish`, and a sender that is MAX_UNACKNOWLEDGED operators ahead.
+    Nothing waits for the server but `sync`, `publish`, `finish`, and a sender that is MAX_UNACKNOWLEDGED operators ahead.
+    A failure is raised by whoever asks for a value that depends on it; those that nobody asked about, by `sync` or
+    `finish`.
 
     Parameters
     ----------
@@ -46,6 +48,7 @@ class Channel:
         self.ops_sent = self.round_trips = 0
         self.closed = False
         self._dead: RPCError | None = None
+        self._untold = False  # whether the session died while nobody was there to be told
         self._lock = threading.RLock()
         self._ops: list[wire.Op] = []
         self._weight = 0
@@ -221,7 +224,7 @@ class Channel:
 
     def _note(self, err: wire.Err) -> None:
         """Keep a failure and the place that issued the operator, until somebody asks for results."""
-        if not err.request:
+        if not err.request and len(self._failures) < MAX_FAILURES:
             self._failures.setdefault(err.seq, err)
         if 0 <= err.seq - self._acked < len(self._where):
             self._places[err.seq] = self._where[err.seq - self._acked]
@@ -247,14 +250,17 @@ class Channel:
             return status
 
     def publish(self, id_: int) -> tuple[str, list[int], np.ndarray]:
-        """The dtype's name, the shape and the bytes of an object, in C order."""
+        """The dtype's name, the shape and the bytes of an object, in C order.
+
+        Raises the failure that the object depends on, and no other: values that did not depend on it are right.
+        """
         with self._lock:
             request = self._ask(wire.Publish, id_)
             raw, done = None, 0
             while raw is None or done < raw.size:
                 reply = self._reply(wire.Result, request)
                 if type(reply) is wire.Err:
-                    self._raise_failure()
+                    self._failures.pop(reply.seq, None)
                     raise self._error(reply)
                 if raw is None:
                     raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
@@ -262,7 +268,6 @@ class Channel:
                     raise ProtocolError("the chunks of a published tensor do not fit together")
                 raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
                 done += len(reply.raw)
-            self._raise_failure()
             return reply.dtype, reply.shape, raw
 
     def _ask(self, kind: type, *values: int) -> int:
@@ -304,7 +309,21 @@ class Channel:
         if self.closed:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
+            self._untold = False
             raise self._dead
+
+    def finish(self) -> None:
+        """Close, and raise what went wrong and has not been raised yet."""
+        with self._lock:
+            try:
+                if self.closed:
+                    return
+                if self._untold:
+                    self._alive()
+                if self._dead is None and (self._seq > self._acked or self._failures):
+                    self.sync()
+            finally:
+                self.close()
 
     def close(self) -> None:
         """End the session; the server forgets its objects. Does nothing the second time."""
@@ -344,8 +363,10 @@ def _idle(channel: weakref.ref[Channel], wake: queue.SimpleQueue) -> None:
             seen = alive._seq
             del alive
         alive._signalled = False
-        with contextlib.suppress(RPCError):  # it is kept, and raised to whoever uses the session next
+        try:
             alive.flush()
+        except RPCError:  # it is kept, and raised to whoever uses the session next
+            alive._untold = True
         del alive
 
 

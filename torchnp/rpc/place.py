@@ -44,3 +44,12 @@ def called_by_torch() -> bool:
     """Whether the caller's caller is torch's own code; module.to(device) is the user's."""
     filename = sys._getframe(2).f_code.co_filename
     return filename.startswith(_TORCH) and not filename.endswith(os.path.join("nn", "modules", "module.py"))
+
+
+def optimizer_file() -> str:
+    """The file of torch's optimizers that the innermost frame outside torchnp is in, or ""."""
+    frame = sys._getframe(1)
+    while frame is not None and (name := frame.f_code.co_filename).startswith(_OURS) and not name.startswith(_TESTS):
+        frame = frame.f_back  # type: ignore[assignment]
+    directory, file = os.path.split(frame.f_code.co_filename if frame is not None else "")
+    return file if directory == _TORCH + "optim" else ""

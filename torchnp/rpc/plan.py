@@ -140,6 +140,14 @@ def plan_of(func: OpOverload) -> Plan:
     return plan
 
 
+def view_of(func: OpOverload) -> OpOverload:
+    """The view that an overload like ``t_`` changes its argument to; ``transpose_``'s goes by another overload name."""
+    packet = getattr(torch.ops.aten, func._schema.name.partition("::")[2].removesuffix("_"))
+    types = [str(a.type) for a in func._schema.arguments]
+    views = (getattr(packet, name) for name in packet.overloads())
+    return next(f for f in views if [str(a.type) for a in f._schema.arguments] == types)
+
+
 class MissingRow(NotImplementedError):
     """The server's table has no row for an operator, nor torch a decomposition into rows that it has."""
 

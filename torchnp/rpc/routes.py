@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from torchnp.rpc.errors import HandleError
 from torchnp.rpc.tensor import BaseHandleTensor
 
 # The operator that chooses, and the global flag that it looks at: LSTMs would become one opaque oneDNN operator,
@@ -26,6 +27,7 @@ def take_composite_routes() -> None:
         library = torch.library.Library("aten", "IMPL")
         for name, read, write in _ROUTES:
             library.impl(name, _routed(name, read, write), _KEY.name, with_keyset=True)
+        library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
         _library.append(library)
 
 
@@ -46,6 +48,16 @@ def _routed(name: str, read: Callable[[], bool], write: Callable[[bool], None]) 
             write(enabled)
 
     return run
+
+
+def _may_become(keys: Any, plain: torch.Tensor, new: torch.Tensor) -> bool:
+    """``plain.data = new`` asks this first: a plain tensor over a handle's missing memory would crash its reader."""
+    if isinstance(new, BaseHandleTensor) and not isinstance(plain, BaseHandleTensor):
+        raise HandleError(
+            f"the .data of a plain tensor cannot be a handle, whose values are on the server {new._session.name}: give it "
+            "what .publish() gives, or move the module with session.module(model)"
+        )
+    return torch.ops.aten._has_compatible_shallow_copy_type.default.redispatch(keys.remove(_KEY), plain, new)
 
 
 def without_fast_path(module: torch.nn.Module) -> None:

@@ -38,10 +38,14 @@ class Server:
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token.
+        The host is not loopback and there is no token, or the port is not between 0 and 65535.
     """
 
     def __init__(self, service: Service, host: str = "127.0.0.1", port: int = 0) -> None:
+        if type(port) is not int:
+            raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
+        if not 0 <= port < 65536:
+            raise ValueError(f"there is no port {port}: give one from 1 to 65535, or 0 for a free one")
         if host not in LOOPBACK and not service.token:
             raise ValueError(
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
@@ -177,7 +181,7 @@ def serve(
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token.
+        The host is not loopback and there is no token, or the port is not between 0 and 65535.
     OSError
         The port cannot be had.
     """

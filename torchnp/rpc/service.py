@@ -71,8 +71,14 @@ class Service:
         limits: Limits = Limits(),
     ) -> None:
         self.agreement = agreement() if table is None else Agreement(table)
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+        if not isinstance(limits, Limits):
+            raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
+        if datasets is not None and not isinstance(datasets, Mapping):
+            raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
         self.token, self.limits = token, limits
-        self.datasets = {name: _readonly(value) for name, value in (datasets or {}).items()}
+        self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Row:
@@ -83,8 +89,12 @@ class Service:
         return Row(name, self.agreement.table[name], self.agreement.schemas[name])
 
 
-def _readonly(value: Any) -> np.ndarray:
+def _readonly(name: Any, value: Any) -> np.ndarray:
     array = np.asarray(value)
+    if not isinstance(name, str) or array.dtype not in wire.DTYPES:
+        raise TypeError(
+            f"the dataset {name!r} of dtype {array.dtype}: names are strings, and arrays have a dtype of torch's"
+        )
     if root_of(array)[1] != array.nbytes:
         array = array.copy()  # as_strided reaches all memory that an array is a part of
     array = array.view()
@@ -190,6 +200,13 @@ class Connection:
     def _ack(self) -> bytes:
         return wire.encode(wire.Ack(self.seq))
 
+    def _report(self, failure: Failure) -> bytes:
+        """The frame that tells of a failure, which the log tells as well: in one line, whatever a kernel's text holds."""
+        log.info(
+            "%s: %s failed: %s: %s", self.peer, failure.op, failure.cls or "QuotaError", " ".join(failure.text.split())
+        )
+        return _failed(failure)
+
     def _seed(self, request: wire.Seed) -> list[bytes]:
         self.generator.manual_seed(request.seed)
         self.private_generator.manual_seed(request.seed)
@@ -208,7 +225,7 @@ class Connection:
         if array is None:
             failure = Failure(seq, "op", "ValueError", f"the server has no dataset {request.name!r}", "open")
             self.store.put_failure(request.id, failure)
-            return [_failed(failure), self._ack()]
+            return [self._report(failure), self._ack()]
         self.store.put(request.id, array, public=False, readonly=request.name)
         return [self._ack()]
 
@@ -257,7 +274,7 @@ class Connection:
         except (QuotaError, MemoryError) as error:
             failure = Failure(seq, "quota", "", str(error) or "the server is out of memory", "send")
             self.store.put_failure(first.id, failure)
-            return [_failed(failure), self._ack()]
+            return [self._report(failure), self._ack()]
         return [self._ack()]
 
     def _publish(self, request: wire.Publish) -> Iterator[bytes] | list[bytes]:
@@ -277,8 +294,7 @@ class Connection:
         for op in request.ops:
             failure = self._run(op)
             if failure is not None:
-                log.debug("%s: %s failed: %s", self.peer, failure.op, failure.text)
-                replies.append(_failed(failure))
+                replies.append(self._report(failure))
             self.seq += 1
         replies.append(self._ack())
         return replies

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import operator
 from collections import Counter
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,7 +13,7 @@ from typing import Any
 import torch
 
 from torchnp.rpc.channel import Channel
-from torchnp.rpc.errors import HandleError, ProtocolError
+from torchnp.rpc.errors import HandleError, ProtocolError, RPCError
 from torchnp.rpc.place import caller
 from torchnp.rpc.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.service import Connection, Service
@@ -46,13 +48,21 @@ class Stats:
     object_bytes: int
 
 
+_numbers = itertools.count(1)
+
+
 class Session:
     """Handles, and the connection under them; a context manager that closes itself.
+
+    Operators are sent and not waited for. One that fails raises where a value that depends on it is published; what
+    nobody published is raised by `sync` and `close`, and at the end of a ``with`` block that no exception ends.
 
     Attributes
     ----------
     name : str
         The server, as messages name it.
+    number : int
+        The session's, counted in this process.
     datasets : dict
         The owner's datasets on the server: name to (shape, dtype). `dataset` opens one.
     auto_send_bytes : int
@@ -61,8 +71,15 @@ class Session:
 
     auto_send_bytes = 16 << 20
 
-    def __init__(self, transport: Transport, token: str | None = None, agreed: Agreement | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        token: str | None = None,
+        agreed: Agreement | None = None,
+        number: int | None = None,
+    ) -> None:
         agreed = agreed or agreement()
+        self.number = next(_numbers) if number is None else number
         self.name = transport.name
         self.index, self._names = agreed.index, agreed.names
         self.calls = [0] * len(agreed.names)
@@ -86,7 +103,7 @@ class Session:
         if isinstance(tensor, BaseHandleTensor):
             raise HandleError("this is a handle already; publish() it first to send its values to another server")
         if not isinstance(tensor, torch.Tensor):
-            tensor = torch.as_tensor(tensor)
+            tensor = _as_tensor(tensor)
         if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
             raise HandleError(f"only dense CPU tensors can be sent, this one is {tensor.layout} on {tensor.device}")
         if requires_grad is None:
@@ -120,6 +137,9 @@ class Session:
 
     def module(self, model: torch.nn.Module) -> Any:
         """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server."""
+        if not isinstance(model, torch.nn.Module):
+            hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
+            raise TypeError(f"session.module takes a torch.nn.Module, not {_kind(model)}{hint}")
         moved = copy.deepcopy(model)
         handles: dict[int, Any] = {}
 
@@ -145,6 +165,8 @@ class Session:
 
     def dataset(self, name: str) -> RPCTensor:
         """A handle on a dataset of the owner's: read-only, and neither it nor what is computed from it is published."""
+        if not isinstance(name, str):
+            raise TypeError(f"session.dataset takes the name of a dataset, not {_kind(name)}")
         if name not in self.datasets:
             raise ValueError(f"{self.name} has no dataset {name!r}; it has {', '.join(self.datasets) or 'none'}")
         shape, dtype = self.datasets[name]
@@ -153,7 +175,10 @@ class Session:
 
     def manual_seed(self, seed: int) -> None:
         """Restart the server's random stream for this session; the same seed gives torch's CPU stream."""
-        seed = int(seed)
+        try:
+            seed = operator.index(seed)
+        except TypeError:
+            raise TypeError(f"session.manual_seed takes an integer, not {_kind(seed)}") from None
         if not -(2**63) <= seed < 2**64:
             raise RuntimeError("Overflow when unpacking long long")
         self.channel.seed(seed, caller())
@@ -161,7 +186,7 @@ class Session:
     # ------------------------------------------------------------ from the server
 
     def sync(self) -> Stats:
-        """Wait until the server has done everything; raises the earliest failure since the last time."""
+        """Wait until the server has done everything; raises the earliest failure that has not been raised yet."""
         status = self.channel.sync()
         self._held = status.objects, status.bytes
         return self.stats
@@ -191,8 +216,12 @@ class Session:
     # ------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Leave the server, which forgets the session's objects; handles cannot be used any more."""
-        self.channel.close()
+        """Leave the server, which forgets the session's objects; handles cannot be used any more.
+
+        Waits for what has been sent and raises the earliest failure that has not been raised yet; the session is closed
+        then as well.
+        """
+        self.channel.finish()
 
     def __enter__(self) -> Session:
         return self
@@ -200,10 +229,39 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None:
+            self.channel.finish()
+        else:
+            self.channel.close()
+
+    @property
+    def title(self) -> str:
+        """The session as messages name it where there may be several with one server."""
+        return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:
-        return f"<torchnp.rpc session with {self.name}{' (closed)' if self.channel.closed else ''}>"
+        return f"<torchnp.rpc {self.title}{' (closed)' if self.channel.closed else ''}>"
+
+
+def _kind(value: object) -> str:
+    """What a message calls a wrong argument."""
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    try:
+        return torch.as_tensor(value)
+    except RPCError:  # a handle among the entries
+        raise
+    except (TypeError, RuntimeError) as error:
+        hint = ""
+        if isinstance(value, torch.nn.Module):
+            hint = "; a module goes with session.module(model)"
+        elif isinstance(value, dict):
+            hint = "; send each of its values: {key: session.send(value) for key, value in ...}"
+        raise TypeError(
+            f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
+        ) from None
 
 
 def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
@@ -216,7 +274,8 @@ def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
 def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None) -> Session:
     """A session with a server in this process; frames are encoded and decoded as on a wire."""
     service = Service(table, datasets, None, limits)
-    return Session(InProcess(Connection(service, "local")), agreed=service.agreement)
+    number = next(_numbers)
+    return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
 
 
 def connect(address: str, token: str | None = None, *, table: Any = None, timeout: float = 10.0) -> Session:
@@ -229,9 +288,13 @@ def connect(address: str, token: str | None = None, *, table: Any = None, timeou
     AuthenticationError, VersionMismatch
         The server refused.
     """
+    if not isinstance(address, str):
+        raise TypeError(f"an address is a string, tcp://HOST:PORT, not {_kind(address)}")
+    if token is not None and not isinstance(token, str):
+        raise TypeError(f"a token is a string, not {_kind(token)}")
     scheme, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not port.isdecimal():
+    if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is no address: write tcp://HOST:PORT")
     return Session(Tcp(host.strip("[]"), int(port), timeout), token, None if table is None else Agreement(table))
 

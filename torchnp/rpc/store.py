@@ -34,6 +34,14 @@ class Limits:
     max_bytes: int = 4 << 30
     max_objects: int = 1 << 20
 
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_objects"):
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise TypeError(f"{name} is an integer, not a value of type {type(value).__name__}")
+            if value < 0:
+                raise ValueError(f"{name} cannot be {value}: it is the most that a session may hold")
+
 
 class Buffer:
     """Memory that one or more objects view.

@@ -13,7 +13,8 @@ from torchnp.rpc.errors import HandleError, ValueAccessError
 from torchnp.rpc.place import called_by_torch, caller
 from torchnp.rpc.plain import WORDS, check_length, check_plain, device_is_cpu, wrapped_number
 from torchnp.rpc.plain import number as number_
-from torchnp.rpc.plan import Plan, alternative, plan_of, without_kernel
+from torchnp.rpc.plan import Plan, alternative, plan_of, view_of, without_kernel
+from torchnp.rpc.refuse import NoValues
 from torchnp.rpc.shapes import Outcome, Spec, spec_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class RemoteObject:
         self.session.channel.forget(self.id)
 
 
-class BaseHandleTensor(torch.Tensor):
+class BaseHandleTensor(NoValues, torch.Tensor):
     """A tensor whose values are elsewhere: what torch is told about it, and how an operator on it is taken apart.
 
     It claims the CPU as its device, the only one under which local parameters can have published gradients.
@@ -97,12 +98,6 @@ class BaseHandleTensor(torch.Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
 
-    def _no_values(self, what: str) -> NoReturn:
-        raise ValueAccessError(
-            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
-            "call .publish() to get them as a plain tensor"
-        )
-
     @property
     def data(self) -> Any:
         return self.detach()
@@ -129,42 +124,6 @@ class BaseHandleTensor(torch.Tensor):
         if isinstance(device, (str, int, torch.device)) and not (device_is_cpu(device) and called_by_torch()):
             self._no_values(".to(device)")
         return super().to(*args, **kwargs)
-
-
-def _refusing(name: str) -> Any:
-    def method(self: BaseHandleTensor, *args: Any, **kwargs: Any) -> NoReturn:
-        self._no_values(name)
-
-    method.__doc__ = "Raises: a handle has no values here."
-    return method
-
-
-for _method, _spoken in {
-    "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()", "cuda": ".cuda()",
-    "__bool__": "bool() or if", "__int__": "int()", "__float__": "float()", "__complex__": "complex()",
-    "__index__": "use as an index", "__array__": "conversion to a NumPy array", "__dlpack__": "DLPack",
-    "__dlpack_device__": "DLPack", "data_ptr": ".data_ptr()", "untyped_storage": ".untyped_storage()",
-    "storage": ".storage()", "share_memory_": ".share_memory_()", "pin_memory": ".pin_memory()",
-}.items():  # fmt: skip
-    setattr(BaseHandleTensor, _method, _refusing(_spoken))
-
-
-def _no_pickle(self: BaseHandleTensor, *args: Any) -> NoReturn:
-    raise HandleError(
-        f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
-        f"{self._session.name}. Save what .publish() gives"
-    )
-
-
-def _no_deepcopy(self: BaseHandleTensor, memo: object) -> NoReturn:
-    raise HandleError(
-        f"a handle cannot be deep-copied: this tensor of shape {tuple(self.shape)} is on the server {self._session.name}. "
-        "handle.clone() copies it there; copy a module before session.module(model)"
-    )
-
-
-BaseHandleTensor.__reduce_ex__ = _no_pickle  # type: ignore[method-assign, assignment]
-BaseHandleTensor.__deepcopy__ = _no_deepcopy  # type: ignore[method-assign, assignment]
 
 
 class RPCTensor(BaseHandleTensor):
@@ -259,7 +218,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
     if session is not None:
         raise HandleError(
-            f"handles of two sessions cannot meet: one is on {session.name}, the other on {handle._session.name}; "
+            f"handles of two sessions cannot meet: one is of {session.title}, the other of {handle._session.title}; "
             "publish one and send it to the other"
         )
     return handle._session
@@ -471,9 +430,7 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
 def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``x.t_()``: the handle goes over to a new view of the same memory."""
     x = args[0]
-    packet = getattr(torch.ops.aten, plan.base.removesuffix("_"))
-    func = getattr(packet, plan.func._overloadname)
-    view = _send(type(x), plan_of(func), args, kwargs)
+    view = _send(type(x), plan_of(view_of(plan.func)), args, kwargs)
     # As torch.utils._python_dispatch does it: run the op on the handle's own metadata and on nothing else.
     with torch.utils._mode_utils.no_dispatch():
         included = torch._C._meta_in_tls_dispatch_include()

@@ -273,6 +273,7 @@ _DTYPES: dict[str, np.dtype] = {
     ]
 }
 _DTYPES["bool"] = _DTYPES.pop("bool_")
+DTYPES = frozenset(_DTYPES.values())
 
 
 def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:

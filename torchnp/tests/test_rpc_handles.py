@@ -355,7 +355,7 @@ def test_the_earliest_failure_wins_and_others_are_counted(session):
     second = F.embedding(session.send(torch.tensor([8])), weight)
     both = second + first
     with pytest.raises(IndexError, match="1 more failed on their own") as caught:
-        fine = weight.publish()
+        session.sync()
     with pytest.raises(IndexError) as again:
         both.publish()
     assert again.value.seq == caught.value.seq

@@ -1,0 +1,83 @@
+"""What a handle refuses, because it has no values here: each refusal names the server, the shape and the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc.place import optimizer_file
+
+if TYPE_CHECKING:
+    from torchnp.rpc.session import Session
+
+
+class NoValues:
+    """The base of handles that comes before `torch.Tensor`: its methods refuse what the tensor's would do wrong."""
+
+    __slots__ = ()
+
+    shape: torch.Size
+    _session: Session
+
+    def _no_values(self, what: str) -> NoReturn:
+        text = (
+            f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
+            "call .publish() to get them as a plain tensor"
+        )
+        if file := optimizer_file():
+            text += (
+                f". The optimizer in torch/optim/{file} reads values in each step, so it cannot run over handles: take "
+                "SGD, Adam, AdamW, Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you "
+                "publish"
+            )
+        raise ValueAccessError(text)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
+        """``np.sum(handle)``: NumPy would call the tensor's methods with arguments of its own."""
+        name = func.__name__
+        way = f"torch.{name}" if hasattr(torch, name) else "a function of torch's"
+        raise TypeError(
+            f"np.{name} takes arrays, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
+            f"use {way}, which runs there, or give it what .publish() gives"
+        )
+
+    def __radd__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            raise TypeError(
+                "a NumPy array and a handle cannot be added: make the array a tensor with torch.from_numpy(array) or "
+                "session.send(array)"
+            )
+        return self + other  # type: ignore[operator]
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise HandleError(
+            f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
+            f"{self._session.name}. Save what .publish() gives"
+        )
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise HandleError(
+            f"a handle cannot be copied deeply: this tensor of shape {tuple(self.shape)} is on the server {self._session.name}. "
+            "handle.clone() copies it there; copy a module before session.module(model)"
+        )
+
+
+def _refusing(name: str) -> Any:
+    def method(self: NoValues, *args: Any, **kwargs: Any) -> NoReturn:
+        self._no_values(name)
+
+    method.__doc__ = "Raises: a handle has no values here."
+    return method
+
+
+for _method, _spoken in {
+    "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()", "cuda": ".cuda()",
+    "__bool__": "bool() or if", "__int__": "int()", "__float__": "float()", "__complex__": "complex()",
+    "__index__": "use as an index", "__array__": "conversion to a NumPy array", "__dlpack__": "DLPack",
+    "__dlpack_device__": "DLPack", "data_ptr": ".data_ptr()", "untyped_storage": ".untyped_storage()",
+    "storage": ".storage()", "share_memory_": ".share_memory_()", "pin_memory": ".pin_memory()",
+}.items():  # fmt: skip
+    setattr(NoValues, _method, _refusing(_spoken))
