@@ -48,8 +48,10 @@ def positions(size: int, out: int, align_corners: bool, scale: float | None, dty
 
 
 @functools.lru_cache(maxsize=256)
-def nearest(size: int, out: int, scale: float | None, exact: bool) -> ndarray:
-    """Index of the input element that each output element copies."""
+def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: bool = False) -> ndarray:
+    """Index of the input element that each output element copies; some loops of torch copy or double as sizes say."""
+    if shortcut and not exact and out in (size, 2 * size):
+        return np.arange(out) // (out // size)
     at = np.arange(out, dtype=np.float32)
     step = np.float32(scale_of(size, out, False, scale, dt.float32))
     index = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
@@ -171,7 +173,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
 
 def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
     """The adjoint of `sample`: every output element gives its shares back."""
-    if s.index.shape[1] == 1 and s.index.shape[0] == size:
+    if s.index.shape[1] == 1 and np.array_equal(s.index[:, 0], np.arange(size)):
         return g
     if np.isfinite(g).all():  # a dense matrix would spread nan and inf by 0 * inf
         matrix = np.zeros((size, s.index.shape[0]), g.dtype)
@@ -245,6 +247,8 @@ def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bo
     if x.dtype not in (*dt.FLOATS, dt.uint8):
         raise not_implemented(_small(x, output_size, name, "nearest"), x.dtype)
     y = x
+    last = n > 1 and is_channels_last(x) and x.shape[1] > 3
+    shortcut = last or (n == 2 and sum(output_size) <= 128)
     for d in range(n):
         size, out = x.shape[2 + d], output_size[d]
         if size == out and scales[d] in (None, 1.0):
@@ -252,7 +256,7 @@ def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bo
         if out % size == 0 and scales[d] in (None, out / size):
             y = np.repeat(y, out // size, 2 + d)
         else:
-            y = y.take(nearest(size, out, scales[d], exact), 2 + d)
+            y = y.take(nearest(size, out, scales[d], exact, shortcut), 2 + d)
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 

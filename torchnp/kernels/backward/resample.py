@@ -58,7 +58,7 @@ def _backward(
 
 def _nearest(grad: ndarray, output_size: Ints, input_size: Ints, scales: Scales, exact: bool) -> ndarray:
     def sampling(size: int, out: int, scale: float | None, dtype: np.dtype) -> Sampling:
-        return Sampling(nearest(size, out, scale, exact)[:, None], np.ones((out, 1), dtype))
+        return Sampling(nearest(size, out, scale, exact, True)[:, None], np.ones((out, 1), dtype))
 
     name = f"upsample_nearest{len(scales)}d_backward"
     return _backward(grad, output_size, input_size, name, sampling, scales)
