@@ -153,8 +153,8 @@ def elu_backward(
     )
     (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
     below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
-    slope = x + below if is_result else below * np.exp(x * inside)
-    return finish(np.where(x > 0, g * above, g * inside * slope), out)
+    slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
+    return finish(np.where(x <= 0, slope, g * above), out)
 
 
 def _logistic(x: ndarray) -> ndarray:
@@ -204,9 +204,9 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     check_result_dtype(int_to_float(self.dtype), self.dtype)
     check_broadcast(b, grad_output)
     check_same_dtype(self, grad_output)
-    (g, a, b), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
-    s = _logistic(b)
-    return finish(np.concatenate([s * g, (num(1) - s) * s * g * a], axis=dim), out)
+    (_, _, wide), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
+    s = finish(_logistic(wide), out)  # torch rounds each step
+    return np.concatenate([s * grad_output, (dt.cast(num(1), out) - s) * s * a * grad_output], axis=dim)
 
 
 @kernel("logit_backward")
