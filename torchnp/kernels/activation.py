@@ -23,6 +23,7 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
+from torchnp.kernels._strips import STRIP, in_strips, larger_or_smaller
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.special import erf
@@ -37,19 +38,7 @@ _ZERO = {dtype: np.zeros((), dtype) for dtype in INTS | WIDE}
 
 
 def _relu(x: ndarray) -> ndarray:
-    """NumPy has no wide instructions for the larger of a number and an array, only of two arrays."""
-    if x.size < 1 << 13 or not x.flags.c_contiguous:
-        return np.maximum(_ZERO[x.dtype], x)
-    out = np.empty_like(x)
-    flat, to = x.reshape(-1), out.reshape(-1)
-    for start in range(0, x.size, _STRIP):
-        part = flat[start : start + _STRIP]
-        np.maximum(_ZEROS[x.dtype][: part.size], part, out=to[start : start + _STRIP])
-    return out
-
-
-_STRIP = 1 << 13
-_ZEROS = {dtype: np.zeros(_STRIP, dtype) for dtype in INTS | WIDE}
+    return larger_or_smaller(np.maximum, _ZERO[x.dtype], x)
 
 
 relu = unary(
@@ -174,24 +163,28 @@ _ONE = {dtype: np.ones((), dtype) for dtype in WIDE | COMPLEX}
 
 
 def _sigmoid(x: ndarray) -> ndarray:
-    if x.ndim == 0:
-        return np.divide(_ONE[x.dtype], _decay(x))
+    if x.size > STRIP:
+        return in_strips(_sigmoid_into, x)
+    return _sigmoid_into(x, np.empty_like(x))
+
+
+def _sigmoid_into(x: ndarray, y: ndarray) -> ndarray:
     one = _ONE[x.dtype]
-    y = np.negative(x)
+    np.negative(x, y)
     np.exp(y, y)
     np.add(y, one, y)
     return np.divide(one, y, y)
 
 
 def _silu(x: ndarray) -> ndarray:
-    return np.divide(x, _decay(x))
+    return in_strips(_silu_into, x)
 
 
-def _decay(x: ndarray) -> ndarray:
-    """``1 + exp(-x)``, in one buffer."""
-    y = np.negative(x) if x.ndim else np.negative(x, np.empty_like(x))
+def _silu_into(x: ndarray, y: ndarray) -> ndarray:
+    np.negative(x, y)
     np.exp(y, y)
-    return np.add(y, _ONE[x.dtype], y)
+    np.add(y, _ONE[x.dtype], y)
+    return np.divide(x, y, y)
 
 
 def _mish(x: ndarray) -> ndarray:
@@ -290,8 +283,7 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     (x,), out = in_opmath("softshrink_check", FLOATS, self)
     _check_lambda(lambd, self.dtype)
     step = scalar(lambd, x.dtype)
-    # nan stays; of float16 the sign of a negative stays too.
-    inside = x * number(0, x.dtype) if out == dt.float16 else np.where(np.isnan(x), x, number(0, x.dtype))
+    inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative
     return finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
 
 
@@ -312,9 +304,19 @@ def _gelu(x: ndarray) -> ndarray:
 
 
 def _gelu_tanh(x: ndarray) -> ndarray:
-    cube = x * x * x
-    inner = number(0.7978845608028654, x.dtype) * (x + number(0.044715, x.dtype) * cube)
-    return number(0.5, x.dtype) * x * (number(1, x.dtype) + np.tanh(inner))
+    return in_strips(_gelu_tanh_into, x)
+
+
+def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
+    dtype = x.dtype
+    np.multiply(x, x, y)
+    np.multiply(y, x, y)
+    np.multiply(number(0.044715, dtype), y, y)
+    np.add(x, y, y)
+    np.multiply(number(0.7978845608028654, dtype), y, y)
+    np.tanh(y, y)
+    np.add(number(1, dtype), y, y)
+    np.multiply(number(0.5, dtype) * x, y, y)
 
 
 @kernel("gelu")
