@@ -112,19 +112,19 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     if mat1.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)
     b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
-    # alpha 0 leaves the product out, NaN and all; baddbmm does not.
-    total = product(mat1, mat2, round_=False) if a != 0 else None
+    # alpha 0 leaves the product out, NaN and all, but for the half types; baddbmm never does.
+    total = product(mat1, mat2, round_=False) if a != 0 or dt.is_half(self.dtype) else None
     return beta_times(base, b, None if total is None else total if a == 1 else total * a)
 
 
 @kernel("_addmm_activation", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
-    """`addmm` followed by relu, or by gelu in its tanh form."""
+    """`addmm` followed by relu or gelu."""
     from torchnp.kernels.activation import gelu, relu
 
     out = addmm(self, mat1, mat2, beta=beta, alpha=alpha)
     if use_gelu:
-        return gelu(out, approximate="tanh")
+        return gelu(out)
     check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
     return relu(out)
 
@@ -196,7 +196,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     if mat.size:
         check_products("addmv_impl_cpu", self.dtype)
     b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
-    total = product(mat, vec, round_=False) if a != 0 else None
+    total = product(mat, vec, round_=False) if a != 0 or dt.is_half(self.dtype) else None
     return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
 
 
