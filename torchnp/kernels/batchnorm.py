@@ -95,12 +95,16 @@ def batch_norm_values(
             running_var = _moved(running_var, squares / np.float64(n - 1), momentum)
     else:
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
-        d = value - per_channel(mean, x)
         saved = (np.empty(0, stats), np.empty(0, stats))
+        d = value.astype(np.float64 if value.size <= WIDE else kind)  # torch multiplies and adds with one rounding
     scale = invstd if weight is None else invstd * inner(weight)
+    shift = inner(bias) if bias is not None else None
+    if not training:
+        scale, mean = scale.astype(d.dtype), mean.astype(d.dtype)
+        shift = ((0 if shift is None else shift) - mean * scale).astype(kind)
     np.multiply(d, per_channel(scale, x), d)
-    if bias is not None:
-        np.add(d, per_channel(inner(bias), x), d)
+    if shift is not None:
+        np.add(d, per_channel(shift, x), d)
     return with_layout(dt.cast(d, x.dtype), x), *saved, running_mean, running_var
 
 
