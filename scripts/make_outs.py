@@ -32,7 +32,7 @@ from opinfo_tests.reach import plan
 from opinfo_tests.samples import samples_of
 from opinfo_tests.torch_backend import DTYPE_NAMES, TorchDevice, overload_of, to_tensor
 from torchnp import writing
-from torchnp.dtypes import as_dtype, category
+from torchnp.dtypes import as_dtype
 
 OUTPUT = Path(torchnp.__file__).parent / "outs.tsv"
 SCHEMAS = torchnp.table.schemas
@@ -100,6 +100,30 @@ random  (x(3,4))
 resize  (x(3,4), [2,3])
 view_copy.dtype  (x(3,4), torch.int32)
 """
+
+# What the samples do not show, and the few in-place ops with a rule of their own: in place, everything else is cast.
+NANSUM = "NotImplementedError: \"nansum_cpu\" not implemented for '{d}'"
+MVLGAMMA = "mvlgamma: result type {x} can't be cast to the desired output type {r}"
+STRUCTURED = "Bad in-place call: input tensor dtype {dc} and output tensor dtype {rc} should match"
+KNOWN = {
+    "nansum.out nanmean.out": ("cast into", NANSUM),
+    "normal.Tensor_Tensor_out normal.float_Tensor_out": (
+        "cast",
+        "NotImplementedError: \"normal_kernel_cpu\" not implemented for '{d}'",
+    ),
+    "sum.IntList_out cumsum.out cumprod.out": ("same into", writing.NOT_THE_SAME),  # with a dtype that is not the out's
+    "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of order 1 and above
+    "matmul.out linalg_matmul.out": ("same", writing.NOT_THE_SAME),  # two vectors aside
+    "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),
+    "ldexp_": ("cast", "ldexp can't be cast to the desired output type {d}"),
+    "float_power_.Tensor float_power_.Scalar": (
+        "same",
+        "the base given to float_power_ has dtype {d} but the operation's result requires dtype {r}",
+    ),
+    "abs_ absolute_ _foreach_abs_": ("real", "In-place abs is not supported for complex tensors."),
+    "cumsum_ cumprod_": ("same into", STRUCTURED),
+    "addmm_ addmv_ baddbmm_": ("same sized", STRUCTURED),
+}
 
 
 def out_rows() -> list[str]:
@@ -288,7 +312,12 @@ def fit(op: str, seen: list[Observed]) -> tuple[str, str]:
 def computes_there(op: str) -> bool:
     """Whether the source can be told to compute in the out's dtype: by its ``dtype``, or, in a reduction, its input."""
     source = SCHEMAS[torchnp.table[op].derived_from]
-    return any(a.name == "dtype" for a in source.args) or source.base in ("var", "std", "logsumexp", "special_logsumexp")
+    return any(a.name == "dtype" for a in source.args) or source.base in (
+        "var",
+        "std",
+        "logsumexp",
+        "special_logsumexp",
+    )
 
 
 def shape_rule(rows: list[dict[str, Any]]) -> str:
@@ -357,6 +386,7 @@ def main() -> None:
         with path.open() as lines:
             found = rules(map(json.loads, lines))
     found |= dict(inherited(found))
+    found |= {name: rule for names, rule in KNOWN.items() for name in names.split()}
     head = "# How torch writes out=, where it is not by default: rule, words, rows (see torchnp/writing.py)"
     lines = [head, *lines_of(found)]
     OUTPUT.write_text("\n".join(lines) + "\n")

@@ -13,10 +13,21 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
-from torchnp.dtypes import cast, is_inexact
+from torchnp.dtypes import cast, category, is_inexact, to_real
 from torchnp.registry import QUIET, enter_quiet, leave_quiet, raise_mismatch
 from torchnp.schema import RESERVED, Schema
-from torchnp.writing import check_out, check_target, out_rule, tensors_of, write_inplace
+from torchnp.writing import (
+    check_apart,
+    check_fits,
+    check_out,
+    check_target,
+    inplace_rule,
+    out_rule,
+    owner_of,
+    straight,
+    tensors_of,
+    write_inplace,
+)
 
 ndarray = np.ndarray
 Schemas = Mapping[str, Schema]
@@ -99,6 +110,12 @@ def _is_factory_of(source: Schema, schema: Schema) -> bool:
     return mine == [(a.name, a.type) for a in source.args if a.name not in _PLACED] and len(mine) < len(source.args)
 
 
+def _same_named(a: Schema, b: Schema) -> bool:
+    """The same arguments in another order."""
+    mine, theirs = ({(x.name, x.type) for x in s.args} for s in (a, b))
+    return mine == theirs
+
+
 def _inplace_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_inplace or len(schema.returns) > 1:
         return []
@@ -107,7 +124,7 @@ def _inplace_sources(schema: Schema, schemas: Schemas) -> list[str]:
     else:
         bases = [schema.base[:-1]] if schema.base.endswith("_") else []
     found = [s for base in bases for s in _overloads(f"{schema.namespace}::{base}", schemas)]
-    return [s.name for s in found if not s.mutates and _same_arguments(s, schema)]
+    return [s.name for s in found if not s.mutates and (_same_arguments(s, schema) or _same_named(s, schema))]
 
 
 _DUNDER = {"__ilshift__": "__lshift__", "__irshift__": "__rshift__"}
@@ -256,36 +273,74 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
         return source
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema)
-    name, first = schema.args[0].name, source_schema.args[0].name
+    direct = getattr(source, "direct", {})
+    if [a.name for a in source_schema.args] != [a.name for a in schema.args]:
+        source = _by_name(schema, source, source_schema)
+    name = schema.args[0].name
+    rule = inplace_rule(schema)
+    into = rule.into
+    pointwise = "pointwise" in schema.tags or schema.implementation == "implicit"
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet(QUIET)
         try:
             target = args[0] if args else kwargs[name]
             check_target(target)
-            if not args and name != first:
-                kwargs = {first: target} | {k: v for k, v in kwargs.items() if k != name}
-            write_inplace(target, source(*args, **kwargs))
-        except Exception:
+            for x in args:
+                if type(x) is ndarray and x is not target:
+                    check_apart(target, x)
+            if into and kwargs.get("dtype") is None:
+                kwargs["dtype"] = target.dtype
+            rule.write_inplace(target, source(*args, **kwargs))
+        except Exception as error:
             raise_mismatch(schema, args, kwargs)
+            # torch looks at the shapes before it looks for code for a dtype: '"lt_cpu" not implemented for ...'
+            if pointwise and isinstance(error, NotImplementedError) and str(error).startswith('"'):
+                check_fits(target, [x for x in (*args, *kwargs.values()) if isinstance(x, ndarray)])
             raise
         finally:
             leave_quiet(token)
         return target
 
-    return kernel
+    return straight(direct, kernel, len(schema.args) == 1)
+
+
+def _by_name(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    """A source whose arguments stand in another order (``polygamma(n, self)``), or whose first has another name."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _call(source, source_schema, schema.bind(args, kwargs))
+
+    return call
 
 
 def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    # torch goes tensor by tensor, so a tensor that shares memory with an earlier one sees what was written.
+    rule = inplace_rule(schema)
+
     def run(bound: dict[str, Any]) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
-        for target in targets:
-            check_target(target)
-        for target, value in zip(targets, _call(source, source_schema, bound), strict=True):
-            write_inplace(target, value)
+        if len(targets) > 1 and _share(targets, bound):
+            lists = [k for k, v in bound.items() if isinstance(v, (list, tuple)) and len(v) == len(targets)]
+            steps = [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
+        else:
+            steps = [bound]
+        for step in steps:
+            into = step[schema.args[0].name]
+            for target in into:
+                check_target(target)
+            for target, value in zip(into, _call(source, source_schema, step), strict=True):
+                rule.write_inplace(target, value)
         return targets if schema.returns else None
 
     return _guarded(schema, run)
+
+
+def _share(targets: list[ndarray], bound: dict[str, Any]) -> bool:
+    """Whether a tensor of a list may share memory with any that is read after it was written."""
+    arrays = [x for value in bound.values() for x in tensors_of(value)]
+    owners = {id(owner_of(x)) for x in arrays}
+    return len(owners) < len(arrays)
 
 
 def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
@@ -297,13 +352,16 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
     def run(bound: dict[str, Any]) -> Any:
         targets = [bound[a.name] for a in outs]
         if factory:
+            if schema.name == "aten::empty.out" and bound["memory_format"] is not None:
+                raise RuntimeError("'memory_format' argument is incompatible with 'out' tensor argument")
             bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         for target in targets:
             for t in tensors_of(target):
                 check_out(t, inputs)
         first = inputs[0].dtype if inputs else None
-        if into:
+        if into and (is_inexact(first) or rules[0].of_integers):
+            rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
             bound = _computed_in(targets[0].dtype, bound)
         results = _call(source, source_schema, bound)
         if len(outs) == 1 and not isinstance(results, tuple):
@@ -330,7 +388,8 @@ def _computed_in(dtype: np.dtype, bound: dict[str, Any]) -> dict[str, Any]:
     if "dtype" in bound:
         return bound if bound["dtype"] is not None else bound | {"dtype": dtype}
     name = next(iter(bound))
-    return bound | {name: cast(bound[name], dtype)} if is_inexact(dtype) and is_inexact(bound[name].dtype) else bound
+    takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
+    return bound | {name: cast(bound[name], dtype)} if takes else bound
 
 
 def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:

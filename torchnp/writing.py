@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.checks import shape_text, size_mismatch
+from torchnp.checks import broadcast_shapes, shape_text
 from torchnp.dtypes import bool_, can_cast, cast, category, is_complex, is_floating, is_inexact, scalar_name, uint8
+from torchnp.registry import run_quiet
 from torchnp.schema import Argument, Schema
 
 ndarray = np.ndarray
@@ -35,9 +36,11 @@ ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "complex": lambda r, d, x: is_complex(d),
     "flag": lambda r, d, x: d in (bool_, uint8),
     "number": lambda r, d, x: category(d) in (1, 2),
-    # abs and angle of a complex tensor cast what goes into a real out; else out is of the input's dtype.
+    "real": lambda r, d, x: not is_complex(x),
+    # abs of a complex tensor casts what goes into a real out; else out is of the input's dtype.
     "modulus": lambda r, d, x: can_cast(r, d) if is_complex(x) and not is_complex(d) else d == x,
 }
+_CAST = ALLOWS["cast"]
 _CANNOT_CAST = "result type {r} can't be cast to the desired output type {d}"
 NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
 _C_NAMES = {
@@ -53,24 +56,36 @@ def c_name(dtype: np.dtype) -> str:
     return _C_NAMES.get(str(dtype)) or f"c10::{scalar_name(dtype)}"
 
 
-class OutRule(NamedTuple):
-    """How one op writes an out."""
+class Rule(NamedTuple):
+    """How one op writes an out, or its first argument."""
 
     allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
     words: str  # of the refusal; an exception class other than RuntimeError stands before a colon
     into: bool = False  # the op computes in the dtype of its out
     flat: bool = False  # an out of as many elements keeps its shape
     copies: bool = False  # the out is not resized: the result is broadcast into it
+    first: bool = False  # in place: the dtype is looked at before the shape
+    sized: bool = False  # in place: torch's structured kernels have words of their own for another shape
 
-    def check(self, result: np.dtype, out: np.dtype, first: np.dtype) -> None:
+    def check(self, result: np.dtype, out: np.dtype, x: np.dtype) -> None:
         """Raise torch's error where the dtypes of a result, its out and the first input do not fit."""
-        if not self.allows(result, out, first):
+        if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
-            raise _error(self.words.format(**names))
+            raise _error(self.words.format(**names, x=scalar_name(x)))
 
-    def write(self, out: ndarray, value: ndarray, first: np.dtype) -> None:
-        """Store a result; a wrong shape is resized, with torch's warning."""
-        self.check(value.dtype, out.dtype, first)
+    @property
+    def of_integers(self) -> bool:
+        """Whether an op that computes in its out's dtype does so with integers: sums do, means do not."""
+        return self.allows in (ALLOWS["any"], ALLOWS["same"])
+
+    def check_early(self, out: np.dtype, x: np.dtype) -> None:
+        """The same for an op that computes in its out's dtype, before it does."""
+        if is_inexact(x) and not self.allows(x, out, x):
+            self.check(x if self.allows is _CAST else out, out, x)
+
+    def write(self, out: ndarray, value: ndarray, x: np.dtype) -> None:
+        """Store a result in ``out=``; a wrong shape is resized, with torch's warning."""
+        self.check(value.dtype, out.dtype, x)
         if out.shape != value.shape:
             if self.copies:
                 value = _broadcast(value, out.shape)
@@ -80,6 +95,27 @@ class OutRule(NamedTuple):
                 resize_out(out, value.shape)
         out[...] = cast(value, out.dtype)
 
+    def write_inplace(self, target: ndarray, value: ndarray) -> None:
+        """Store the result of an in-place op: the shape has to be the target's."""
+        if value.dtype is target.dtype and value.shape == target.shape:
+            target[...] = value
+            return
+        if self.first:
+            self.check(value.dtype, target.dtype, target.dtype)
+        if value.shape != target.shape:
+            if self.sized:
+                sizes = f"size {shape_text(target.shape)} and output tensor size {shape_text(value.shape)}"
+                raise RuntimeError(f"Bad in-place call: input tensor {sizes} should match")
+            raise shape_misfit(target.shape, value.shape)
+        self.check(value.dtype, target.dtype, target.dtype)
+        target[...] = cast(value, target.dtype)
+
+
+def shape_misfit(target: tuple[int, ...], result: tuple[int, ...]) -> RuntimeError:
+    return RuntimeError(
+        f"output with shape {shape_text(target)} doesn't match the broadcast shape {shape_text(result)}"
+    )
+
 
 def _error(words: str) -> Exception:
     kind, _, rest = words.partition(": ")
@@ -88,17 +124,17 @@ def _error(words: str) -> Exception:
 
 
 def _broadcast(value: ndarray, shape: tuple[int, ...]) -> ndarray:
-    try:
-        return np.broadcast_to(value, shape)
-    except ValueError:
-        pass
-    if value.ndim > len(shape):
-        raise RuntimeError(
-            f"output with shape {shape_text(shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
-    pairs = zip(shape[::-1], value.shape[::-1], strict=False)
-    back, (a, b) = next((i, p) for i, p in enumerate(pairs) if p[0] != p[1] and p[1] != 1)
-    raise size_mismatch(a, b, len(shape) - 1 - back)
+    together = broadcast_shapes(shape, value.shape)
+    if together != shape:
+        raise shape_misfit(shape, together)
+    return np.broadcast_to(value, shape)
+
+
+def check_fits(target: ndarray, operands: list[ndarray]) -> None:
+    """Raise torch's error where the operands of an elementwise op do not broadcast to its target."""
+    together = broadcast_shapes(*(x.shape for x in operands))
+    if together != target.shape:
+        raise shape_misfit(target.shape, together)
 
 
 DATA = Path(__file__).with_name("outs.tsv")
@@ -122,12 +158,21 @@ def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
     return found
 
 
-def out_rule(schema: Schema, out: Argument, several: bool) -> OutRule:
+def out_rule(schema: Schema, out: Argument, several: bool) -> Rule:
     """The rule by which an op writes one of its outs."""
     name = f"{schema.base}.{schema.overload}" + (f":{out.name}" if several else "")
-    rule, words = exceptions().get(name) or default_rule(schema)
-    kind, *how = rule.split(" ")
-    return OutRule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how)
+    return _rule(*exceptions().get(name) or default_rule(schema))
+
+
+def inplace_rule(schema: Schema) -> Rule:
+    """The rule by which an op writes its first argument."""
+    found = exceptions().get(f"{schema.base}.{schema.overload}" if schema.overload else schema.base)
+    return _rule(*found)._replace(first=True) if found else _rule("cast", _CANNOT_CAST)
+
+
+def _rule(spelled: str, words: str) -> Rule:
+    kind, *how = spelled.split(" ")
+    return Rule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how, sized="sized" in how)
 
 
 # ---------------------------------------------------------------- memory
@@ -165,6 +210,21 @@ def check_out(out: ndarray, inputs: list[ndarray]) -> None:
             )
 
 
+def check_apart(target: ndarray, x: ndarray) -> None:
+    """Refuse to read what shares memory with the target without being the same view of it."""
+    # Arrays that own their memory share none: looking at that first is what makes this cheap.
+    if (x.base is None and target.base is None) or not np.may_share_memory(x, target):
+        return
+    check_out(target, [x])
+
+
+def owner_of(x: ndarray) -> Any:
+    """The object that holds an array's memory."""
+    while isinstance(x, ndarray) and x.base is not None:
+        x = x.base
+    return x
+
+
 def _same_view(a: ndarray, b: ndarray) -> bool:
     return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides
 
@@ -172,22 +232,8 @@ def _same_view(a: ndarray, b: ndarray) -> bool:
 # ---------------------------------------------------------------- in place
 
 
-def write_inplace(target: ndarray, value: ndarray) -> None:
-    """Store the result of an in-place op by torch's rules: same shape, and a dtype of no lower category."""
-    if value.dtype != target.dtype:
-        check_castable(value.dtype, target.dtype)
-        value = cast(value, target.dtype)
-    if value.shape != target.shape:
-        raise RuntimeError(
-            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
-    target[...] = value
-
-
-def check_castable(result: np.dtype, target: np.dtype) -> None:
-    """Raise torch's error if it does not write a result of one dtype into a tensor of another."""
-    if not can_cast(result, target):
-        raise RuntimeError(_CANNOT_CAST.format(r=scalar_name(result), d=scalar_name(target)))
+_PLAIN = Rule(_CAST, _CANNOT_CAST)
+write_inplace = _PLAIN.write_inplace
 
 
 def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
@@ -214,3 +260,54 @@ def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
             f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
             f"{shape_text(shape)}, and this array is a view of memory that it does not own"
         ) from error
+
+
+# ---------------------------------------------------------------- straight into the target
+
+_TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
+_SMALL = range(-(2**16), 2**16)  # integers that every conversion keeps
+
+
+def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
+    """An in-place kernel that lets NumPy's ufunc write into the target where nothing has to be checked or converted.
+
+    Parameters
+    ----------
+    direct : mapping
+        The function that computes a dtype as it is; those that are ufuncs are used.
+    slow : callable
+        The kernel for all other calls; a call that fails has written nothing, and goes to it.
+    one : bool
+        Whether the op has no other argument than its target.
+    """
+    # A power of integers may fail in the middle of its work.
+    ufuncs = {d: f for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))}
+    if not ufuncs:
+        return slow
+
+    def alone(*args: Any, **kwargs: Any) -> Any:
+        try:
+            (target,) = args
+            if not kwargs and 0 not in target.strides:
+                return run_quiet(ufuncs[target.dtype], target, target)
+        except Exception:
+            pass
+        return slow(*args, **kwargs)
+
+    def beside(*args: Any, **kwargs: Any) -> Any:
+        try:
+            target, other = args
+            dtype = target.dtype
+            if kwargs or target.base is not None:
+                pass
+            elif type(other) is ndarray:
+                # Arrays that own their memory share none with each other.
+                if dtype is other.dtype and (other.base is None or other is target):
+                    return run_quiet(ufuncs[dtype], target, other, target)
+            elif dtype.kind in _TAKES_NUMBER[type(other)] and (type(other) is float or other in _SMALL):
+                return run_quiet(ufuncs[dtype], target, other, target)
+        except Exception:
+            pass
+        return slow(*args, **kwargs)
+
+    return alone if one else beside

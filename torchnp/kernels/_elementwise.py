@@ -510,6 +510,8 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
                 pass
             return slow(*(x for x in (_0, _1) if x is not _MISSING), *rest, **named)
 
-        return of_tensor if len(schema.args) == 1 else of_tensors
+        made: Any = of_tensor if len(schema.args) == 1 else of_tensors
+        made.direct = direct  # in-place rows write with it
+        return made
 
     return make
