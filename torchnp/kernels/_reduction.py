@@ -109,6 +109,11 @@ def _row_sums(rows: ndarray) -> ndarray:
     return np.add.reduce(parts, 1)
 
 
+def row_sums(rows: ndarray) -> ndarray:
+    """Sums of the rows of a dense matrix of floats, kept as a column."""
+    return _row_sums(rows)[:, None]
+
+
 def _add_along(x: ndarray, axis: int) -> ndarray:
     """Sum along one axis, which is kept with size 1."""
     n = x.shape[axis]
@@ -125,7 +130,7 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
 
 # ---------------------------------------------------------------- tiles
 
-TILE = 1 << 16  # elements of a block of rows that several passes keep in the cache
+TILE = 1 << 17  # elements of a block of rows that several passes keep in the cache
 
 
 def tiles(rows: int, length: int) -> Iterator[slice]:

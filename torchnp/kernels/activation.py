@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
-from torchnp.kernels._strips import STRIP, in_strips, larger_or_smaller
+from torchnp.kernels._strips import STRIP, in_strips, limited
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.special import erf
@@ -38,7 +38,7 @@ _ZERO = {dtype: np.zeros((), dtype) for dtype in INTS | WIDE}
 
 
 def _relu(x: ndarray) -> ndarray:
-    return larger_or_smaller(np.maximum, _ZERO[x.dtype], x)
+    return np.maximum(_ZERO[x.dtype], x) if x.size <= STRIP else limited(x, _ZERO[x.dtype], None)
 
 
 relu = unary(

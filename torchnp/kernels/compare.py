@@ -154,12 +154,34 @@ def _quick_where(condition, self, other):
         and condition.flags.c_contiguous
         and self.flags.c_contiguous
         and other.flags.c_contiguous
-        and self.size <= 1 << 14
     ):
+        if self.size > _STRIP and self.itemsize in _UNSIGNED:
+            return _blend(condition, self, other)
         out = other.copy()
         np.putmask(out, condition, self)
         return out
     return None
+
+
+_STRIP = 1 << 15  # elements that stay in the cache while a mask is widened and applied
+_UNSIGNED = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
+
+
+def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
+    """Selection by bits, strip by strip: np.where branches at each element."""
+    signed, unsigned = _UNSIGNED[a.itemsize]
+    out = np.empty(a.shape, a.dtype)
+    bits, to, first, second = condition.reshape(-1).view(np.int8), *(x.reshape(-1).view(unsigned) for x in (out, a, b))
+    narrow, wide = np.empty(_STRIP, np.int8), np.empty(_STRIP, signed)
+    for start in range(0, a.size, _STRIP):
+        strip = slice(start, start + _STRIP)
+        part, other = to[strip], second[strip]
+        n = part.size
+        wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds
+        np.bitwise_xor(first[strip], other, part)
+        np.bitwise_and(part, wide[:n].view(unsigned), part)
+        np.bitwise_xor(part, other, part)
+    return out
 
 
 @kernel(

@@ -206,7 +206,20 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 # ---------------------------------------------------------------- along one dimension
 
 
-@kernel("index_select", like=np.take, differs=["gather-negative"])
+def _quick_index_select(self, dim, index):
+    """A vector of few positions."""
+    few = (
+        self.size
+        and self.ndim
+        and self.dtype.num <= 255
+        and index.dtype is int64
+        and index.ndim == 1
+        and index.size <= 64
+    )
+    return self.take(index, dim) if few and min(index.tolist()) >= 0 else None
+
+
+@kernel("index_select", like=np.take, differs=["gather-negative"], quick=_quick_index_select)
 def index_select(self, dim, index):
     """The positions of a dimension that a vector names."""
     check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)

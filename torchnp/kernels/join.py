@@ -34,16 +34,23 @@ def _check_list(tensors: Sequence[ndarray], name: str) -> None:
 # ---------------------------------------------------------------- cat
 
 
-@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"])
+def _quick_cat(tensors, dim=0):
+    """Dense tensors of one dtype and several dimensions."""
+    if type(tensors) is not list and type(tensors) is not tuple:
+        return None
+    dtype, n = tensors[0].dtype, tensors[0].ndim
+    if n < 2:
+        return None
+    for x in tensors:
+        if x.dtype is not dtype or x.ndim != n or not x.flags.c_contiguous:
+            return None
+    return np.concatenate(tensors, dim)
+
+
+@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"], quick=_quick_cat)
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)
-    first = tensors[0]
-    if all(x.dtype is first.dtype and x.ndim == first.ndim > 1 and x.flags.c_contiguous for x in tensors):
-        try:
-            return np.concatenate(tensors, dim)
-        except ValueError:
-            pass  # torch's words for it are found below
     for i, x in enumerate(tensors):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")

@@ -23,6 +23,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
+from torchnp.kernels._strips import limited
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -84,11 +85,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
         refuse(cpu, takes, out)
         check_broadcast(self, *given)
     x = _limit(self, out)
-    # Of two zeros NumPy's maximum and minimum take the second: the tensor's own.
-    if low is not None:
-        x = np.maximum(_limit(low, out), x)
-    if high is not None:
-        x = np.minimum(_limit(high, out), x)
+    x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
     return finish(x, out)
 
 

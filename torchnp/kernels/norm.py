@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import add_reduce, tiles
+from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -60,12 +60,20 @@ def _channels_last(x: ndarray) -> bool:
 def centred(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d."""
     n = x.dtype.type(x.shape[1])
-    mean = np.add.reduce(x, 1, None, None, True) / n
+    mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
     return d, mean, np.vecdot(d, d)[:, None] / n
 
 
+_add = np.add.reduce
+
 # ---------------------------------------------------------------- layer norm
+
+
+def _repeated(row: Any, x: ndarray) -> Any:
+    """A row as often as a tile has rows, where there are several tiles: operands of one shape need no broadcasting."""
+    step = TILE // x.shape[1]
+    return np.tile(row, (step, 1)) if len(x) >= 2 * step > 2 and type(row) is ndarray else None
 
 
 def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None) -> int:
@@ -103,13 +111,16 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     scale = None if weight is None else inner(weight).reshape(-1)
     shift = inner(bias).reshape(-1) if bias is not None else None if weight is None else x.dtype.type(0)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
+    wide_scale, wide_shift = _repeated(scale, x), _repeated(shift, x)
     for block in tiles(*x.shape):
         d, mean[block], variance = centred(x[block])
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
         if scale is not None:
-            np.multiply(row, scale, row)
-        if shift is not None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
+            np.multiply(row, scale if wide_scale is None else wide_scale[: len(row)], row)
+        if shift is not None and wide_shift is not None:
+            np.add(row, wide_shift[: len(row)], row)
+        elif shift is not None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
             np.add(row, shift, row)
     return (
         dt.cast(y.reshape(input.shape), input.dtype),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import not_implemented, wrap_dim
-from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, refuse
+from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, refuse, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -34,12 +35,43 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
 
 def _quick_cumsum(self, dim, dtype=None):
     if self.dtype is dt.float32 and dtype is None and self.ndim and self.flags.c_contiguous:
+        if self.size > 4096:
+            return _large_cumsum(self, wrap_dim(dim, self.ndim))
         value = np.add.accumulate(self, dim, dt.float64)
         return np.add(value, _ZERO, value).astype(dt.float32)
     return None
 
 
 _ZERO = np.zeros(())
+_RUN = 32  # terms that one product with a triangle of ones sums up
+_TRIANGLE = np.triu(np.ones((_RUN, _RUN)))
+
+
+def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
+    n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    out = np.empty(x.shape, x.dtype)
+    if inner >= 128:  # a vector addition for each step
+        for rows, to in zip(x.reshape(-1, n, inner), out.reshape(-1, n, inner), strict=True):
+            total = np.zeros(inner)
+            for row, sums in zip(rows, to, strict=True):
+                np.add(total, row, total)
+                sums[...] = total
+        return out
+    if inner > 1 or n < 2 * _RUN:
+        return None
+    whole = n // _RUN * _RUN
+    rows, to = x.reshape(-1, n), out.reshape(-1, n)
+    for block in tiles(*rows.shape):
+        value = rows[block].astype(np.float64)
+        sums = np.matmul(value[:, :whole].reshape(len(value), -1, _RUN), _TRIANGLE)
+        ends = np.add.accumulate(sums[:, :, -1], 1)
+        if not np.isfinite(ends[:, -1]).all():  # 0 * inf is NaN: the products are wrong before an infinity
+            return None
+        sums[:, 1:] += ends[:, :-1, None]
+        to[block, :whole] = sums.reshape(len(value), whole)
+        if whole < n:
+            to[block, whole:] = np.add.accumulate(value[:, whole:], 1) + ends[:, -1:]
+    return out
 
 
 @kernel(

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -77,7 +77,9 @@ def _softmax(self, dim, half_to_float):
         rows = x.reshape(-1, x.shape[-1])
         out = np.empty_like(rows)
         for block in tiles(*rows.shape):
-            _exponentials(rows[block], 1, out[block])
+            y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
+            np.exp(y, y)
+            np.multiply(y, np.reciprocal(row_sums(y)), y)
     else:
         out = _exponentials(x, axis, np.empty_like(x))
     return dt.cast(out.reshape(self.shape), self.dtype)
@@ -96,6 +98,8 @@ def _log_softmax(self, dim, half_to_float):
     axis, empty = prepare("log_softmax", self, dim)
     if empty:
         return np.empty(self.shape, self.dtype)
+    if axis == self.ndim - 1 and self.size > TILE and self.dtype in (dt.float32, dt.float64) and self.ndim > 1:
+        return _log_softmax_rows(self.reshape(-1, self.shape[-1])).reshape(self.shape)
     x = shifted(self, axis)
     total = add_reduce(np.exp(x), (axis,), True)
     if dt.is_half(self.dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
@@ -104,6 +108,14 @@ def _log_softmax(self, dim, half_to_float):
     else:
         np.subtract(x, np.log(total), x)
     return dt.cast(x, self.dtype).reshape(self.shape)
+
+
+def _log_softmax_rows(rows: ndarray) -> ndarray:
+    out = np.empty_like(rows)
+    for block in tiles(*rows.shape):
+        y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
+        np.subtract(y, np.log(row_sums(np.exp(y))), y)
+    return out
 
 
 # ---------------------------------------------------------------- composites
@@ -179,6 +191,17 @@ def _prepare_backward(name: str, grad: ndarray, output: ndarray, dim: int) -> tu
     return found
 
 
+def in_rows(grad: ndarray, output: ndarray, axis: int) -> bool:
+    """Whether both are dense, large, and reduced along the last axis, in a dtype that they are computed in."""
+    return (
+        grad.dtype in (dt.float32, dt.float64)
+        and axis == grad.ndim - 1 > 0
+        and grad.size > TILE
+        and grad.flags.c_contiguous
+        and output.flags.c_contiguous
+    )
+
+
 @kernel("_softmax_backward_data", differs=["half-opmath"])
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """(grad - sum(grad * output)) * output."""
@@ -186,6 +209,13 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     if empty:
         return np.empty(output.shape, output.dtype)
     inner = dt.opmath(output.dtype)
+    if in_rows(grad_output, output, axis):
+        grad, out = (x.reshape(-1, x.shape[-1]) for x in (grad_output, output))
+        found = np.empty_like(grad)
+        for block in tiles(*grad.shape):
+            part = np.subtract(grad[block], np.vecdot(grad[block], out[block])[:, None], found[block])
+            np.multiply(part, out[block], part)
+        return found.reshape(output.shape)
     grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
     total = add_reduce(grad * out, (axis,), True)
     return dt.cast((grad - total) * out, grad_output.dtype).reshape(output.shape)
@@ -198,6 +228,14 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     if empty:
         return np.empty(output.shape, output.dtype)
     inner = dt.opmath(output.dtype)
+    if in_rows(grad_output, output, axis):
+        grad, out = (x.reshape(-1, x.shape[-1]) for x in (grad_output, output))
+        found = np.empty_like(grad)
+        for block in tiles(*grad.shape):
+            part = np.exp(out[block], found[block])
+            np.multiply(part, row_sums(grad[block]), part)
+            np.subtract(grad[block], part, part)
+        return found.reshape(output.shape)
     grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
     return dt.cast(grad - np.exp(out) * add_reduce(grad, (axis,), True), grad_output.dtype).reshape(output.shape)
 

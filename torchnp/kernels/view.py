@@ -86,7 +86,7 @@ def view(self, size):
     """Another shape on the same memory; where the strides do not allow it, an error."""
     try:
         out = self.reshape(size) if self.flags.c_contiguous else self.reshape(size, copy=False)
-        if out.shape != tuple(size):  # NumPy infers any negative size, torch -1 alone
+        if size and min(size) < -1:  # NumPy infers any negative size, torch -1 alone
             infer_size(size, self.size)
         return out
     except ValueError:
@@ -102,7 +102,7 @@ def reshape(self, shape):
     """Another shape, on the same memory where the strides allow it, else of a copy."""
     try:
         out = self.reshape(shape)
-        if out.shape != tuple(shape):
+        if shape and min(shape) < -1:
             infer_size(shape, self.size)
         return out
     except ValueError:
