@@ -50,7 +50,7 @@ class NoValues:
                 "a NumPy array and a handle cannot be added: make the array a tensor with torch.from_numpy(array) or "
                 "session.send(array)"
             )
-        return self + other  # type: ignore[operator]
+        return self + other
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise HandleError(

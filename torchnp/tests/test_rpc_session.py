@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,3 +314,25 @@ def test_the_data_of_a_plain_tensor_does_not_become_a_handle(session):
     with torch._subclasses.FakeTensorMode() as mode:
         fake = torch.zeros(3)
         fake.data = mode.from_tensor(torch.ones(3))
+
+
+# ---------------------------------------------------------------- the documentation
+
+
+def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
+    page = Path(rpc.__file__).parents[2] / "docs" / "remote.md"
+    if not page.exists():
+        pytest.skip("installed without the documentation")
+    monkeypatch.chdir(tmp_path)
+    names = {"np": np}
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    ran = [b for b in blocks if "7077" not in b]  # those with an address need a server there
+    assert (len(blocks), len(ran)) == (7, 5)
+    for block in ran:
+        exec(compile(block, str(page), "exec"), names)
+    printed = capsys.readouterr().out
+    for words in ("on='local'", "3 1 2 404", "tensor(0.)", "aten::embedding", "'patients': (torch.Size([100, 4])"):
+        assert words in printed
+    assert all(
+        name in page.read_text() for name in rpc.__all__ if name.endswith(("Error", "Lost", "Closed", "Mismatch"))
+    )
