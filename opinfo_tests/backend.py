@@ -60,7 +60,7 @@ class Backend:
     ops: Container[str] = frozenset()
 
     def put(self, a: np.ndarray) -> Any:
-        """Return this backend's array with the dtype, shape and values of ``a``."""
+        """Return this backend's array with the dtype, shape and values of ``a``; it is no tuple, list or number."""
         return a
 
     def get(self, x: Any) -> np.ndarray:
@@ -112,22 +112,22 @@ class Backend:
                 return generators[-1]
             return x
 
-        args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-        self.seed(case.seed)
         start = time.perf_counter()
         try:
+            args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
+            self.seed(case.seed)
+            start = time.perf_counter()
             out = self.run(case.op, args, kwargs)
-        except Exception as e:
+            seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
+            for i, a in owned.items():
+                buffers[i] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+            for r in leaves(out):
+                plain = r is None or isinstance(r, (bool, int, float, complex, str))
+                seen.alias.append(None if plain else self.place(r, buffers))
+                seen.results.append(r if plain else self.get(r))
+            seen.after = [self.get(x) for x in mine]
+        except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute
             return Seen(error=error_of(e), seconds=time.perf_counter() - start, buffers=self.memory(buffers))
-        seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
-        for i, a in owned.items():
-            buffers[i] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-        for r in leaves(out):
-            plain = r is None or isinstance(r, (bool, int, float, complex, str))
-            got = r if plain else self.get(r)
-            seen.alias.append(None if plain else self.place(r, buffers))
-            seen.results.append(got)
-        seen.after = [self.get(x) for x in mine]
         seen.buffers = self.memory(buffers)
         if case.draws:
             seen.random = [self.state(g) for g in (None, *generators)]

@@ -75,21 +75,23 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
     """Write the one report of the workers' parts; return what is wrong with the run as a whole, or nothing."""
     from .counts import quick_rates, too_few
     from .load import load_backend
+    from .reach import reach
     from .report import Tally, read
-    from .samples import opinfos, registered
+    from .samples import registered
 
     tally = Tally(config.getoption("--opinfo-report"), next(read(parts[0], "header"), {}))
-    sources: set[str] = set()
+    ran: set[str] = set()
     for part in parts:
         for row in read(part):
             if row["id"] not in tally.ran:
                 tally.add(row)
         for row in read(part, "done"):
-            sources.add(row["done"][0])
+            ran.add(row["done"][0])
             tally.calls.update(row["calls"])
     backend = load_backend(config.getoption("--backend"))
     tally.close(backend.ops)
-    if sources < {*opinfos(), "own"} or config.getoption("--opinfo-dtypes"):
+    needed = {source for source, calls in reach().items() if any(op in backend.ops for op in calls)}
+    if needed - ran or config.getoption("--opinfo-dtypes"):
         return ""
     rates = quick_rates() if config.getoption("--tier") == "quick" else None
     return too_few(tally, [op for op in registered() if op in backend.ops], rates)
@@ -105,6 +107,7 @@ class Run:
         from . import gaps
         from .counts import quick_rates
         from .load import load_backend
+        from .reach import reach
         from .report import Tally, header
         from .runner import Options
         from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, supported
@@ -129,11 +132,14 @@ class Run:
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.left: dict[str, int] = {}
         self.tasks: dict[str, list[Any]] = {}
+        reached = reach()
         for source in sources:
-            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)]
+            claimed = source not in reached or any(op in self.backend.ops for op in reached[source])
+            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if claimed else []
             self.left[source] = len(self.tasks[source])
         every = [task for tasks in self.tasks.values() for task in tasks]
-        self.invalid = self.control(every) if every else ""
+        first = worker is None or worker["workerid"] == "gw0"
+        self.invalid = self.control(every) if every and first else ""
         self.events = self.start(every) if self.parallel else iter(())
 
     def control(self, tasks: list[Any]) -> str:
