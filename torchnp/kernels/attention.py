@@ -128,6 +128,8 @@ def scaled_dot_product_attention(
         and query.shape[-1] == key.shape[-1] == value.shape[-1]
     )
     if not flash:
+        if attn_mask is not None and attn_mask.dtype == dt.bool_:
+            attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
         rest = (attn_mask, dropout_p, is_causal, None)
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
     key, value = _grouped(query, key, value, enable_gqa)
@@ -174,6 +176,8 @@ def _scaled_dot_product_attention_math(
         attn_mask is None or not is_causal,
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
     )
+    if attn_mask is not None and attn_mask.dtype == dt.bool_:
+        attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     key, value = _grouped(query, key, value, enable_gqa)
     batch = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
     check(

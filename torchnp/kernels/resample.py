@@ -82,8 +82,6 @@ def _cubic_far(x: ndarray, a: float) -> ndarray:
 @functools.lru_cache(maxsize=256)
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
-    if size == out:
-        return linear(size, out, align_corners, scale, dtype)
     at = positions(size, out, align_corners, scale, dtype)
     low = np.floor(at)
     t = np.clip(at - low, 0, 1).astype(dtype)
@@ -229,7 +227,9 @@ def _resample(
     run, weights = (sample_bytes, dt.float64) if x.dtype == dt.uint8 else (sample, inner)
     y = dt.cast(x, inner)
     for d in reversed(range(n)):
-        y = run(y, 2 + d, sampling(x.shape[2 + d], output_size[d], align, scales[d], weights))
+        # Only the loop for bytes copies along a dimension that keeps its size.
+        which = linear if x.dtype == dt.uint8 and x.shape[2 + d] == output_size[d] else sampling
+        y = run(y, 2 + d, which(x.shape[2 + d], output_size[d], align, scales[d], weights))
     return _fresh(in_format(dt.cast(y, x.dtype), is_channels_last(x)), x)
 
 

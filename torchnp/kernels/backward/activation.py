@@ -117,7 +117,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
 def hardtanh_backward(grad_output: ndarray, self: ndarray, min_val: Any, max_val: Any) -> ndarray:
     """``g`` strictly inside the limits."""
     (g, x), out, _ = _inputs("hardshrink_backward_cpu", grad_output, self)
-    low, high = (dt.cast(scalar(v, out), x.dtype) for v in (min_val, max_val))
+    low, high = (scalar(v, x.dtype) for v in (min_val, max_val))
     return finish(np.where((x > low) & (x < high), g, number(0, g.dtype)), out)
 
 

@@ -141,7 +141,8 @@ def upsample_trilinear3d_backward(
 @kernel("upsample_bicubic2d_backward")
 def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """Gradients shared out by the weights of `upsample_bicubic2d`."""
-    rest = ("upsample_bicubic2d_backward", cubic, align_corners, (scales_h, scales_w))
+    which = linear if list(output_size) == list(input_size[2:]) else cubic  # equal sizes copy, whatever the scales
+    rest = ("upsample_bicubic2d_backward", which, align_corners, (scales_h, scales_w))
     return _with_corners(grad_output, output_size, input_size, *rest)
 
 
