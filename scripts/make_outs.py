@@ -112,6 +112,12 @@ KNOWN = {
         "NotImplementedError: \"normal_kernel_cpu\" not implemented for '{d}'",
     ),
     "sum.IntList_out cumsum.out cumprod.out": ("same into", writing.NOT_THE_SAME),  # with a dtype that is not the out's
+    "narrow_copy.out": (
+        "same",
+        "Expected self.dtype() == output.dtype() to be true, but got false.  "
+        "(Could this error message be improved?  If so, please report an enhancement request to "
+        "PyTorch.)",
+    ),
     "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of order 1 and above
     "matmul.out linalg_matmul.out": ("same", writing.NOT_THE_SAME),  # two vectors aside
     "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),

@@ -279,7 +279,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     name = schema.args[0].name
     rule = inplace_rule(schema)
     into = rule.into
-    pointwise = "pointwise" in schema.tags or schema.implementation == "implicit"
+    pointwise = "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet(QUIET)
@@ -348,6 +348,7 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
     rules = [out_rule(schema, a, len(outs) > 1) for a in outs]
     factory = _is_factory_of(source_schema, schema)
     into = rules[0].into and not factory
+    early = rules[0].exact and "generated" not in schema.tags and not rules[0].into
 
     def run(bound: dict[str, Any]) -> Any:
         targets = [bound[a.name] for a in outs]
@@ -363,7 +364,13 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         if into and (is_inexact(first) or rules[0].of_integers):
             rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
             bound = _computed_in(targets[0].dtype, bound)
-        results = _call(source, source_schema, bound)
+        try:
+            results = _call(source, source_schema, bound)
+        except NotImplementedError as error:
+            # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
+            if early and str(error).startswith('"') and isinstance(targets[0], ndarray):
+                rules[0].check(first, targets[0].dtype, first)
+            raise
         if len(outs) == 1 and not isinstance(results, tuple):
             results = (results,)
         for target, result, rule in zip(targets, results, rules, strict=False):

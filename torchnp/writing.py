@@ -71,7 +71,12 @@ class Rule(NamedTuple):
         """Raise torch's error where the dtypes of a result, its out and the first input do not fit."""
         if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
-            raise _error(self.words.format(**names, x=scalar_name(x)))
+            casts = self.allows is ALLOWS["modulus"] and is_complex(x) and not is_complex(out)
+            raise _error((_CANNOT_CAST if casts else self.words).format(**names, x=scalar_name(x)))
+
+    @property
+    def exact(self) -> bool:
+        return self.allows is ALLOWS["same"]
 
     @property
     def of_integers(self) -> bool:

@@ -65,6 +65,173 @@ def test_out_casts(target, other):
         np.testing.assert_array_equal(out, to_numpy(tout))
 
 
+# ---------------------------------------------------------------- the rules of out=
+
+
+def call(row, args, outs, kwargs=None):
+    """A row and torch with the same arguments, and outs of the same dtypes and shapes."""
+    schema = TABLE[f"aten::{row}"].schema
+    names = [a.name for a in schema.args if a.is_out]
+    base, _, overload = row.partition(".")
+    theirs = {n: tensor(o) for n, o in zip(names, outs, strict=True)}
+    given = [tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+    found = both(
+        lambda: TABLE[f"aten::{row}"](*args, **(kwargs or {}), **dict(zip(names, outs, strict=True))),
+        lambda: getattr(getattr(aten, base), overload)(*given, **(kwargs or {}), **theirs),
+    )
+    if found:
+        for mine, other in zip(outs, theirs.values(), strict=True):
+            torch.testing.assert_close(
+                to_torch(mine), other, equal_nan=True, rtol=1e-2 if mine.itemsize == 2 else 1e-5, atol=1e-6
+            )
+
+
+ROW = [dt.cast(np.array([[1.5, 2.25, 1.25], [3.0, 1.75, 4.0]]), d) for d in (dt.float32, dt.int64, dt.complex64)]
+SQUARE = dt.cast(np.array([[2.0, 1.0], [1.0, 3.0]]), dt.float32)
+WITNESSES = {  # at least one row of each rule
+    "cast": [("mul.out", 2), ("sqrt.out", 1), ("gt.Tensor_out", 2), ("maximum.out", 2)],
+    "same": [("neg.out", 1), ("ceil.out", 1), ("clamp_min.out", (1.0,)), ("nan_to_num.out", 1), ("t_copy.out", 1)],
+    "flag": [("any.all_out", 1), ("all.out", (1,)), ("any.dims_out", ([0],))],
+    "inexact": [("logsumexp.out", ([0],)), ("mean.out", ([0],))],
+    "into": [("sum.IntList_out", ([0],)), ("prod.int_out", (0,)), ("cumsum.out", (0,)), ("cumprod.out", (1,))],
+    "modulus": [("abs.out", 1)],
+    "any": [("zeros_like.out", 1), ("full_like.out", (3,)), ("ones_like.out", 1)],
+    "structured": [("tril.out", 1), ("amax.out", ([0],)), ("index_select.out", (0, np.array([1, 0])))],
+}
+CALLS = [(rule, row, rest) for rule, rows in WITNESSES.items() for row, rest in rows]
+
+
+@pytest.mark.parametrize("target", DTYPES, ids=str)
+@pytest.mark.parametrize(("rule", "row", "rest"), CALLS, ids=[f"{r}-{n}" for r, n, _ in CALLS])
+def test_out_by_its_rule(rule, row, rest, target):
+    for x in ROW:
+        args = (x,) * rest if isinstance(rest, int) else (x, *rest)
+        if x.dtype == dt.complex64 and row in (
+            "maximum.out",
+            "gt.Tensor_out",
+            "nan_to_num.out",
+            "ceil.out",
+            "amax.out",
+        ):
+            continue  # refused by the op itself, before or after its out is looked at
+        call(row, args, [np.zeros(0, target)])
+
+
+def test_every_rule_has_rows_and_every_row_is_known():
+    from torchnp import writing
+
+    for name, (rule, words) in writing.exceptions().items():
+        row = f"aten::{name.partition(':')[0]}"
+        assert row in TABLE, row
+        kind, *how = rule.split(" ")
+        assert kind in writing.ALLOWS
+        assert set(how) <= {"into", "flat", "copy", "sized"}
+        words.format(r="", d="", rc="", dc="", x="")
+        if ":" in name:
+            assert name.partition(":")[2] in {a.name for a in TABLE.schemas[row].args if a.is_out}
+
+
+def of_one_tensor():
+    """The out= rows that can be called with nothing but a tensor."""
+    for name in TABLE:
+        schema = TABLE.schemas[name]
+        if not schema.is_out or name.startswith("prims::") or "nondeterministic_seeded" in schema.tags:
+            continue
+        needed = [a for a in schema.args if not a.has_default and not a.is_out]
+        outs = [a for a in schema.args if a.is_out]
+        if [a.type for a in needed] == ["Tensor"] and [a.type for a in outs] == ["Tensor"]:
+            yield name.removeprefix("aten::")
+
+
+# Uninitialised memory, and ops that do not take a square matrix of float32.
+LEFT = {"empty_like.out", "_conj_copy.out", "repeat_interleave.Tensor_out", "linalg_tensorinv.out"}
+
+
+@pytest.mark.parametrize("target", (dt.float32, dt.float64, dt.int64, dt.bool_, dt.complex64), ids=str)
+@pytest.mark.parametrize("row", sorted(set(of_one_tensor()) - LEFT))
+def test_out_of_every_op_of_one_tensor(row, target):
+    call(row, (SQUARE,), [np.zeros(0, target)])
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (4, 1), (2, 2), (5,)])
+def test_a_range_keeps_the_shape_of_as_many_elements(shape):
+    for end in (0, 4):
+        call("arange.start_out", (0, end), [np.zeros(shape, np.float32)])
+        call("linspace.out", (0.0, 1.0, end), [np.zeros(shape, np.float32)])
+
+
+def test_lists_of_outs_are_copied_into():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    outs, touts = [np.zeros((1, 2), np.int32) for _ in range(3)], [torch.zeros(1, 2, dtype=torch.int32)] * 3
+    both(
+        lambda: TABLE["aten::split_copy.Tensor_out"](x, 1, out=outs),
+        lambda: aten.split_copy.Tensor_out(torch.from_numpy(x), 1, out=touts),
+    )
+    np.testing.assert_array_equal(np.concatenate(outs), x)
+
+
+# ---------------------------------------------------------------- in place
+
+INPLACE = [
+    ("abs_", ()),
+    ("cumsum_", (0,)),
+    ("cumprod_", (0,)),
+    ("float_power_.Scalar", (2,)),
+    ("mvlgamma_", (1,)),
+    ("polygamma_", (1,)),
+    ("sqrt_", ()),
+    ("neg_", ()),
+    ("eq_.Scalar", (2,)),
+    ("add_.Scalar", (2.5,)),
+    ("mul_.Scalar", (70000,)),
+    ("pow_.Scalar", (2,)),
+]
+
+
+@pytest.mark.parametrize("target", DTYPES, ids=str)
+@pytest.mark.parametrize(("row", "rest"), INPLACE, ids=[row for row, _ in INPLACE])
+def test_inplace_by_its_rule(row, rest, target):
+    x = values(target)
+    tx = tensor(x)
+    base, _, overload = row.partition(".")
+    found = both(
+        lambda: TABLE[f"aten::{row}"](x, *rest), lambda: getattr(getattr(aten, base), overload or "default")(tx, *rest)
+    )
+    if found:
+        assert found[0] is x
+        torch.testing.assert_close(to_torch(x), tx)
+
+
+@pytest.mark.parametrize("row", ["add_.Tensor", "mul_.Tensor", "lt_.Tensor", "less_.Tensor", "div_.Tensor"])
+def test_inplace_looks_at_shapes_first(row):
+    base, _, overload = row.partition(".")
+    for dtype in (np.int64, np.complex64):
+        x, y = np.ones((5, 1), dtype), np.ones(5, np.float32)
+        both(lambda: TABLE[f"aten::{row}"](x, y), lambda: getattr(getattr(aten, base), overload)(tensor(x), tensor(y)))
+        assert (x == 1).all()
+
+
+def test_inplace_with_an_overlapping_operand_is_refused():
+    x = np.arange(6, dtype=np.float32)
+    tx = torch.arange(6.0)
+    both(lambda: TABLE["aten::add_.Tensor"](x[1:], x[:-1]), lambda: aten.add_.Tensor(tx[1:], tx[:-1]))
+    both(lambda: TABLE["aten::copy_"](x[1:], x[:-1]), lambda: aten.copy_(tx[1:], tx[:-1]))
+    np.testing.assert_array_equal(x, np.arange(6))
+
+
+def test_inplace_lists_go_tensor_by_tensor():
+    x, tx = np.ones(4, np.float32), torch.ones(4)
+    TABLE["aten::_foreach_add_.List"]([x, x], [x, x])
+    torch._foreach_add_([tx, tx], [tx, tx])
+    np.testing.assert_array_equal(x, tx.numpy())
+    TABLE["aten::_foreach_add_.Scalar"]([x[:3], x[1:]], 1)
+    torch._foreach_add_([tx[:3], tx[1:]], 1)
+    np.testing.assert_array_equal(x, tx.numpy())
+    TABLE["aten::_foreach_mul_.ScalarList"]([x, x], [2.0, 3.0])
+    torch._foreach_mul_([tx, tx], [2.0, 3.0])
+    np.testing.assert_array_equal(x, tx.numpy())
+
+
 def test_inplace_shape_must_fit():
     both(
         lambda: TABLE["aten::add_.Tensor"](np.ones(3, np.float32), np.ones((2, 3), np.float32)),
