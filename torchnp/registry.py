@@ -30,6 +30,13 @@ _quiet_context.run(_STATE.set, QUIET)
 run_quiet = _quiet_context.run
 
 
+class _Missing:
+    """Stands for a positional argument that was not given; every attempt to use it fails."""
+
+
+MISSING: Any = _Missing()
+
+
 class Kernel(Protocol):
     """A row of the table: a plain function with what is known about it as attributes.
 
@@ -156,14 +163,22 @@ def with_shortcut(shortcut: Callable[..., Any], slow: Callable[..., Any]) -> Cal
     or any exception where it does not. It must leave its arguments alone and return arrays.
     """
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
+    def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
         try:
-            out = run_quiet(shortcut, *args, **kwargs)
+            if named:
+                out = run_quiet(shortcut, *(x for x in (_0, _1, _2) if x is not MISSING), *rest, **named)
+            elif _1 is MISSING:
+                out = run_quiet(shortcut, _0)
+            elif _2 is MISSING:
+                out = run_quiet(shortcut, _0, _1)
+            else:
+                out = run_quiet(shortcut, _0, _1, _2, *rest)
             if out is not None:
                 return out
         except Exception:
             pass  # the body knows what to do, or what to say
-        return slow(*args, **kwargs)
+        return slow(*(x for x in (_0, _1, _2) if x is not MISSING), *rest, **named)
 
     return kernel
 

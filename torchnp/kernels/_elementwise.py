@@ -20,7 +20,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, not_implemented, shape_text
-from torchnp.registry import Row, guard, kernel, raise_mismatch, run_quiet
+from torchnp.registry import MISSING, Row, guard, kernel, raise_mismatch, run_quiet
 from torchnp.schema import Schema
 
 ndarray = np.ndarray
@@ -440,13 +440,6 @@ _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
 _asarray = np.asarray
 
 
-class _Missing:
-    """Stands for a positional argument that was not given; every attempt to use it fails."""
-
-
-_MISSING: Any = _Missing()
-
-
 def _mixed(a: ndarray, b: ndarray) -> tuple[np.dtype, ndarray, ndarray]:
     """Two tensors in their common dtype, where NumPy converts as torch does; else KeyError."""
     da, db = a.dtype, b.dtype
@@ -477,7 +470,7 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
         slow = guard(row, schema)
 
         # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
-        def of_tensor(_0: Any = _MISSING, *rest: Any, **named: Any) -> Any:
+        def of_tensor(_0: Any = MISSING, *rest: Any, **named: Any) -> Any:
             try:
                 if not rest and not named:
                     out = run_quiet(direct[_0.dtype], _0)
@@ -486,9 +479,9 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
                 pass  # the body knows what to do, or what to say
             if isinstance(_0, (int, float, complex)):
                 raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
-            return slow(*rest, **named) if _0 is _MISSING else slow(_0, *rest, **named)
+            return slow(*rest, **named) if _0 is MISSING else slow(_0, *rest, **named)
 
-        def of_tensors(_0: Any = _MISSING, _1: Any = _MISSING, *rest: Any, **named: Any) -> Any:
+        def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
             try:
                 if not rest and not named:
                     dtype = _0.dtype
@@ -508,7 +501,7 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
                     return out if type(out) is ndarray else _asarray(out)
             except Exception:
                 pass
-            return slow(*(x for x in (_0, _1) if x is not _MISSING), *rest, **named)
+            return slow(*(x for x in (_0, _1) if x is not MISSING), *rest, **named)
 
         made: Any = of_tensor if len(schema.args) == 1 else of_tensors
         made.direct = direct  # in-place rows write with it

@@ -91,7 +91,7 @@ def _large(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
 
 
 @functools.cache
-def _ones(n: int, dtype: np.dtype) -> ndarray:
+def ones(n: int, dtype: np.dtype) -> ndarray:
     return np.ones(n, dtype)
 
 
@@ -99,11 +99,11 @@ def _row_sums(rows: ndarray) -> ndarray:
     """Sums of rows as products with ones, `LANES` terms at a time, where that takes one product for all rows."""
     m, n = rows.shape
     if n <= LANES:
-        return np.matmul(rows, _ones(n, rows.dtype))
+        return np.matmul(rows, ones(n, rows.dtype))
     if m > 1 and n % LANES:
         return np.add.reduce(rows, 1)
     whole = n // LANES * LANES
-    parts = np.matmul(rows[:, :whole].reshape(-1, LANES), _ones(LANES, rows.dtype)).reshape(m, -1)
+    parts = np.matmul(rows[:, :whole].reshape(-1, LANES), ones(LANES, rows.dtype)).reshape(m, -1)
     if whole < n:
         parts = np.concatenate([parts, np.add.reduce(rows[:, whole:], 1)[:, None]], 1)
     return np.add.reduce(parts, 1)

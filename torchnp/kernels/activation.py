@@ -165,7 +165,13 @@ _ONE = {dtype: np.ones((), dtype) for dtype in WIDE | COMPLEX}
 def _sigmoid(x: ndarray) -> ndarray:
     if x.size > STRIP:
         return in_strips(_sigmoid_into, x)
-    return _sigmoid_into(x, np.empty_like(x))
+    if x.ndim == 0:
+        return _sigmoid_into(x, np.empty_like(x))
+    one = _ONE[x.dtype]
+    y = np.negative(x)  # the first function makes the buffer sooner than np.empty_like
+    np.exp(y, y)
+    np.add(y, one, y)
+    return np.divide(one, y, y)
 
 
 def _sigmoid_into(x: ndarray, y: ndarray) -> ndarray:

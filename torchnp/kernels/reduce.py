@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
 from torchnp.kernels._elementwise import number
-from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, refuse
+from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, refuse
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -38,31 +38,41 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
 _DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int64})
 
 
-def _quick_sum_dim(self, dim, keepdim=False, dtype=None):
-    """Few float32 or float64 elements."""
+def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
+    """Few float32 or float64 elements; of short dense rows as a product with ones, far cheaper to call."""
+    if not (self.dtype is dt.float32 or self.dtype is dt.float64) or self.size > FEW or dtype is not None:
+        return None
+    if self.ndim == 2 and not keepdim and len(dim) == 1 and (dim[0] == 1 or dim[0] == -1) and self.flags.c_contiguous:
+        out = self.dot(ones(self.shape[1], self.dtype))
+        if 0.0 not in out.tolist():  # BLAS may leave -0
+            return out
+    out = _add(self, tuple(dim) or None, None, None, keepdim, 0)
+    return out if type(out) is ndarray else _array(out)
+
+
+def _few_sum(x: ndarray) -> Any:
+    """The sum of few float32 or float64 elements, as a scalar."""
+    total = x.reshape(-1).dot(ones(x.size, x.dtype))
+    return total if total else _add(x, None, None, None, False, 0)
+
+
+def _quick_sum(self, *, dtype=None):
     if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size <= FEW and dtype is None:
-        out = _add(self, tuple(dim) or None, None, None, keepdim, 0)
-        return out if type(out) is ndarray else _array(out)
+        return _array(_few_sum(self))
     return None
 
 
-def _quick_sum(self, dtype=None):
-    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size <= FEW and dtype is None:
-        return _array(_add(self, None, None, None, False, 0))
-    return None
-
-
-def _quick_mean_dim(self, dim, keepdim=False, dtype=None):
-    total = _quick_sum_dim(self, dim, keepdim, dtype)
+def _quick_mean_dim(self, dim, keepdim=False, *, dtype=None):
+    total = _quick_sum_dim(self, dim, keepdim, dtype=dtype)
     if total is None or not self.size:
         return None
     out = np.divide(total, number(self.size // total.size, self.dtype))
     return out if type(out) is ndarray else _array(out)
 
 
-def _quick_mean(self, dtype=None):
+def _quick_mean(self, *, dtype=None):
     if (self.dtype is dt.float32 or self.dtype is dt.float64) and 0 < self.size <= FEW and dtype is None:
-        return _array(_add(self, None, None, None, False, 0) / self.size)
+        return _array(_few_sum(self) / self.size)
     return None
 
 

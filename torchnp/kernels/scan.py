@@ -33,12 +33,13 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
     return dt.cast(value, out)
 
 
-def _quick_cumsum(self, dim, dtype=None):
+def _quick_cumsum(self, dim, *, dtype=None):
     if self.dtype is dt.float32 and dtype is None and self.ndim and self.flags.c_contiguous:
         if self.size > 4096:
             return _large_cumsum(self, wrap_dim(dim, self.ndim))
-        value = np.add.accumulate(self, dim, dt.float64)
-        return np.add(value, _ZERO, value).astype(dt.float32)
+        value = self.astype(dt.float64)
+        np.add(value, _ZERO, value)  # torch starts from +0
+        return np.add.accumulate(value, dim, None, value).astype(dt.float32)
     return None
 
 
