@@ -95,6 +95,11 @@ def ones(n: int, dtype: np.dtype) -> ndarray:
     return np.ones(n, dtype)
 
 
+@functools.cache
+def square_of_ones(n: int, dtype: np.dtype) -> ndarray:
+    return np.ones((n, n), dtype)
+
+
 def _row_sums(rows: ndarray) -> ndarray:
     """Sums of rows as products with ones, `LANES` terms at a time, where that takes one product for all rows."""
     m, n = rows.shape

@@ -84,6 +84,13 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     return finish(value, common)
 
 
+def _fused(a: ndarray, b: ndarray, alpha: Any) -> ndarray:
+    """``a + alpha * b`` of float32: torch fuses both steps, and in double the product is exact."""
+    wide = b.astype(dt.float64)
+    np.multiply(wide, scalar(alpha, dt.float32).astype(dt.float64), wide)
+    return np.add(wide, a, wide).astype(dt.float32)
+
+
 def _check_subtractable(a: Any, b: Any) -> None:
     both = [dt.bool_ == (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x)) for x in (a, b)]
     if not any(both):
@@ -115,6 +122,9 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
 )
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
+    plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(other) is ndarray
+    if plain and self.dtype is dt.float32 and _alike(self, other):
+        return _fused(self, other, alpha)
     return _scaled_sum(self, other, alpha, np.add)
 
 
@@ -302,7 +312,36 @@ def _three(
     return (*tensors, scalar(value, tensors[0].dtype)), out
 
 
-@kernel("addcmul")
+def _alike(x: ndarray, *others: ndarray) -> bool:
+    """Whether all are dense float32, or all float64, of one shape with dimensions."""
+    dtype, shape = x.dtype, x.shape
+    if not (dtype is dt.float32 or dtype is dt.float64) or not shape or not x.flags.c_contiguous:
+        return False
+    for y in others:  # noqa: SIM110 - a generator costs more than the sums
+        if y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
+            return False
+    return True
+
+
+def _quick_addcmul(self, tensor1, tensor2, *, value=1):
+    if value != 1 or not _alike(self, tensor1, tensor2):
+        return None
+    product = np.multiply(tensor1, tensor2)
+    return np.add(self, product, product)
+
+
+def _quick_lerp(self, end, weight):
+    if type(weight) is not float or not _alike(self, end):
+        return None
+    w = scalar(weight, self.dtype)
+    if not -0.5 < w.item() < 0.5:
+        return None
+    step = np.subtract(end, self)
+    np.multiply(w, step, step)
+    return np.add(self, step, step)
+
+
+@kernel("addcmul", quick=_quick_addcmul)
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     takes = REAL | ANY_COMPLEX
@@ -362,7 +401,7 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
 
 
-@kernel("lerp.Scalar")
+@kernel("lerp.Scalar", quick=_quick_lerp)
 def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))

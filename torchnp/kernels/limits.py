@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
-from torchnp.kernels._strips import limited
+from torchnp.kernels._strips import STRIP, limited
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -98,7 +98,18 @@ def _limit(x: Any, out: np.dtype) -> ndarray:
 _CLAMP = ["three-tier-promotion", "clamp-of-bool"]
 
 
-@kernel("clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"])
+def _quick_clamp(self, min=None, max=None):
+    """Two numbers around a small tensor of float32 or float64."""
+    dtype = self.dtype
+    if not (dtype is dt.float32 or dtype is dt.float64) or not self.ndim or self.size > STRIP:
+        return None
+    if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
+        return None
+    x = np.maximum(scalar(min, dtype), self)
+    return np.minimum(scalar(max, dtype), x, out=x)
+
+
+@kernel("clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"], quick=_quick_clamp)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
     if min is not None and max is not None:

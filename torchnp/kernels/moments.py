@@ -9,7 +9,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes, ordered
+from torchnp.kernels._elementwise import number
+from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -70,7 +71,35 @@ def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
     return np.where(np.isinf(mean) & early, np.nan, mean)
 
 
-@kernel("var.correction", like=np.var, differs=_DIFFERS)
+def _quick_spread(self, dim, correction, keepdim):
+    """Variance in double of few float32 elements along the short dense rows of a matrix."""
+    if self.dtype is not dt.float32 or self.ndim != 2 or self.size > FEW or not self.flags.c_contiguous or keepdim:
+        return None
+    m, n = self.shape
+    if len(dim) != 1 or (dim[0] != 1 and dim[0] != -1) or n > 16 or not m:
+        return None
+    freedom = n - (1 if correction is None else float(correction))
+    if freedom <= 0:
+        return None
+    x = self.astype(np.float64)
+    mean = x.dot(square_of_ones(n, dt.float64))  # in every column, which spares the broadcasting
+    np.divide(mean, number(n, dt.float64), mean)
+    np.subtract(x, mean, x)
+    total = np.multiply(x, x, x).dot(ones(n, dt.float64))
+    return np.divide(total, number(float(freedom), dt.float64), total)
+
+
+def _quick_var(self, dim=None, *, correction=None, keepdim=False):
+    spread = _quick_spread(self, dim, correction, keepdim)
+    return None if spread is None else spread.astype(dt.float32)
+
+
+def _quick_std(self, dim=None, *, correction=None, keepdim=False):
+    spread = _quick_spread(self, dim, correction, keepdim)
+    return None if spread is None else np.sqrt(spread, spread).astype(dt.float32)
+
+
+@kernel("var.correction", like=np.var, differs=_DIFFERS, quick=_quick_var)
 def var(self, dim=None, *, correction=None, keepdim=False):
     """Mean squared distance from the mean, over N - correction."""
     return _moments("var", self, dim, correction, keepdim)[0]
@@ -88,7 +117,7 @@ def var_all(self, unbiased=True):
     return _moments("var", self, None, int(unbiased), False)[0]
 
 
-@kernel("std.correction", like=np.std, differs=_DIFFERS)
+@kernel("std.correction", like=np.std, differs=_DIFFERS, quick=_quick_std)
 def std(self, dim=None, *, correction=None, keepdim=False):
     """Square root of `var`."""
     return _moments("std", self, dim, correction, keepdim)[0]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -47,11 +46,6 @@ def _few_sums(y: ndarray, dim: int) -> ndarray:
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
         return y.dot(square_of_ones(n, y.dtype))
     return _add(y, dim, None, None, True, 0)
-
-
-@functools.cache
-def square_of_ones(n: int, dtype: np.dtype) -> ndarray:
-    return np.ones((n, n), dtype)
 
 
 def _quick_log_softmax(self, dim, half_to_float):
