@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, not_implemented, wrap_dim
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -328,19 +328,23 @@ def fft_ifftshift(self, dim=None):
     return _shifted(self, dim, lambda n: math.ceil(n / 2))
 
 
-def _frequencies(values: ndarray, n: int, d: float, dtype: Any) -> ndarray:
+def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
+    check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
+    if dt.is_complex(out):
+        raise not_implemented("arange_cpu", out)
+    values = np.arange(n // 2 + 1) if name == "rfftfreq" else (np.arange(n) + n // 2) % max(n, 1) - n // 2
     inner = dt.opmath(out)
-    return dt.cast(dt.cast(values, inner) * inner.type(1 / (n * d)), out)
+    return dt.cast(dt.cast(values, inner) * inner.type(np.divide(1, n * d)), out)
 
 
 @kernel("fft_fftfreq", like=np.fft.fftfreq, differs=["default-dtype"])
 def fft_fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Sample frequencies of `fft_fft`."""
-    return _frequencies((np.arange(n) + n // 2) % n - n // 2, n, d, dtype)
+    return _frequencies("fftfreq", n, d, dtype)
 
 
 @kernel("fft_rfftfreq", like=np.fft.rfftfreq, differs=["default-dtype"])
 def fft_rfftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Sample frequencies of `fft_rfft`."""
-    return _frequencies(np.arange(n // 2 + 1), n, d, dtype)
+    return _frequencies("rfftfreq", n, d, dtype)
