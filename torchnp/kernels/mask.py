@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, not_implemented
 from torchnp.dtypes import BARE_UNSIGNED, as_dtype, bool_, cast, complex64, float32, int64, is_complex, scalar_name
 from torchnp.kernels._memory import C_NAMES, RARE, bits, refuse
 from torchnp.kernels._number import fill_value
@@ -93,7 +93,8 @@ def masked_scatter(self, mask, source):
 @kernel("nonzero", like=np.argwhere, differs=["nonzero-rows", "nonzero-0d"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
-    refuse(self, "nonzero_count_cpu", RARE)
+    if self.dtype in RARE:  # empty or not
+        raise not_implemented("nonzero_count_cpu", self.dtype)
     if not self.ndim:
         return np.empty((int(bool(_truth(self))), 0), int64)
     found = _truth(self).nonzero()
