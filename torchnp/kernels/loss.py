@@ -152,6 +152,10 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     """``log(1 + exp(-target * self))``."""
     value = log1p(exp(mul(neg(target), self)))
     check_result_dtype(value.dtype, self.dtype)
+    if value.shape != self.shape:
+        raise RuntimeError(
+            f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
+        )
     return reduce(dt.cast(value, self.dtype), reduction)
 
 
