@@ -77,6 +77,11 @@ def _adam(
     lr: Any, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None, decoupled: bool,
 ) -> None:  # fmt: skip
+    for right, what in (
+        (len(max_exp_avg_sqs) == len(params) or not amsgrad, "size() == n_tensors"),
+        (not len(max_exp_avg_sqs) or amsgrad, "empty()"),
+    ):
+        check(right, f"Expected max_exp_avg_sqs.{what} to be true, but got false.")
     if _skipped(found_inf):
         return
     rate = _number(lr)
