@@ -88,7 +88,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
         shape[dim] += left + right
         place[dim] = slice(left, left + x.shape[dim])
     out = empty_in_order(shape, source.dtype, image_order(x))
-    if min(pad) < 0:
+    if min(pad, default=0) < 0:
         for dim, left, right in pads:
             source = source.take(positions(x.shape[dim], left, right), dim)
         out[...] = source
@@ -162,6 +162,11 @@ _REPLICATE = {n: _replication(n) for n in (1, 2, 3)}
 def _pad_circular(self, pad):
     """The last dimensions continued as if their ends met."""
     n = len(pad) // 2
+    check(
+        self.ndim in (n + 1, n + 2),
+        "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of length "
+        f"{2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}",
+    )
     for i in range(n):
         size, (left, right) = self.shape[self.ndim - 1 - i], pad[2 * i : 2 * i + 2]
         check(left <= size and right <= size, "Padding value causes wrapping around more than once.")
