@@ -42,11 +42,18 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
     return np.where(b < 0, unit, value)
 
 
+def _complex_power(a: ndarray, b: ndarray) -> ndarray:
+    """By the logarithm where the base is 0, with the NaN that infinity times 0 gives."""
+    value, zero = np.power(a, b), a == 0
+    return np.where(zero, np.exp(b * np.log(a)), value) if np.any(zero) else value
+
+
 _POWER = binary(
     "",
     np.power,
     cpu="pow",
     takes=REAL | COMPLEX,
+    complex=_complex_power,
     integer=_int_power,
 )
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
