@@ -162,14 +162,16 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
-    stats = _check(input, None, None, running_mean, running_var, True)
+    both = running_mean is not None and running_var is not None  # torch leaves one alone as it is
+    stats = _check(input, None, None, *((running_mean, running_var) if both else (None, None)), True)
+    stats = dt.float32 if mixed(input, running_mean, running_var) else stats
     value = inner(input)
     wide = value.astype(np.float64) if value.size <= WIDE else value
     n = input.size // input.shape[1]
     mean = channel_sum(wide) / wide.dtype.type(n)
     d = wide - per_channel(mean, input)
     squares = channel_dot(d, d)
-    if running_mean is not None:
+    if both:
         running_mean[...] = _moved(running_mean, dt.cast(mean, value.dtype), momentum)
         running_var[...] = _moved(running_var, squares / wide.dtype.type(n - 1), momentum)
     return dt.cast(mean, stats), dt.cast(squares / wide.dtype.type(n), stats)
