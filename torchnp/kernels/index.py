@@ -96,6 +96,7 @@ def _index(self: ndarray, indices: Sequence[ndarray | None]) -> ndarray:
 @kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__)
 def _unsafe_index(self, indices):
     """`index` (torch leaves out its checks under compilation)."""
+    _check_numbers("_unsafe_index", indices)
     return index(self, indices)
 
 
@@ -104,8 +105,15 @@ def _unsafe_masked_index(self, mask, indices, fill):
     """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
     from torchnp.kernels.mask import masked_fill
 
+    _check_numbers("_unsafe_masked_index", indices)
     out = index(self, _clamped(self, indices))
     return masked_fill(out, ~mask, fill)
+
+
+def _check_numbers(name: str, indices: Sequence[ndarray | None]) -> None:
+    for i in indices:
+        if i is not None and i.dtype not in INDEX_DTYPES:
+            raise RuntimeError(f"{name} found unexpected index type {scalar_name(i.dtype)}")
 
 
 def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | None]:
@@ -199,6 +207,7 @@ def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
 @kernel("_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """`index_put` that adds the values where the mask is true."""
+    _check_numbers("_unsafe_masked_index", indices)
     values = np.where(mask, bits(values), bits(np.zeros((), values.dtype))).view(values.dtype)
     return index_put(self, _clamped(self, indices), values, True)
 
@@ -232,9 +241,11 @@ def index_select(self, dim, index):
         )
         check(int(index.reshape(())) == 0, "index out of range in self", IndexError)
         return self.copy()
+    empty = self.ndim > 1 and not self.size
+    check(not empty or self.shape[dim] or not index.size, "index_select(): self indexing axis dim should be positive")
     wrong = out_of_bounds(index, self.shape[dim])
     if wrong is not None:
-        check(dim == 1, "index out of range in self", IndexError)
+        check(dim == 1 or empty, "index out of range in self", IndexError)
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={self.shape[dim]}")
     return bits(self).take(index.reshape(-1), dim).view(self.dtype)
 
