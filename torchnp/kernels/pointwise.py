@@ -171,7 +171,7 @@ def copied(x: ndarray) -> ndarray:
 
 _SIGNED = {"cpu": "sign_cpu", "bool": copied, "integer": np.sign}
 
-abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBERS | frozenset([dt.float8_e4m3fn]))
+abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBERS | frozenset(dt.FLOAT8S[:4]))
 neg = unary(
     "neg negative",
     np.negative,
