@@ -19,7 +19,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     """The rows of the gradient added where their indices point, the padding index left out."""
     check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[-1]
-    index, rows = indices.reshape(-1), grad_output.reshape(-1, width)
+    index, rows = indices.reshape(-1), grad_output.reshape(indices.size, width)
     if padding_idx >= 0:
         keep = index != padding_idx
         if not keep.all():
