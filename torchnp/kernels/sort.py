@@ -185,8 +185,8 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[nd
     if dt.is_floating(x.dtype):
         nans = x != x
         count = np.add.reduce(nans, axis, np.int64, None, True)
-        if skip_nan:  # of the numbers alone, or the first NaN
-            middle = np.maximum(n - count - 1, 0) // 2
+        if skip_nan:  # of the numbers alone, if there are any
+            middle = np.where(count == n, middle, (n - count - 1) // 2)
         else:  # the first NaN, which the sort puts after the numbers
             middle = np.where(count > 0, n - count, middle)
     middle = np.broadcast_to(middle, reduced_shape(x.shape, (axis,), True))
