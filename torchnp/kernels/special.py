@@ -228,7 +228,7 @@ def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray
         value = function(a, x)
         if x.dtype == dt.float32:  # where torch's factor would be below the least normal number, its tail is 0
             log_factor = a * np.log(x) - x - scipy_special("gammaln")(a)
-            tail = (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
+            tail = (a > 0) & (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
             value = np.where((log_factor < -88.72284) & (np.abs(a - x) > 0.4 * a) & tail, np.float32(0), value)
         odd = (value != value) & ~(a <= 0) & ~(x < 0)
         if odd.any():
