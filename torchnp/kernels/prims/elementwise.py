@@ -14,6 +14,7 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 Portable = Callable[..., Array]
+NUMBER = (bool, int, float, complex)
 
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -36,8 +37,13 @@ def unary(name: str, of: str | None = None, portable: str | Portable | None = No
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
     """Declare a prim of two arrays of one dtype and shape."""
     of = of or f"{name}.Tensor"
+    arithmetic, compares = name in ("add", "sub", "mul"), name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def body(self: Array, other: Array) -> Array:
+        if isinstance(other, NUMBER) and (arithmetic or (compares and type(self) is ndarray)):
+            return aten(of)(self, other)
+        if arithmetic and isinstance(self, NUMBER):
+            return aten(of)(self, other)
         check_alike(self, other)
         if type(self) is ndarray and type(other) is ndarray:
             return aten(of)(self, other)
@@ -169,6 +175,9 @@ binary("zeta", "special_zeta")
 @kernel("prims::div", like=np.divide, differs=["prims-integer-div"])
 def div(self: Array, other: Array) -> Array:
     """Quotient in the dtype of the operands; integers are divided toward zero."""
+    if isinstance(self, NUMBER) or isinstance(other, NUMBER):
+        whole = type(self) is int if isinstance(self, NUMBER) else dt.is_integral(self.dtype)
+        return aten("div.Tensor_mode")(self, other, rounding_mode="trunc" if whole else None)
     check_alike(self, other)
     if type(self) is ndarray:
         if dt.is_integral(self.dtype):
