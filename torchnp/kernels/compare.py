@@ -18,6 +18,7 @@ from torchnp.kernels._elementwise import (
     binary,
     check_broadcast,
     operand,
+    scalar,
     tensor,
 )
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -200,9 +201,14 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
     if not (type(self) is type(other) is ndarray and self.dtype is other.dtype):
         out = dt.result_type(self, other)
-        self, other = operand(self, out), operand(other, out)
+        self, other = _branch(self, out), _branch(other, out)
     check_broadcast(condition, self, other)
     return np.where(condition, self, other)
+
+
+def _branch(x: Any, out: np.dtype) -> ndarray:
+    """A tensor or number in the result dtype; numbers have to fit, except in a half type."""
+    return operand(x, out) if isinstance(x, ndarray) or dt.opmath(out) != out else scalar(x, out)
 
 
 @kernel("where", like=np.where)

@@ -15,6 +15,7 @@ from torchnp.dtypes import (
     float16,
     float32,
     float64,
+    is_floating,
     number_dtype,
     scalar_name,
     to_complex,
@@ -146,8 +147,14 @@ def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=N
 
 
 def _fill(out: ndarray, value: Any) -> ndarray:
-    out[...] = fill_value(value, out.dtype)
+    out[...] = _single(value, out.dtype) if out.size == 1 else fill_value(value, out.dtype)
     return out
+
+
+def _single(value: Any, dtype: np.dtype) -> ndarray:
+    """The number for a tensor of one element: torch lets it overflow in the types narrower than float."""
+    narrow = is_floating(dtype) and dtype.itemsize < 4 and not isinstance(value, complex)
+    return cast(np.array(float(value)), dtype) if narrow else fill_value(value, dtype)
 
 
 @kernel("full_like", like=np.full_like, differs=["memory-format", "fill-overflow"])
@@ -199,7 +206,7 @@ def new_ones(self, size, *, dtype=None, layout=None, device=None, pin_memory=Non
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A number as a 0-d tensor of the default dtype, whatever kind of number it is."""
     check_options(layout, device, pin_memory)
-    return fill_value(s, factory_dtype(dtype))
+    return _single(s, factory_dtype(dtype))
 
 
 @kernel("fill.Scalar", like=np.full_like, differs=["fill-overflow"])

@@ -68,12 +68,14 @@ def windows(
     lengths = x.shape[1:] if x.ndim == n + 2 else x.shape
     if 0 in lengths:
         raise _empty_input(x, n, name)
+    if any(p > k // 2 for p, k in zip(padding, kernel, strict=True)):
+        raise _wide_padding(n, kernel, padding)
+    if name == "avg_pool3d" and any(k > s for k, s in zip(kernel, sizes, strict=True)):
+        image = " ".join(f"{a}: {s}" for a, s in zip(axes, sizes, strict=True))
+        window = " ".join(f"k{a}: {k}" for a, k in zip(axes, kernel, strict=True))
+        raise RuntimeError(f"input image ({image}) smaller than kernel size ({window})")
     if min(out) < 1:
         channels = x.shape[-n - 1]
-        if name == "avg_pool3d" and any(k > s for k, s in zip(kernel, sizes, strict=True)):
-            image = " ".join(f"{a}: {s}" for a, s in zip(axes, sizes, strict=True))
-            window = " ".join(f"k{a}: {k}" for a, k in zip(axes, kernel, strict=True))
-            raise RuntimeError(f"input image ({image}) smaller than kernel size ({window})")
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
     return Windows(kernel, stride, padding, dilation, sizes, out)
@@ -102,6 +104,19 @@ def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
         f"{where}: Expected input's non-batch dimensions to have positive length, "
         f"but input has a shape of {shape_text(x.shape)} and non-batch dimension 0 has length zero!"
     )
+
+
+def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> RuntimeError:
+    """Of dilated windows, torch compares the padding with the kernel too."""
+    words = "pad should be smaller than or equal to half of kernel size, but got "
+    if n == 2:
+        return RuntimeError(f"{words}padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}")
+    sizes = (
+        f"{what}{axis}: {v}"
+        for what, row in (("k", kernel), ("pad", padding))
+        for axis, v in zip("TWH", row, strict=True)
+    )
+    return RuntimeError(words + " ".join(sizes))
 
 
 def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -353,6 +368,7 @@ def _avg_pool(
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
+    total = total + total.dtype.type(0)  # torch's sums start at 0: windows of -0 give 0
     mean = divide(total, divisors(w, count_include_pad, divisor_override))
     return result(dt.cast(mean, x.dtype), n, n == 2 and channels_last_of(x, n))
 

@@ -131,6 +131,7 @@ def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_
     start, end, step = (_real(n) for n in (start, end, step))
     if dtype not in _ARANGE:
         raise not_implemented("range_cpu", dtype)
+    _check_bounds(start, end, step)
     if is_integral(dtype):
         start, end, step = (_to_int(n) for n in (start, end, step))
     _check_bounds(start, end, step)
@@ -220,7 +221,7 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=No
         return np.empty(0, dtype)
     if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("logspace_cpu", dtype)
-    if is_integral(dtype):
+    if is_integral(dtype) and steps > 1:
         powers = _two_ended(float(fill_value(start, dtype)), float(fill_value(end, dtype)), steps, float32, False)
         return cast(np.trunc(np.power(np.float32(base), powers)), dtype)
     if is_complex(dtype):
