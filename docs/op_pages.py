@@ -10,7 +10,6 @@ from torchnp.catalogue import CATALOGUE, CHAPTERS
 from torchnp.cli import like_name
 from torchnp.differences import Difference
 
-
 SHOWN = 12  # operators named below a difference
 
 

@@ -79,8 +79,8 @@ def _cdist_forward(x1, x2, p, compute_mode):
 @kernel("_euclidean_dist", differs=["cdist-by-products"])
 def _euclidean_dist(x1, x2):
     """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
-    from torchnp.kernels.power import pow_scalar
     from torchnp.kernels.contraction import matmul
+    from torchnp.kernels.power import pow_scalar
 
     check(not dt.is_complex(x1.dtype), "clamp is not supported for complex types", NotImplementedError)
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
