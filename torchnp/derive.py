@@ -360,7 +360,7 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target in targets:
             for t in tensors_of(target):
                 check_out(t, inputs)
-        first = inputs[0].dtype if inputs else None
+        first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):
             rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
             bound = _computed_in(targets[0].dtype, bound)
