@@ -26,8 +26,9 @@ def cases():
 
 
 @pytest.mark.parametrize("code", list(cases()))
-def test_python_blocks_run(code):
+def test_python_blocks_run(code, tmp_path, monkeypatch):
     """A statement whose line has a comment that begins with a number must give that number."""
+    monkeypatch.chdir(tmp_path)  # examples may save files
     torch.manual_seed(0)
     names = {}
     lines = code.splitlines()
