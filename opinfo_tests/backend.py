@@ -58,6 +58,7 @@ class Backend:
 
     name = "backend"
     ops: Container[str] = frozenset()
+    loaded_by = ""  # the name by which a worker process loads it again; without one it is pickled
 
     def put(self, a: np.ndarray) -> Any:
         """Return this backend's array with the dtype, shape and values of ``a``; it is no tuple, list or number."""

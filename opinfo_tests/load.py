@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+import cloudpickle
+
 from .backend import Backend, Table, table
 from .torch_backend import device
 
@@ -19,13 +21,21 @@ def own_table() -> Table:
     """Return torchnp's own table as a backend."""
     import torchnp
 
-    return Table(torchnp.table, "torchnp")
+    found = Table(torchnp.table, "torchnp")
+    found.loaded_by = "table"
+    return found
 
 
 def load_backend(name: str) -> Backend:
     """Return a backend by its name on the command line; an unknown name is an error that lists the known ones."""
     if name == "table":
         return own_table()
+    backend = found_backend(name)
+    backend.loaded_by = name
+    return backend
+
+
+def found_backend(name: str) -> Backend:
     found = {e.name: e for e in entry_points(group=GROUP)}
     try:
         if name in found:
@@ -48,6 +58,24 @@ def load_backend(name: str) -> Backend:
         "package.module:object",
     ]
     raise SystemExit(f"opinfo_tests: no backend {name!r}; there are {', '.join(known)}")
+
+
+def packed(backend: Backend) -> str | bytes:
+    """Return what a worker process makes the same backend of: its name, or the object itself in bytes."""
+    if backend.loaded_by:
+        return backend.loaded_by
+    try:
+        return cloudpickle.dumps(backend)
+    except Exception as e:
+        raise TypeError(
+            f"{backend.name}: cannot be sent to worker processes ({e}); load it by name (package.module:object), "
+            "or judge in this process with jobs=0"
+        ) from e
+
+
+def unpacked(sent: str | bytes) -> Backend:
+    """Return the backend that ``packed`` described."""
+    return load_backend(sent) if isinstance(sent, str) else cloudpickle.loads(sent)
 
 
 def imported(name: str) -> Any:

@@ -1,10 +1,13 @@
-"""Worker processes: a crash or a hang is an outcome of one case, and the rest of its task goes on."""
+"""Worker processes: a crash or a hang is an outcome of one case, and the rest of its task goes on.
+
+Workers are forked from a server process that has imported torch and run nothing: a fork of the caller's own process
+would inherit thread pools that are already running, and the child's first parallel loop would wait for them for ever.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
-import mmap
 import multiprocessing as mp
 import os
 import signal
@@ -13,30 +16,39 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from multiprocessing.connection import wait
 from typing import Any
 
 import numpy as np
 
 from .backend import Backend
+from .load import packed, unpacked
 from .runner import Judge, LocalSet, Options, run_one
 from .samples import Task
 
-_FORK = mp.get_context("fork")
+_FORK = mp.get_context("forkserver")
+_FORK.set_forkserver_preload(["opinfo_tests.preload"])
 _NOTE = 1024  # bytes for the id of the case that a worker is running
 
 
 class SharedSet:
-    """Digests seen by any worker: an open hash table of 64-bit keys in shared memory.
+    """Digests seen by any worker: an open hash table of 64-bit keys in shared memory, which workers get by inheritance.
 
     Two workers that add the same digest at the same moment may both be told that it is new; the parent drops the
     second row.
     """
 
     def __init__(self, slots: int = 1 << 22) -> None:
-        self._memory = mmap.mmap(-1, slots * 8)
-        self._table = np.frombuffer(self._memory, np.uint64)
+        self._memory = _FORK.RawArray(ctypes.c_uint64, slots)
         self._mask = slots - 1
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        return np.frombuffer(self._memory, np.uint64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_memory": self._memory, "_mask": self._mask}
 
     def add(self, digest: str) -> bool:
         """Add a digest; return whether it is new."""
@@ -62,7 +74,7 @@ class Worker:
     lost: set[str] = field(default_factory=set)
 
 
-def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, seen: SharedSet) -> None:
+def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Options, seen: SharedSet) -> None:
     """Take tasks from the parent until it says None; send rows as they come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.disable()  # a crash is reported as an outcome
@@ -80,7 +92,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: Backend, options: Options, 
             pipe.send(("rows", rows))
             rows.clear()
 
-    judge = Judge(backend, options, emit, before, seen=seen)
+    judge = Judge(unpacked(backend), options, emit, before, seen=seen)
     while (message := pipe.recv()) is not None:
         task, lost = message
         judge.options = replace(options, skip=options.skip | lost) if lost else options
@@ -100,7 +112,8 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
     """Run tasks in ``jobs`` processes; yield ``("rows", list)`` and ``("done", Done)`` as they come."""
     seen = SharedSet()
     queue = deque(tasks)
-    workers = [start(backend, options, seen) for _ in range(min(jobs, len(tasks)))]
+    sent = packed(backend)
+    workers = [start(sent, options, seen) for _ in range(min(jobs, len(tasks)))]
     given: set[str] = set(options.skip)
     try:
         for w in workers:
@@ -135,7 +148,7 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
                     row = lost_row(w, *lost)
                     given.add(row["id"])
                     yield "rows", [row]
-                    workers[i] = start(backend, options, seen)
+                    workers[i] = start(sent, options, seen)
                     workers[i].lost = w.lost | {row["id"]}
                     if w.since.value:
                         workers[i].task = w.task
@@ -147,7 +160,7 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
             kill(w)
 
 
-def start(backend: Backend, options: Options, seen: SharedSet) -> Worker:
+def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
     here, there = _FORK.Pipe()
     note, since = _FORK.RawArray(ctypes.c_char, _NOTE), _FORK.RawValue(ctypes.c_double, 0.0)
     process = _FORK.Process(target=serve, args=(there, note, since, backend, options, seen), daemon=True)

@@ -50,6 +50,9 @@ class Table(Mapping[str, Kernel]):
         self._names = [name for name in self.schemas if name in REGISTERED or name in self._sources]
         self._built: dict[str, Kernel] = {}
 
+    def __reduce__(self) -> str:
+        return "table"  # pickled by its name in this module, as a function is
+
     # ------------------------------------------------------------ Mapping
 
     def __getitem__(self, name: str) -> Kernel:
@@ -143,8 +146,9 @@ class Table(Mapping[str, Kernel]):
         schema = self.schemas[name]
         if hasattr(made, "schema"):  # a rule that hands the source through: the row needs a function of its own
             made = _forward(made)
-        made.__name__ = made.__qualname__ = schema.base
-        made.__module__ = row.body.__module__
+        # Where pickle finds the function again: torchnp.aten.add.Tensor.
+        made.__name__, made.__module__ = schema.base, "torchnp"
+        made.__qualname__ = f"{schema.namespace}.{schema.base}.{schema.overload or 'default'}"
         made.__doc__ = f"``{source}``, {_RULE_DOC[rule]}" if rule else body.__doc__
         vars(made).update(
             name=name,
@@ -213,6 +217,9 @@ class Namespace:
         packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
         return packet
 
+    def __reduce__(self) -> str:
+        return self._namespace
+
     def __dir__(self) -> list[str]:
         return sorted(self._packets)
 
@@ -231,6 +238,10 @@ class Packet:
         self._table, self._name, self._names = table, name, names
         self._chosen: dict[tuple, Kernel] = {}
         self.__name__ = name.partition("::")[2]
+
+    def __reduce__(self) -> tuple:
+        namespace, _, base = self._name.partition("::")
+        return getattr, (globals()[namespace], base)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]

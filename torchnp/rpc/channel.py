@@ -363,10 +363,12 @@ def _idle(channel: weakref.ref[Channel], wake: queue.SimpleQueue) -> None:
             seen = alive._seq
             del alive
         alive._signalled = False
-        try:
-            alive.flush()
-        except RPCError:  # it is kept, and raised to whoever uses the session next
-            alive._untold = True
+        with alive._lock:
+            if alive._dead is None and not alive.closed:
+                try:
+                    alive.flush()
+                except RPCError:  # it is kept, and raised to whoever uses the session next
+                    alive._untold = True
         del alive
 
 

@@ -1,6 +1,7 @@
 """The table against torch's registry: schemas, statuses, signatures, derived rows, and errors of calls."""
 
 import inspect
+import pickle
 import subprocess
 import sys
 
@@ -202,3 +203,12 @@ def test_floating_point_flags_are_not_warnings():
     with np.errstate(all="raise"):
         torchnp.aten.div(np.ones(2, np.float32), 0)
         torchnp.aten.add_(np.ones(2, np.float16), np.full(2, 1e30, np.float32))
+
+
+def test_rows_are_pickled_by_name():
+    """A process of another machine has the same table: nothing but a name is sent."""
+    for name in torchnp.table:
+        row = torchnp.table[name]
+        assert pickle.loads(pickle.dumps(row)) is row, name
+    for whole in (torchnp.table, torchnp.aten, torchnp.prims, torchnp.aten.add):
+        assert pickle.loads(pickle.dumps(whole)) is whole
