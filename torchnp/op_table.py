@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import pkgutil
 from collections import Counter
@@ -40,14 +41,9 @@ class Table(Mapping[str, Kernel]):
         unknown = [name for name in REGISTERED if name not in self.schemas]
         if unknown:
             raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
-        self._sources: dict[str, tuple[str, str]] = {}
-        for name, schema in self.schemas.items():
+        for schema in self.schemas.values():
             derive.check_write_pattern(schema)
-            if name not in REGISTERED:
-                found = derive.derivation(schema, self.schemas, REGISTERED)
-                if found:
-                    self._sources[name] = found
-        self._names = [name for name in self.schemas if name in REGISTERED or name in self._sources]
+        self._sources: dict[str, tuple[str, str] | None] = {}
         self._built: dict[str, Kernel] = {}
 
     def __reduce__(self) -> str:
@@ -76,6 +72,10 @@ class Table(Mapping[str, Kernel]):
             return [n for n in (spelled,) if n in self.schemas]
         return [n for n in self.schemas if n.partition(".")[0] == spelled]
 
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        return [name for name in self.schemas if name in self]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -83,7 +83,13 @@ class Table(Mapping[str, Kernel]):
         return len(self._names)
 
     def __contains__(self, name: object) -> bool:
-        return name in REGISTERED or name in self._sources
+        return name in REGISTERED or self._source(name) is not None
+
+    def _source(self, name: Any) -> tuple[str, str] | None:
+        """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
+        if name in self.schemas and name not in self._sources:
+            self._sources[name] = derive.derivation(self.schemas[name], self.schemas, REGISTERED)
+        return self._sources.get(name)
 
     def __repr__(self) -> str:
         return f"<torchnp.table: {len(self)} of {len(self.schemas)} overloads>"
@@ -94,7 +100,7 @@ class Table(Mapping[str, Kernel]):
         """One of `STATUSES`, for any overload that torch registers."""
         if name in REGISTERED:
             return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
-        if name in self._sources:
+        if name in self:
             return "derived"
         if name in self.schemas:
             return "absent"
@@ -132,9 +138,10 @@ class Table(Mapping[str, Kernel]):
         if row is not None:
             schema = self.schemas[name]
             return self._dress(row.build(schema), name, row, None, row.body)
-        if name not in self._sources:
+        found = self._source(name)
+        if found is None:
             raise self._missing(name)
-        rule, source_name = self._sources[name]
+        rule, source_name = found
         source = self[source_name]
         made = derive.derive(rule, self.schemas[name], source, source.schema)
         return self._dress(made, name, source.row, source_name, None, rule)
@@ -197,21 +204,24 @@ class Namespace:
 
     def __init__(self, table: Table, namespace: str) -> None:
         self._table, self._namespace = table, namespace
-        packets: dict[str, list[str]] = {}
-        for name in table:
+        self._overloads: dict[str, list[str]] = {}  # by packet, provided or not
+        for name in table.schemas:
             space, _, rest = name.partition("::")
             if space == namespace:
-                packets.setdefault(rest.partition(".")[0], []).append(name)
-        self._packets = packets
+                self._overloads.setdefault(rest.partition(".")[0], []).append(name)
+
+    @functools.cached_property
+    def _packets(self) -> list[str]:
+        return [base for base, names in self._overloads.items() if any(name in self._table for name in names)]
 
     def __getattr__(self, base: str) -> Packet:
-        if base.startswith(("_table", "_packets")):
+        if base.startswith(("_table", "_overloads")):
             raise AttributeError(base)
-        names = self._packets.get(base)
-        if names is None:
+        names = [name for name in self._overloads.get(base, ()) if name in self._table]
+        if not names:
             near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.7)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            if self._table.find(f"{self._namespace}::{base}"):
+            if base in self._overloads:
                 raise AttributeError(f"torchnp does not provide {self._namespace}::{base} (status absent){hint}")
             raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")
         packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)

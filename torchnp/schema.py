@@ -52,6 +52,9 @@ class Argument:
         return f"{self.type} {self.name}"
 
 
+_argument = functools.cache(Argument)  # four in five are written alike in another schema
+
+
 class Return:
     """One result of a schema: its type and, where it is a view of or the same as an argument, the alias set."""
 
@@ -144,7 +147,7 @@ class Schema:
             if part == "*":
                 kwonly = True
             else:
-                found.append(Argument(part, kwonly))
+                found.append(_argument(part, kwonly))
         return tuple(found)
 
     @functools.cached_property
