@@ -27,8 +27,8 @@ class Rule:
     """A class of comparison.
 
     ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
-    tolerance), factors (defining equations), ties (indices by the values that they pick), uninitialised (dtype and shape
-    only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
+    tolerance), factors (defining equations), ties (exact, or other indices that pick equal values), uninitialised (dtype
+    and shape only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
     """
 
     kind: str
@@ -39,6 +39,9 @@ class Rule:
 
 
 ONCE = "one correctly rounded operation"
+# torch calls std::sort, std::partial_sort and std::nth_element. On its CPU the order of equal values is that of a stable
+# sort up to 16 elements and another above, in every dtype; its documentation promises none of them unless stable=True.
+UNSTABLE = "which of equal values comes first is not promised"
 DEFAULT = Rule("close", "rounding depends on the order of operations")
 
 _MOVES = (
@@ -92,7 +95,7 @@ RULES: dict[str, Rule] = {
         "acosh atanh atan2 hypot erf erfc sigmoid",
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
-    **rows("topk kthvalue", Rule("ties", "which of equal values is taken is not promised")),
+    **rows("sort argsort msort topk kthvalue mode median.dim nanmedian.dim", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_qr "
         "linalg_qr.* qr",
@@ -128,6 +131,8 @@ def rule_for(op: str) -> Rule:
 def rule_of(case: Case) -> Rule:
     """Return the class of one call: its operator's, unless its arguments make it several roundings."""
     rule = rule_for(case.op)
+    if rule.kind == "ties" and case.kwargs.get("stable"):
+        return Rule("exact", "a stable sort keeps the order of equal values")
     if rule.reason == ONCE:
         if case.dtype.startswith("complex"):
             return Rule("close", "complex arithmetic is several rounded operations")
