@@ -76,6 +76,15 @@ def rows(names: str, rule: Rule) -> dict[str, Rule]:
     return dict.fromkeys(names.split(), rule)
 
 
+# torch's mm and bmm of the same matrices give zeros of other signs, as its BLAS starts a sum at zero or at a product.
+SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
+_PRODUCTS = (
+    "mm bmm mv dot vdot inner outer ger addmm _addmm_activation addmv addbmm baddbmm addr matmul linalg_matmul linear einsum "
+    "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
+    "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
+    "linalg_pinv* pinverse linalg_lu* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr"
+)
+
 RULES: dict[str, Rule] = {
     **rows(_MOVES, Rule("exact", "moves or picks values, computes none")),
     **rows(_ROUNDED_ONCE, Rule("exact", ONCE)),
@@ -95,6 +104,7 @@ RULES: dict[str, Rule] = {
         "acosh atanh atan2 hypot erf erfc sigmoid",
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
+    **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
     **rows("sort argsort msort topk kthvalue mode median.dim nanmedian.dim", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_qr "

@@ -35,7 +35,8 @@ REAL = INTS | FLOATS
 # ---------------------------------------------------------------- add, sub
 
 _ADDABLE = NUMBERS | BOOL
-_DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d]
+# Of complex numbers torch multiplies the second by alpha even when that is 1: an infinite part makes the other nan.
+_DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d and not dt.is_complex(d)]
 PROMOTION = [
     "three-tier-promotion",
     "int-float-promotion",
@@ -64,12 +65,16 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
 
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
-    """``a + alpha * b`` in the promoted dtype; ``function`` is np.add, or np.subtract for alpha = -1."""
+    """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
     _alpha(alpha, common_dtype(a, b))
     (a, b), common = in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
-        if alpha == 1 or function is np.subtract:
+        if dt.is_complex(common):
+            # Real parts of zero keep their signs only in complex arithmetic, which a number of Python's has as well.
+            factor = inner.type(complex(-alpha if function is np.subtract else alpha))
+            value = np.add(a, np.multiply(b, factor, dtype=inner))
+        elif alpha == 1 or function is np.subtract:
             value = function(a, b)
         elif common == dt.bool_:
             value = np.add(a, b & bool(alpha))
@@ -111,7 +116,7 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
     _check_subtractable(a, b)
     _alpha(alpha, common_dtype(a, b))
-    return _scaled_sum(a, b, 1, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
+    return _scaled_sum(a, b, alpha, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
 
 
 @kernel(
