@@ -1,4 +1,4 @@
-"""One OpenMP thread for the tests: the harness forks workers, and a forked child cannot use its parent's thread pool."""
+"""One OpenMP thread for the tests: small arrays gain nothing from more, and pytest-xdist and the harness have processes."""
 
 import os
 
