@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels import _cephes as cephes
 from torchnp.kernels._elementwise import (
     FLOATS,
     WIDE,
@@ -311,49 +312,33 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 
 # ---------------------------------------------------------------- Bessel functions
 
-unary("i0 special_i0", scipy_special("i0"), int_to_float, cpu="i0_vml_cpu", takes=FLOATS, differs=_FLOAT)
-for _name in ("i0e", "i1", "i1e"):
-    unary(f"special_{_name}", scipy_special(_name), int_to_float, cpu=f"{_name}_cpu", takes=FLOATS, differs=_FLOAT)
-for _name, _scipy in (
-    ("bessel_j0", "j0"),
-    ("bessel_j1", "j1"),
-    ("bessel_y0", "y0"),
-    ("bessel_y1", "y1"),
-    ("modified_bessel_i0", "i0"),
-    ("modified_bessel_i1", "i1"),
-    ("modified_bessel_k0", "k0"),
-    ("modified_bessel_k1", "k1"),
+unary(
+    "i0 special_i0", cephes.i0, int_to_float, cpu="i0_vml_cpu", takes=FLOATS, like=scipy_special("i0"), differs=_FLOAT
+)
+for _name, _takes, _function, _scipy in (
+    ("i0e", FLOATS, cephes.i0e, "i0e"),
+    ("i1", FLOATS, cephes.i1, "i1"),
+    ("i1e", FLOATS, cephes.i1e, "i1e"),
+    ("bessel_j0", WIDE, cephes.j0, "j0"),
+    ("bessel_j1", WIDE, cephes.j1, "j1"),
+    ("bessel_y0", WIDE, cephes.y0, "y0"),
+    ("bessel_y1", WIDE, cephes.y1, "y1"),
+    ("modified_bessel_i0", WIDE, cephes.i0, "i0"),
+    ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
+    ("modified_bessel_k0", WIDE, cephes.k0, "k0"),
+    ("modified_bessel_k1", WIDE, cephes.k1, "k1"),
+    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"),
+    ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
+    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, None),
+    ("airy_ai", WIDE, cephes.airy_ai, "airy"),
 ):
-    unary(f"special_{_name}", scipy_special(_scipy), int_to_float, cpu=f"{_name}_cpu", takes=WIDE, differs=_FLOAT)
-for _name, _scipy in (("scaled_modified_bessel_k0", "k0e"), ("scaled_modified_bessel_k1", "k1e")):
     unary(
         f"special_{_name}",
-        scipy_special(_scipy),
+        _function,
         int_to_float,
         cpu=f"{_name}_cpu",
-        takes=WIDE,
-        args=("x",),
+        takes=_takes,
+        args=("x",) if _name.startswith(("scaled", "spherical", "airy")) else ("self",),
+        like=scipy_special(_scipy) if _scipy else None,
         differs=_FLOAT,
     )
-
-
-def _spherical_j0(x: ndarray) -> ndarray:
-    return np.where(np.isinf(x), number(0, x.dtype), np.where(x == 0, number(1, x.dtype), np.sin(x) / x))
-
-
-def _airy_ai(x: ndarray) -> ndarray:
-    """Beyond 103.892 it underflows; the infinities are nan."""
-    value = scipy_special("airy")(x)[0]
-    return np.where(np.isinf(x), x.dtype.type(np.nan), np.where(x > 103.892, x.dtype.type(0), value))
-
-
-unary(
-    "special_spherical_bessel_j0",
-    _spherical_j0,
-    int_to_float,
-    cpu="spherical_bessel_j0_cpu",
-    takes=WIDE,
-    args=("x",),
-    differs=_FLOAT,
-)
-unary("special_airy_ai", _airy_ai, int_to_float, cpu="airy_ai_cpu", takes=WIDE, args=("x",), differs=_FLOAT)

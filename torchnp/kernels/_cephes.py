@@ -1,0 +1,325 @@
+"""Bessel and Airy functions by the approximations of the Cephes Math Library, in torch's order of operations.
+
+A float32 argument is computed in float32, as torch does; where its compiler fuses a product and a sum, so does `fma`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.kernels import _cephes_tables as c
+
+ndarray = np.ndarray
+Function = Callable[[ndarray], ndarray]
+
+
+def fma(a: Any, b: Any, addend: Any) -> ndarray:
+    """``a * b + addend`` with one rounding for float32; of float64 with two, within an ulp where nothing cancels."""
+    dtype = np.result_type(a, b)
+    if dtype == np.float32:
+        product = np.multiply(a, b, dtype=np.float64)
+        return np.add(product, addend).astype(np.float32)
+    return np.add(np.multiply(a, b), addend)
+
+
+def fused(a: Any, b: Any, addend: Any) -> ndarray:
+    """`fma` with one rounding for float64 too, for the sums that cancel: by the error terms of Dekker and Knuth."""
+    product, total = a * b, fma(a, b, addend)
+    if total.dtype != np.float64:
+        return total
+    a_high, b_high = _upper(a), _upper(b)
+    a_low, b_low = a - a_high, b - b_high
+    lost = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    back = total - product
+    lost = lost + ((product - (total - back)) + (addend - back))
+    return np.where(np.isfinite(lost), total + lost, total)
+
+
+def _upper(x: Any) -> Any:
+    """The upper 26 bits of a float64."""
+    shifted = x * 134217729.0
+    return shifted - (shifted - x)
+
+
+def libm(function: Function, x: ndarray) -> ndarray:
+    """A function as C's library rounds it: NumPy's own of float32 is some ulps off."""
+    return function(x.astype(np.float64)).astype(x.dtype)
+
+
+def horner(t: ndarray, coefficients: Sequence[float]) -> ndarray:
+    """A polynomial at ``t``, by fused steps."""
+    real = t.dtype.type
+    value = np.full_like(t, real(coefficients[0]))
+    for coefficient in coefficients[1:]:
+        value = fma(value, t, real(coefficient))
+    return value
+
+
+def ratio(t: ndarray, above: Sequence[float], below: Sequence[float]) -> ndarray:
+    """A rational function at ``t``."""
+    return horner(t, above) / horner(t, below)
+
+
+def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
+    """A Chebyshev series at ``t / 2``, by Clenshaw's recurrence."""
+    real = t.dtype.type
+    older, old, new = np.zeros_like(t), np.zeros_like(t), np.full_like(t, real(coefficients[0]))
+    for coefficient in coefficients[1:]:
+        older, old = old, new
+        new = fma(t, old, -older) + real(coefficient)
+    return real(0.5) * (new - older)
+
+
+def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function) -> ndarray:
+    """One function where ``inner`` holds and another elsewhere, each called on its own elements only."""
+    if inner.all():
+        return of_inner(x)
+    if not inner.any():
+        return of_outer(x)
+    out = np.empty_like(x)
+    out[inner] = of_inner(x[inner])
+    out[~inner] = of_outer(x[~inner])
+    return out
+
+
+# ---------------------------------------------------------------- Bessel functions of the first and second kind
+
+
+def _wave(x: ndarray, order: int, second: bool) -> ndarray:
+    """The form for x above 5: a sine and a cosine of a shifted argument."""
+    real = x.dtype.type
+    if order == 0:
+        w, (pp, pq, qp, qq) = real(25) / (x * x), (c.J0_PP, c.J0_PQ, c.J0_QP, c.J0_QQ)
+    else:
+        w, (pp, pq, qp, qq) = real(5) / x * (real(5) / x), (c.J1_PP, c.J1_PQ, c.J1_QP, c.J1_QQ)
+    angle = x - real((0.7853981633974483, 2.356194490192345)[order])
+    level, tilt = ratio(w, pp, pq), real(5) / x * ratio(w, qp, qq)
+    sine, cosine = libm(np.sin, angle), libm(np.cos, angle)
+    wave = fused(level, sine, tilt * cosine) if second else fused(level, cosine, -(tilt * sine))
+    return wave * real(0.7978845608028654) / np.sqrt(x)
+
+
+def j0(x: ndarray) -> ndarray:
+    """Bessel function of the first kind, order 0."""
+    real = x.dtype.type
+
+    def near(x: ndarray) -> ndarray:
+        z = x * x
+        zeros = (z - real(5.783185962946785)) * (z - real(30.471262343662087))
+        return np.where(x < real(0.00001), real(1) - z / real(4), zeros * horner(z, c.J0_RP) / horner(z, c.J0_RQ))
+
+    x = np.abs(x)
+    return piecewise(x, x <= 5, near, lambda x: _wave(x, 0, False))
+
+
+def j1(x: ndarray) -> ndarray:
+    """Bessel function of the first kind, order 1."""
+    real = x.dtype.type
+
+    def near(x: ndarray) -> ndarray:
+        z = x * x
+        value = horner(z, c.J1_RP) / horner(z, c.J1_RQ) * x
+        return value * (z - real(14.681970642123893)) * (z - real(49.2184563216946))
+
+    size = np.abs(x)
+    value = piecewise(size, size <= 5, near, lambda x: _wave(x, 1, False))
+    return np.where(x < 0, -value, np.where(x == 0, x, value))
+
+
+def y0(x: ndarray) -> ndarray:
+    """Bessel function of the second kind, order 0."""
+    real = x.dtype.type
+
+    def near(x: ndarray) -> ndarray:
+        return fused(real(0.6366197723675814) * libm(np.log, x), j0(x), ratio(x * x, c.Y0_YP, c.Y0_YQ))
+
+    return _second_kind(x, near, 0)
+
+
+def y1(x: ndarray) -> ndarray:
+    """Bessel function of the second kind, order 1."""
+    real = x.dtype.type
+
+    def near(x: ndarray) -> ndarray:
+        rest = fused(j1(x), libm(np.log, x), -(real(1) / x))
+        return fused(x, ratio(x * x, c.Y1_YP, c.Y1_YQ), real(0.6366197723675814) * rest)
+
+    return _second_kind(x, near, 1)
+
+
+def _second_kind(x: ndarray, near: Function, order: int) -> ndarray:
+    real = x.dtype.type
+    value = piecewise(x, x <= 5, near, lambda x: _wave(x, order, True))
+    return np.where(x == 0, real(-np.inf), np.where(x < 0, real(np.nan), value))
+
+
+def spherical_j0(x: ndarray) -> ndarray:
+    """Spherical Bessel function of the first kind, order 0: by its series near zero, else sin(x) / x."""
+    real = x.dtype.type
+
+    def near(x: ndarray) -> ndarray:
+        z = x * x
+        value = np.full_like(x, real(1) / real(6227020800))
+        for factorial in (-39916800, 362880, -5040, 120, -6, 1):
+            value = fma(z, value, real(1) / real(factorial))
+        return value
+
+    value = piecewise(x, np.abs(x) < 0.5, near, lambda x: libm(np.sin, x) / x)
+    return np.where(np.isinf(x), real(0), value)
+
+
+# ---------------------------------------------------------------- modified Bessel functions
+
+
+def _series(x: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
+    """The Chebyshev series of |x|, and by what the scaled function is to be multiplied or divided: 1 or sqrt(|x|)."""
+    real = x.dtype.type
+    inner = x <= 8
+    value = piecewise(
+        x,
+        inner,
+        lambda x: chebyshev(x / real(2) - real(2), near),
+        lambda x: chebyshev(real(32) / x - real(2), far),
+    )
+    return value, inner
+
+
+def i0e(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 0, times exp(-|x|)."""
+    x = np.abs(x)
+    value, inner = _series(x, c.I0_A, c.I0_B)
+    return np.where(inner, value, value / np.sqrt(x))
+
+
+def i0(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 0."""
+    x = np.abs(x)
+    value, inner = _series(x, c.I0_A, c.I0_B)
+    value = libm(np.exp, x) * value
+    return np.where(inner, value, value / np.sqrt(x))
+
+
+def _short(x: ndarray) -> tuple[Sequence[float], Sequence[float]]:
+    """torch's i1 and i1e of float32 leave out the small terms."""
+    return (c.I1_A[-17:], c.I1_B[-7:]) if x.dtype == np.float32 else (c.I1_A, c.I1_B)
+
+
+def i1e(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 1, times exp(-|x|)."""
+    size = np.abs(x)
+    value, inner = _series(size, *_short(x))
+    return _odd(x, np.where(inner, value * size, value / np.sqrt(size)))
+
+
+def i1(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 1."""
+    size = np.abs(x)
+    value, inner = _series(size, *_short(x))
+    power = libm(np.exp, size)
+    return _odd(x, np.where(inner, power * size * value, power * value / np.sqrt(size)))
+
+
+def modified_i1(x: ndarray) -> ndarray:
+    """`i1` with all terms."""
+    size = np.abs(x)
+    value, inner = _series(size, c.I1_A, c.I1_B)
+    power = libm(np.exp, size)
+    return _odd(x, np.where(inner, value * size * power, power * value / np.sqrt(size)))
+
+
+def _odd(x: ndarray, value: ndarray) -> ndarray:
+    return np.where(x < 0, -value, value)
+
+
+def _third_kind(x: ndarray, near: Function, far: Function) -> ndarray:
+    real = x.dtype.type
+    value = piecewise(x, x <= 2, near, far)
+    return np.where(x == 0, real(np.inf), np.where(x < 0, real(np.nan), value))
+
+
+def _k_inner(x: ndarray, coefficients: Sequence[float]) -> ndarray:
+    return chebyshev(fma(x, x, x.dtype.type(-2)), coefficients)
+
+
+def _k_outer(x: ndarray, coefficients: Sequence[float]) -> ndarray:
+    return chebyshev(x.dtype.type(8) / x - x.dtype.type(2), coefficients)
+
+
+def k0(x: ndarray) -> ndarray:
+    """Modified Bessel function of the second kind, order 0; its logarithm is taken in double."""
+
+    def near(x: ndarray) -> ndarray:
+        return (_k_inner(x, c.K0_A) - np.log(0.5 * x.astype(np.float64)) * i0(x)).astype(x.dtype)
+
+    return _third_kind(x, near, lambda x: libm(np.exp, -x) * _k_outer(x, c.K0_B) / np.sqrt(x))
+
+
+def k0e(x: ndarray) -> ndarray:
+    """`k0` times exp(x)."""
+    half = x.dtype.type(0.5)
+
+    def near(x: ndarray) -> ndarray:
+        return fused(-libm(np.log, half * x), i0(x), _k_inner(x, c.K0_A)) * libm(np.exp, x)
+
+    return _third_kind(x, near, lambda x: _k_outer(x, c.K0_B) / np.sqrt(x))
+
+
+def _k1_inner(x: ndarray) -> ndarray:
+    return fused(libm(np.log, x.dtype.type(0.5) * x), modified_i1(x), _k_inner(x, c.K1_A) / x)
+
+
+def k1(x: ndarray) -> ndarray:
+    """Modified Bessel function of the second kind, order 1."""
+    return _third_kind(x, _k1_inner, lambda x: libm(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x))
+
+
+def k1e(x: ndarray) -> ndarray:
+    """`k1` times exp(x)."""
+    return _third_kind(x, lambda x: _k1_inner(x) * libm(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x))
+
+
+# ---------------------------------------------------------------- the Airy function
+
+
+def airy_ai(x: ndarray) -> ndarray:
+    """The Airy function Ai; 0 above 103.892, nan at the infinities."""
+    real = x.dtype.type
+    value = piecewise(x, x < real(-2.09), _airy_left, lambda x: piecewise(x, x >= real(2.09), _airy_right, _airy_power))
+    return np.where(np.isinf(x), real(np.nan), np.where(x > real(103.892), real(0), value))
+
+
+def _airy_left(x: ndarray) -> ndarray:
+    real = x.dtype.type
+    zeta = real(-2) * x * np.sqrt(-x) / real(3)
+    z = real(1) / zeta
+    w = z * z
+    angle = zeta + real(0.25) * real(np.pi)
+    sine = real(1) + w * horner(w, c.AIRY_AFN) / horner(w, c.AIRY_AFD)
+    cosine = z * horner(w, c.AIRY_AGN) / horner(w, c.AIRY_AGD)
+    wave = fused(libm(np.sin, angle), sine, -(libm(np.cos, angle) * cosine))
+    return real(0.5641895835477563) / np.sqrt(np.sqrt(-x)) * wave
+
+
+def _airy_right(x: ndarray) -> ndarray:
+    real = x.dtype.type
+    zeta = real(2) * x * np.sqrt(x) / real(3)
+    value = real(0.5641895835477563) * ratio(real(1) / zeta, c.AIRY_AN, c.AIRY_AD)
+    return value / (real(2) * np.sqrt(np.sqrt(x)) * libm(np.exp, zeta))
+
+
+def _airy_power(x: ndarray) -> ndarray:
+    """Two power series at once, each element for as long as its first one still changes."""
+    real = x.dtype.type
+    z = x * x * x
+    f, g, m, n = np.ones_like(x), x.copy(), np.ones_like(x), x.copy()
+    active, k = np.ones(x.shape, np.bool_), 1
+    while active.any():
+        m = m * z / real(k + 1) / real(k + 2)
+        n = n * z / real(k + 2) / real(k + 3)
+        f, g = np.where(active, f + m, f), np.where(active, g + n, g)
+        k += 3
+        active &= np.abs(m / f) > np.finfo(x.dtype).eps
+    return fused(real(0.3550280538878172), f, -(real(0.2588194037928068) * g))
