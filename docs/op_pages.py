@@ -85,7 +85,14 @@ def index_page(packets: dict[str, list[str]]) -> str:
     for family in sorted(families):
         links = [f"[`{p.removeprefix('aten::')}`]({page_name(p)}.md)" for p in sorted(families[family])]
         lines += [f"## {family}", "", ", ".join(links), ""]
-    return "\n".join(lines)
+    lines += ["## Excluded", "", "These cannot be functions of arrays:", ""]
+    excluded: dict[str, list[str]] = {}
+    for name in table.schemas:
+        if reason := table.reason(name):
+            excluded.setdefault(reason, []).append(name.removeprefix("aten::").partition(".")[0])
+    for reason, bases in excluded.items():
+        lines += [f"- {reason}: {', '.join(f'`{b}`' for b in dict.fromkeys(bases))}"]
+    return "\n".join(lines) + "\n"
 
 
 def difference_lines(d: Difference, level: int) -> list[str]:

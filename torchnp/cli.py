@@ -116,11 +116,12 @@ def ops(args: argparse.Namespace) -> int:
         return 0
     rich = _rich()
     grid = rich.Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("overload", "status", "family", "from"):
+    for column in ("overload", "status", "family", "from, or why not"):
         grid.add_column(column, overflow="fold")
     for n in names:
         row = table.get(n, None)
-        grid.add_row(n, table.status(n), row.family if row else "", (row.derived_from or "") if row else "")
+        note = (row.derived_from or "") if row else table.reason(n) or ""
+        grid.add_row(n, table.status(n), row.family if row else "", note)
     console = rich.Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(grid)
     shown = {s: sum(table.status(n) == s for n in names) for s in STATUSES}
@@ -150,6 +151,8 @@ def describe(name: str) -> str:
     if schema.tags:
         lines.append(f"  torch tags   {', '.join(sorted(schema.tags))}")
     if name not in table:
+        if reason := table.reason(name):
+            lines.append(f"  because      it {reason}")
         near = [n for n in table.close_names(name) if n != name]
         return "\n".join([*lines, f"  nearest      {', '.join(near)}"] if near else lines)
     row = table[name]

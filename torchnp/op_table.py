@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import functools
 import importlib
 import pkgutil
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+
+import numpy as np
 
 from torchnp import derive, kernels
 from torchnp.registry import REGISTERED, Kernel
 from torchnp.schema import Schema, load
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
+EXCLUDED = Path(__file__).with_name("excluded.toml")
 
 
 class MissingOp(KeyError):
@@ -30,7 +37,7 @@ class Table(Mapping[str, Kernel]):
 
     It holds the overloads that are provided; `schemas` holds all that torch registers, and `status` tells
     what any of them is: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch
-    defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, with a reason)
+    defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`)
     or ``absent`` (not provided yet).
     """
 
@@ -103,8 +110,22 @@ class Table(Mapping[str, Kernel]):
         if name in self:
             return "derived"
         if name in self.schemas:
-            return "absent"
+            return "absent" if self.reason(name) is None else "excluded"
         raise self._missing(name)
+
+    def reason(self, name: str) -> str | None:
+        """Why an overload is ``excluded``; None for any other."""
+        if name in self or name not in self.schemas:
+            return None
+        overload = name.partition("::")[2]
+        return next(
+            (why for is_one, why in self._excluded if is_one(self.schemas[name].base) or is_one(overload)), None
+        )
+
+    @functools.cached_property
+    def _excluded(self) -> list[tuple[Callable[[str], Any], str]]:
+        groups = tomllib.loads(EXCLUDED.read_text(encoding="utf-8"))["excluded"]
+        return [(re.compile("|".join(map(fnmatch.translate, g["ops"]))).match, g["reason"]) for g in groups]
 
     def counts(self) -> dict[str, int]:
         """Overloads by status; they add up to torch's registry."""
@@ -121,13 +142,18 @@ class Table(Mapping[str, Kernel]):
         near += difflib.get_close_matches(packet, packets, n=n, cutoff=0.7)
         return [other for p in dict.fromkeys(near) for other in packets[p]][:n]
 
+    def why_not(self, *names: str) -> str:
+        """What messages say of an overload, or of all overloads of an op, that are registered and not provided."""
+        why = next(filter(None, map(self.reason, names)), None)
+        return f"torchnp does not provide it: it {why}" if why else "torchnp does not provide it yet (status absent)"
+
     # ------------------------------------------------------------ building rows
 
     def _missing(self, name: str) -> MissingOp:
         near = self.close_names(name)
         hint = f" Nearest rows: {', '.join(near)}" if near else ""
         if name in self.schemas:
-            return MissingOp(f"{name}: torchnp does not provide this overload (status absent).{hint}")
+            return MissingOp(f"{name}: {self.why_not(name)}.{hint}")
         meant = self.find(name)
         if meant:
             return MissingOp(f"{name}: the table's names are spelt {', '.join(meant[:5])}")
@@ -221,8 +247,8 @@ class Namespace:
         if not names:
             near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.7)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            if base in self._overloads:
-                raise AttributeError(f"torchnp does not provide {self._namespace}::{base} (status absent){hint}")
+            if all_ := self._overloads.get(base):
+                raise AttributeError(f"{self._namespace}::{base}: {self._table.why_not(*all_)}{hint}")
             raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")
         packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
         return packet
@@ -238,7 +264,7 @@ class Namespace:
 
 
 # Types whose schema match does not depend on the value: the chosen overload can be remembered.
-_PLAIN = frozenset({int, float, bool, complex, type(None)}) | {derive.ndarray}
+_PLAIN = frozenset({int, float, bool, complex, type(None)}) | {np.ndarray}
 
 
 class Packet:

@@ -4,6 +4,8 @@ import inspect
 import pickle
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import torch
 import torchnp
 from torchnp import derive
 from torchnp.catalogue import CATALOGUE
-from torchnp.op_table import STATUSES, MissingOp
+from torchnp.op_table import EXCLUDED, STATUSES, MissingOp
 from torchnp.registry import REGISTERED
 from torchnp.schema import RESERVED, Schema
 
@@ -66,6 +68,35 @@ def test_statuses_add_up():
     assert tuple(counts) == STATUSES
     assert sum(counts.values()) == len(TABLE.schemas)
     assert len(TABLE) == counts["kernel"] + counts["derived"] + counts["composite"]
+
+
+def test_exclusions_have_reasons_that_fit():
+    groups = tomllib.loads(EXCLUDED.read_text())["excluded"]
+    for group in groups:
+        for pattern in group["ops"]:
+            named = [n for n, s in TABLE.schemas.items() for x in (s.base, n.partition("::")[2]) if fnmatch(x, pattern)]
+            assert named, f"{pattern} names nothing"
+            assert [n for n in named if n in TABLE] == [], f"{pattern} excludes what the table has"
+            assert {TABLE.reason(n) for n in named} == {group["reason"]}, f"{pattern} has two reasons"
+    assert TABLE.status("aten::cudnn_convolution") == "excluded"
+    assert TABLE.reason("aten::add.Tensor") is TABLE.reason("aten::_aminmax") is None
+
+
+@pytest.mark.parametrize("base", ["values", "coalesce", "_indices", "int_repr", "q_scale", "_to_dense", "pin_memory"])
+def test_torch_refuses_dense_tensors_where_an_op_is_excluded(base):
+    assert TABLE.status(f"aten::{base}") == "excluded"
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        getattr(torch.ops.aten, base).default(torch.ones(3, 3))
+
+
+def test_messages_name_the_reason():
+    with pytest.raises(MissingOp, match="it works on sparse tensors"):
+        TABLE["aten::coalesce"]
+    with pytest.raises(AttributeError, match="cuDNN"):
+        torchnp.aten.cudnn_convolution  # noqa: B018
+    for name in [n for n in TABLE.schemas if TABLE.status(n) == "absent"][:1]:
+        with pytest.raises(MissingOp, match=r"does not provide it yet \(status absent\)"):
+            TABLE[name]
 
 
 def test_core_overloads_are_there():
