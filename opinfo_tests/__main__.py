@@ -26,6 +26,7 @@ from .report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, s
 from .runner import Options, run_here
 from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, opinfos, registered, supported
 from .torch_backend import TorchDevice
+from .trials import Shrinker
 
 STATUS = (
     "Exit status: 0 when every call passes or is a known gap, 1 when not or when fewer cases were collected than are "
@@ -112,7 +113,7 @@ def run(a: argparse.Namespace) -> int:
         tasks = products.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
-    options.choice = a.seed
+    options.choice, options.cases = a.seed, bool(a.shrink)
     options.rates = counts.quick_rates() if a.tier == "quick" else None
     a.gaps = a.gaps or known.file_for(a.backend)
     head = header(backend.name, seed=a.seed, dtypes=dtypes, ops=a.ops, max=a.max, tier=a.tier, order=a.order)
@@ -129,7 +130,8 @@ def run(a: argparse.Namespace) -> int:
     else:
         tally = Tally(a.report, head)
     start = time.perf_counter()
-    called = run_tasks(a, console, tasks, backend, options, tally)
+    shrinker = Shrinker(backend, a.shrink, known.load(a.gaps)) if a.shrink else None
+    called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
     tally.close(backend.ops)
     products.show_drawn(tally)
     if a.count:
@@ -146,11 +148,17 @@ def run(a: argparse.Namespace) -> int:
     few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes) else ""
     if few:
         print(few)
-    return max(conclude(a, tally, backend), 1 if few else 0)
+    return max(conclude(a, tally, backend, shrinker), 1 if few else 0)
 
 
 def run_tasks(
-    a: argparse.Namespace, console: Console, tasks: list[Task], backend: Backend, options: Options, tally: Tally
+    a: argparse.Namespace,
+    console: Console,
+    tasks: list[Task],
+    backend: Backend,
+    options: Options,
+    tally: Tally,
+    shrinker: Shrinker | None,
 ) -> dict[str, set[str]]:
     """Judge the cases of all tasks under a progress bar; return what each entry called."""
     called: dict[str, set[str]] = defaultdict(set)
@@ -161,7 +169,7 @@ def run_tasks(
         for kind, value in running:
             if kind == "rows":
                 for row in value:
-                    tally.add(row)
+                    tally.add(shrinker(row) if shrinker and "case" in row else row)
                 if a.x and tally.failures:
                     break
             else:
@@ -179,7 +187,7 @@ def is_counted(a: argparse.Namespace, dtypes: list[str]) -> bool:
     return not less and {*QUICK_DTYPES, ERRORS} <= set(dtypes)
 
 
-def conclude(a: argparse.Namespace, tally: Tally, backend: Backend) -> int:
+def conclude(a: argparse.Namespace, tally: Tally, backend: Backend, shrinker: Shrinker | None) -> int:
     """Hold the run against the known gaps; return the exit code."""
     whole = not a.max and not a.x and a.tier == "full"
     gaps = known.load(a.gaps)
@@ -190,7 +198,9 @@ def conclude(a: argparse.Namespace, tally: Tally, backend: Backend) -> int:
         print(line)
     if found.known:
         print(f"{found.known} failures are known gaps; {len(found.unknown)} are not")
-    products.finish(a, tally.good, tally.total, found.unknown, backend)
+    products.finish(a, tally.good, tally.total, found.unknown, backend, shrinker)
+    if shrinker:
+        shrinker.close()
     if not tally.total:
         print("invalid run: nothing was judged")
         return INVALID
@@ -216,6 +226,8 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
             for row in spread(rows)[:messages]:
                 console.print(f"          {row['message']}", style="red", markup=False)
                 console.print(f"            {row['call']}", markup=False)
+                if "shrunk" in row:
+                    console.print(f"            shrunk: {row['shrunk']}", markup=False)
                 console.print(
                     f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
                 )

@@ -380,10 +380,15 @@ def near(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class Explainer:
-    """Gives failing rows a diagnosis and a repro script, to a number for each overload, outcome and dtype."""
+    """Gives failing rows a diagnosis and a repro script, to a number for each overload, outcome and dtype.
 
-    def __init__(self, oracle: Backend, backend: Backend, most: int = 3, diagnoses: int = 50) -> None:
-        self.oracle, self.backend, self.most, self.diagnoses = oracle, backend, most, diagnoses
+    With ``cases`` a row that gets a script keeps its case too, for what shrinks it.
+    """
+
+    def __init__(
+        self, oracle: Backend, backend: Backend, most: int = 3, diagnoses: int = 50, cases: bool = False
+    ) -> None:
+        self.oracle, self.backend, self.most, self.diagnoses, self.cases = oracle, backend, most, diagnoses, cases
         self.scripts: dict[tuple[str, str], int] = {}
         self.said: dict[tuple[str, str, str], int] = {}
 
@@ -395,11 +400,6 @@ class Explainer:
             return {}
         more: dict[str, Any] = {}
         key = row["op"], row["outcome"]
-        if case.source.startswith("drawn/") and key not in self.scripts:
-            smaller = self.shrunk(case, row)
-            if smaller is not None:
-                more["shrunk"] = smaller.describe(400)
-                case = smaller
         if self.said.get((*key, row["dtype"]), 0) < self.diagnoses:
             self.said[*key, row["dtype"]] = self.said.get((*key, row["dtype"]), 0) + 1
             want, mine = self.oracle.execute(case), self.backend.execute(case)
@@ -408,19 +408,9 @@ class Explainer:
                 more["diagnosis"] = first_line(found, 300)
         if self.scripts.get(key, 0) < self.most:
             self.scripts[key] = self.scripts.get(key, 0) + 1
+            more |= {"case": case} if self.cases else {}
             try:
                 more["repro"] = script(case, row | more, self.backend)
             except TooLargeError as e:
                 more["repro_missing"] = str(e)
         return more
-
-    def shrunk(self, case: Case, row: dict[str, Any]) -> Case | None:
-        """Return the smallest drawn call that fails in the same way and is smaller than ``case``."""
-        from .runner import run_case
-        from .strategies import shrink, weight
-
-        def fails(other: Case) -> bool:
-            return run_case(other, self.oracle, self.backend)[0].outcome == row["outcome"]
-
-        found = shrink(case.op, fails)
-        return found if found is not None and weight(found) < weight(case) else None

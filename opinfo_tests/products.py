@@ -12,6 +12,8 @@ from .badge import write_badge
 from .page import read_all, write_page
 from .report import GOOD, Tally
 from .repro import MOST, write_repros
+from .shrink import SECONDS
+from .trials import Shrinker
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -20,6 +22,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: .svg, or .json for badge services")
     p.add_argument("--repro", type=Path, metavar="DIR",
                    help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
+    p.add_argument("--shrink", type=float, nargs="?", const=SECONDS, metavar="SECONDS",
+                   help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
+                   "0 leaves them as they are; on with --repro and --draws")  # fmt: skip
     p.add_argument("--draws", type=int, default=0, metavar="N",
                    help="judge N calls drawn from the schema of each functional overload, in place of samples")  # fmt: skip
     p.add_argument("--from-report", type=Path, metavar="FILE", help="make these from a report, without a run")
@@ -46,14 +51,18 @@ def show_drawn(tally: Tally, least: float = 0.2) -> None:
 
 
 def prepare(a: argparse.Namespace) -> None:
-    """Give the run a report where something is made from one."""
+    """Give the run a report where something is made from one, and say whether failures are shrunk."""
+    if a.shrink is None:
+        a.shrink = SECONDS if a.repro or a.draws else 0.0
     if a.html and not a.report:
         with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as f:
             a.report = Path(f.name)
         a.report_is_temporary = True
 
 
-def finish(a: argparse.Namespace, good: int, total: int, unknown: list[dict[str, Any]], backend: Backend) -> None:
+def finish(
+    a: argparse.Namespace, good: int, total: int, unknown: list[dict[str, Any]], backend: Backend, shrinker: Any = None
+) -> None:
     """Write what was asked for."""
     if a.html:
         write_page(a.report, a.html)
@@ -62,7 +71,7 @@ def finish(a: argparse.Namespace, good: int, total: int, unknown: list[dict[str,
     if a.badge:
         write_badge(good, total, a.badge)
     if a.repro:
-        print("\n".join(write_repros(unknown, a.repro, backend, a.seed, a.order)))
+        print("\n".join(write_repros(unknown, a.repro, backend, a.seed, a.order, shrinker=shrinker)))
 
 
 def from_report(a: argparse.Namespace, backend: Backend) -> int:
@@ -70,5 +79,7 @@ def from_report(a: argparse.Namespace, backend: Backend) -> int:
     head, rows, _ = read_all(a.from_report)
     failing = [r for r in rows if r["outcome"] not in GOOD]
     a.report, a.seed, a.order = a.from_report, head.get("seed", a.seed), head.get("order", a.order)
-    finish(a, len(rows) - len(failing), len(rows), failing, backend)
+    prepare(a)
+    shrinker = Shrinker(backend, a.shrink) if a.shrink else None
+    finish(a, len(rows) - len(failing), len(rows), failing, backend, shrinker)
     return 0

@@ -180,7 +180,8 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
     base, _, overload = rest.partition(".")
     fill = {
         "TITLE": f"{case.op} on {backend.name}: {row['outcome']}",
-        "MESSAGE": "\n".join(textwrap.wrap(docstring(row.get("message", "")), 118)),
+        "MESSAGE": "\n".join(textwrap.wrap(docstring(row.get("shrunk_message") or row.get("message", "")), 118)),
+        "CASE": row["id"] + (", shrunk" if "shrunk" in row else ""),
         "SCHEMA": docstring(schema_text(case.op)), "VERSIONS": versions,
         "IMPORTS": f"\n{imports}\n" if imports else "",
         "RULE": f'KIND, RTOL, ATOL, SCALE = "{rule.kind}", {rtol}, {atol}, {input_scale(case)!r}\n'
@@ -216,6 +217,9 @@ def issue_body(row: dict[str, Any], text: str) -> str:
     if row.get("diagnosis"):
         lines += [row["diagnosis"], ""]
     lines += ["The call:", "", fenced(row.get("call", "")), ""]
+    if "shrunk" in row:
+        lines += ["The simplest call found that fails alike:", "", fenced(row["shrunk"]), ""]
+        lines += [fenced(row["shrunk_message"]), ""]
     lines += ["This script prints both results and exits with 1 while they differ:", "", fenced(text, "python"), ""]
     return "\n".join(lines)
 
@@ -256,21 +260,31 @@ def choose(rows: Iterable[dict[str, Any]], most: int = MOST) -> list[dict[str, A
 
 
 def write_repros(
-    rows: list[dict[str, Any]], folder: Path, backend: Backend, seed: int = 0, order: int = 1, most: int = MOST
+    rows: list[dict[str, Any]],
+    folder: Path,
+    backend: Backend,
+    seed: int = 0,
+    order: int = 1,
+    most: int = MOST,
+    shrinker: Any = None,
 ) -> list[str]:
-    """Write a script and an issue body for failing rows; return the lines to print."""
+    """Write a script and an issue body for failing rows, shrunk where a ``shrinker`` has not seen them yet.
+
+    Returns the lines to print.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     chosen = choose(rows, most)
     lines, written = [], 0
     for row in chosen:
         try:
-            text = row.get("repro")
-            if text is None:
+            late = shrinker is not None and row["id"] not in shrinker.tried
+            if late or "repro" not in row:
                 case = find_case(row, seed, order)
-                if case is None:
+                if case is None and "repro" not in row:
                     lines.append(f"{row['id']}: the sample does not give this call again")
                     continue
-                text = script(case, row, backend)
+                row = shrinker(row, case) if late else row
+            text = row.get("repro") or script(case, row, backend)
         except TooLargeError as e:
             lines.append(f"{row['id']}: no script: {e}")
             continue

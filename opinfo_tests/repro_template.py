@@ -6,6 +6,7 @@ TEMPLATE = '''"""<TITLE>
 
 <SCHEMA>
 <VERSIONS>
+case <CASE>
 
 Runs torch and the backend on the same inputs, prints both, and exits with 1 when they differ.
 """

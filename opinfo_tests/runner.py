@@ -34,6 +34,7 @@ class Options:
     rates: dict[tuple[str, str], float] | None = None
     choice: int = 0
     count_only: bool = False
+    cases: bool = False  # hand failing cases over with their rows, to be shrunk
     skip: set[str] = field(default_factory=set)
 
 
@@ -106,7 +107,7 @@ class Judge:
     ) -> None:
         self.backend, self.options, self.emit, self.before = backend, options, emit, before
         self.oracle = oracle or TorchDevice("cpu")
-        self.explain = Explainer(self.oracle, backend)
+        self.explain = Explainer(self.oracle, backend, cases=options.cases)
         self.seen = LocalSet() if seen is None else seen
         self.taken: Counter[tuple[str, str]] = Counter()
         self.waiting: list[Case] = []

@@ -7,13 +7,11 @@ torch accepts is measured: a strategy that is always refused tests nothing.
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, find, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from . import constraints as con
@@ -472,29 +470,3 @@ def plan(ops: Iterable[str], count: int) -> list[Any]:
     from .samples import Task
 
     return [Task(PREFIX + op, str(count)) for op in functional(ops)]
-
-
-def shrink(
-    op: str, fails: Callable[[Case], bool], start: int = 0, seconds: float = 8.0, most: int = 500
-) -> Case | None:
-    """Return the smallest failing call that hypothesis finds within a time, None when it finds none."""
-    best: list[Case] = []
-    ends = time.perf_counter() + seconds
-
-    def check(case: Case) -> bool:
-        if time.perf_counter() > ends or not fails(case):
-            return False
-        if not best or weight(case) <= weight(best[0]):
-            best[:] = [case]
-        return True
-
-    import random
-
-    with contextlib.suppress(Exception), np.errstate(all="ignore"):
-        find(calls(op), check, settings=settings(max_examples=most, **_SETTINGS), random=random.Random(start))
-    return best[0] if best else None
-
-
-def weight(case: Case) -> tuple[int, int]:
-    """Return how large a case is to read."""
-    return sum(int(np.prod(a.shape)) for a in case.arrays()), len(case.describe(10_000))

@@ -11,10 +11,10 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.case import DTYPES, Case, is_inexact, widen
 from opinfo_tests.constraints import row_of
-from opinfo_tests.diagnose import Explainer
 from opinfo_tests.repro import find_case
 from opinfo_tests.runner import Judge, Options, run_case, run_one
-from opinfo_tests.strategies import draws, functional, plan, shrink
+from opinfo_tests.shrink import kind_of_failure, shrink
+from opinfo_tests.strategies import draws, functional, plan
 from opinfo_tests.torch_backend import TorchDevice
 
 ORACLE = TorchDevice("cpu")
@@ -104,33 +104,16 @@ def test_indices_are_negative_and_repeat():
 
 
 def test_failures_are_shrunk():
-    wrong = opinfo_tests.table(
-        {"aten::relu": lambda self: np.maximum(self, 0)}
-    )  # the wrong dtype of nothing, nan by chance
     dropped = opinfo_tests.table({"aten::maximum": lambda self, other: np.fmax(self, other)})
 
-    def fails(case: Case) -> bool:
-        return run_case(case, ORACLE, dropped)[0].outcome == "wrong-value"
+    def kind_of(case: Case) -> tuple[str, str]:
+        verdict = run_case(case, ORACLE, dropped)[0]
+        return kind_of_failure(verdict.outcome, verdict.message)
 
-    case = shrink("aten::maximum", fails, seconds=20)
-    assert case is not None
+    failing = next(c for c in draws("aten::maximum", 300, 2) if kind_of(c)[0] == "wrong-value")
+    case = shrink(failing, kind_of, seconds=20)
     assert max(int(np.prod(a.shape)) for a in case.arrays()) <= 2
     assert any(np.isnan(widen(a.on(case.buffers))).any() for a in case.arrays() if is_inexact(DTYPES[a.dtype]))
-    row = {
-        "op": "aten::maximum",
-        "dtype": case.dtype,
-        "outcome": "wrong-value",
-        "id": case.id,
-        "message": "m",
-        "call": "",
-    }
-    explained = Explainer(ORACLE, dropped)(draws_failing("aten::maximum", fails), row)
-    assert "shrunk" in explained or explained["repro"]
-    assert wrong.ops
-
-
-def draws_failing(op: str, fails) -> Case:
-    return next(case for case in draws(op, 300, 2) if fails(case))
 
 
 def test_drawn_tasks_run_like_any_other():
