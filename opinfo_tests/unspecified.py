@@ -9,7 +9,7 @@ import numpy as np
 
 from .backend import Backend, Seen
 from .case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, widen
-from .compare import Verdict, check_values, input_scale, same_bits
+from .compare import Verdict, check_values, input_scale, undeclared_writes, same_bits
 from .schemas import bound, is_fragile
 from .tolerances import rule_of
 
@@ -64,7 +64,9 @@ def second_opinion(
     for layout in () if is_fragile(case.op) else LAYOUTS:
         answers[layout] = oracle.execute(relayout(case, layout))
     pairs = [pair for pair in answers.items() if not pair[1].error]
-    places = [("results", i) for i in range(len(mine.results))] + [("after", i) for i in sorted(writes)]
+    places = [("results", i) for i in range(len(mine.results))] + [
+        ("after", i) for i in sorted(writes | undeclared_writes(case, want))
+    ]
     needed: set[str] = set()
     truth: Seen | None = None
     for kind, i in places:

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._reduction import add_reduce
-from torchnp.kernels.norm import check_kernel, inner, mixed, with_layout
+from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -63,6 +63,60 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     return stats
 
 
+def _dense(x: ndarray) -> bool:
+    """Whether torch takes its kernels for dense memory, which round at other places than those for strides."""
+    return bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
+
+
+def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
+    """Means of the channels and their sums of squares, in the dtypes that torch keeps them in."""
+    value = inner(x)
+    kind = value.dtype
+    wide = value.astype(np.float64) if value.size <= WIDE else value
+    mean = channel_sum(wide) / wide.dtype.type(x.size // x.shape[1])
+    # A half input's deviations are from the mean before it is rounded, except where memory is strided.
+    centre = mean.astype(kind) if _dense(x) else inner(dt.cast(mean, stats)).astype(kind)
+    d = value - per_channel(centre, x)
+    squares = channel_dot(d, d) if value.size > WIDE else channel_sum(np.square(d).astype(np.float64))
+    if _dense(x):
+        kept = dt.float32 if stats == dt.float16 else stats
+        return dt.cast(mean, kept), dt.cast(squares, kept)
+    return dt.cast(mean, stats), squares.astype(kind if dt.opmath(x.dtype) != x.dtype else np.float64)
+
+
+def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: tuple, momentum: float) -> list[ndarray]:
+    """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value."""
+    wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
+    variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
+    moved = []
+    for old, new in zip(running, (mean, variance), strict=True):
+        kept, kind = dt.cast(old, mean.dtype), mean.dtype.type if _dense(x) else np.float64
+        share = kind(momentum)
+        step = (share if new is mean else wide.type(share)) * new
+        moved.append(dt.cast(step + dt.cast((kind(1) - share) * kept, step.dtype), old.dtype))
+    return moved
+
+
+def _strided(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) -> ndarray:
+    """The output for strided memory: torch rounds every step to the dtype of input and parameters."""
+    y = (x - per_channel(mean, x)) * per_channel(invstd, x)
+    if weight is not None:
+        y = y * per_channel(weight, x)
+    return dt.cast(y + (y.dtype.type(0) if bias is None else per_channel(bias, x)), x.dtype)
+
+
+def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) -> ndarray:
+    """The output for dense memory: one multiplication and one addition, with one rounding."""
+    value = inner(x)
+    kind = value.dtype
+    scale = invstd if weight is None else invstd * inner(weight)
+    wide = np.float64 if value.size <= WIDE else kind
+    shift = ((0 if bias is None else inner(bias)) - mean.astype(wide) * scale.astype(wide)).astype(kind)
+    y = value * per_channel(scale.astype(wide), x)
+    np.add(y, per_channel(shift, x), y)
+    return dt.cast(y, x.dtype)
+
+
 def batch_norm_values(
     x: ndarray,
     weight: Any,
@@ -75,42 +129,29 @@ def batch_norm_values(
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
     """Output, saved mean and 1 / deviation, and what the running statistics become."""
     stats = _check(x, weight, bias, running_mean, running_var, training)
-    value = inner(x)
-    kind = value.dtype.type
     if training:
-        n = x.size // x.shape[1]
-        # torch sums in double, and keeps the mean and the sum of squares in the dtype of the statistics.
-        wide = value.astype(np.float64) if value.size <= WIDE else value
-        mean = channel_sum(wide) / wide.dtype.type(n)
-        d = wide - per_channel(mean, x)
-        squares = inner(dt.cast(channel_dot(d, d), stats)).astype(np.float64)
-        saved_mean = dt.cast(mean, stats)
-        invstd = dt.cast(1 / np.sqrt(squares / n + eps), stats)
-        saved = (saved_mean, invstd)
-        mean, invstd = inner(saved_mean).astype(kind), inner(invstd).astype(kind)
-        d = value - per_channel(mean, x)
+        mean, squares = _statistics(x, stats)
+        variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1]), dt.opmath(squares.dtype))
+        wide = variance if dt.opmath(x.dtype) != x.dtype else variance.astype(np.float64)
+        invstd = dt.cast(1 / np.sqrt(wide + wide.dtype.type(eps)), stats)
         if running_mean is not None:
-            # The running variance is the unbiased one, and NaN for a single value.
-            running_mean = _moved(running_mean, mean, momentum)
-            running_var = _moved(running_var, squares / np.float64(n - 1), momentum)
+            running_mean, running_var = _moved(x, mean, squares, (running_mean, running_var), momentum)
+        mean = dt.cast(mean, stats)
+        saved = (mean, invstd)
     else:
-        mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
-        saved = (np.empty(0, stats), np.empty(0, stats))
-        d = value.astype(np.float64 if value.size <= WIDE else kind)  # torch multiplies and adds with one rounding
-    scale = invstd if weight is None else invstd * inner(weight)
-    shift = inner(bias) if bias is not None else None
-    if not training:
-        scale, mean = scale.astype(d.dtype), mean.astype(d.dtype)
-        shift = ((0 if shift is None else shift) - mean * scale).astype(kind)
-    np.multiply(d, per_channel(scale, x), d)
-    if shift is not None:
-        np.add(d, per_channel(shift, x), d)
-    return with_layout(dt.cast(d, x.dtype), x), *saved, running_mean, running_var
-
-
-def _moved(running: ndarray, new: ndarray, momentum: float) -> ndarray:
-    old = inner(running).astype(np.float64)
-    return dt.cast((1 - momentum) * old + momentum * new, running.dtype)
+        mean, saved = running_mean, (np.empty(0, stats), np.empty(0, stats))
+        invstd = inner(running_var)
+        if _dense(x):
+            invstd = 1 / np.sqrt(invstd + invstd.dtype.type(eps))
+        else:
+            for step in (lambda v: v + v.dtype.type(eps), np.sqrt, np.reciprocal):
+                invstd = inner(dt.cast(step(invstd), running_var.dtype))
+            invstd = dt.cast(invstd, running_var.dtype)
+    if _dense(x):
+        out = with_layout(_affine(x, inner(mean), inner(invstd), weight, bias), x)
+    else:
+        out = _strided(x, mean, invstd, weight, bias)
+    return out, *saved, running_mean, running_var
 
 
 @kernel("native_batch_norm", differs=["half-opmath"])
@@ -165,16 +206,10 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     both = running_mean is not None and running_var is not None  # torch leaves one alone as it is
     stats = _check(input, None, None, *((running_mean, running_var) if both else (None, None)), True)
     stats = dt.float32 if mixed(input, running_mean, running_var) else stats
-    value = inner(input)
-    wide = value.astype(np.float64) if value.size <= WIDE else value
-    n = input.size // input.shape[1]
-    mean = channel_sum(wide) / wide.dtype.type(n)
-    d = wide - per_channel(mean, input)
-    squares = channel_dot(d, d)
+    mean, squares = _statistics(input, stats)
     if both:
-        running_mean[...] = _moved(running_mean, dt.cast(mean, value.dtype), momentum)
-        running_var[...] = _moved(running_var, squares / wide.dtype.type(n - 1), momentum)
-    return dt.cast(mean, stats), dt.cast(squares / wide.dtype.type(n), stats)
+        running_mean[...], running_var[...] = _moved(input, mean, squares, (running_mean, running_var), momentum)
+    return dt.cast(mean, stats), dt.cast(squares / squares.dtype.type(input.size // input.shape[1]), stats)
 
 
 # ---------------------------------------------------------------- composites

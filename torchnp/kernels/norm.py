@@ -46,14 +46,14 @@ def inner(x: ndarray | None) -> Any:
 
 def with_layout(y: ndarray, x: ndarray) -> ndarray:
     """``y`` laid out as ``x`` is, if that is dense but not C order (channels_last)."""
-    if x.ndim < 4 or x.flags.c_contiguous or not _channels_last(x):
+    if x.ndim < 4 or x.flags.c_contiguous or not channels_last(x):
         return y
     out = np.empty_like(y.transpose(0, *range(2, y.ndim), 1), order="C")
     out[...] = y.transpose(0, *range(2, y.ndim), 1)
     return out.transpose(0, y.ndim - 1, *range(1, y.ndim - 1))
 
 
-def _channels_last(x: ndarray) -> bool:
+def channels_last(x: ndarray) -> bool:
     return x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous
 
 
