@@ -250,4 +250,4 @@ def convert_element_type(a: Array, dtype: Any) -> Array:
         xp = namespace(a)
         return xp.astype(a, dtype_in(xp, dtype))
     converted = dt.cast(a, dt.as_dtype(dtype))
-    return a.copy("K") if converted is a else converted
+    return converted.copy("K") if np.may_share_memory(converted, a) else converted  # a real part is a view

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels._memory import window
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
 from torchnp.registry import kernel
@@ -44,7 +45,7 @@ def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array
     steps = [0] * len(shape)
     for d, x in enumerate(dims):
         steps[x] = a.strides[d] if a.shape[d] == shape[x] else 0
-    return np.lib.stride_tricks.as_strided(a, tuple(shape), steps)
+    return window(a, tuple(shape), steps)
 
 
 @kernel("prims::transpose", like=np.transpose)
@@ -82,7 +83,7 @@ def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     if type(a) is not ndarray:
         return namespace(a).reshape(a, shape)
     steps = (*a.strides[:dim], a.strides[dim] * (length // outer_length), *a.strides[dim:])
-    return np.lib.stride_tricks.as_strided(a, shape, steps)
+    return window(a, shape, steps)
 
 
 def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
@@ -159,7 +160,7 @@ def conj(a: Array) -> Array:
     if type(a) is not ndarray:
         return namespace(a).conj(a)
     check(dt.is_complex(a.dtype), "Expected complex dtype in prims.conj")
-    return np.conj(a)
+    return np.asarray(np.conj(a))  # of a 0-d array a scalar
 
 
 # ---------------------------------------------------------------- copies
