@@ -9,7 +9,7 @@ import numpy as np
 
 from .backend import Backend, Seen
 from .case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, widen
-from .compare import Verdict, check_values, input_scale, undeclared_writes, same_bits
+from .compare import Verdict, check_values, input_scale, same_bits, undeclared_writes
 from .schemas import bound, is_fragile
 from .tolerances import rule_of
 
