@@ -17,7 +17,7 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__
 RESERVED = {"from": "from_", "lambda": "lambda_", "in": "in_"}
 
 # Ops whose Tensor arguments torch fills from Python numbers when called by overload (should_allow_numbers_as_tensors).
-_NUMBERS_AS_TENSORS = frozenset(
+NUMBERS_AS_TENSORS = frozenset(
     f"{base}{suffix}"
     for base in ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide", "copy")
     for suffix in ("", "_")
@@ -235,7 +235,7 @@ class Schema:
                 return RuntimeError(
                     f"{self.packet}() is missing value for argument '{a.name}'. Declaration: {self.text}"
                 )
-            if not fits(value, a.type, self.base in _NUMBERS_AS_TENSORS):
+            if not fits(value, a.type, self.base in NUMBERS_AS_TENSORS):
                 kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{_spoken(a.type)}' for argument '{a.name}' "

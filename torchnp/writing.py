@@ -19,6 +19,7 @@ import numpy as np
 
 from torchnp.checks import broadcast_shapes, shape_text
 from torchnp.dtypes import bool_, can_cast, cast, category, is_complex, is_floating, is_inexact, scalar_name, uint8
+from torchnp.overlap import check_target as check_target  # for the kernels that write an out themselves
 from torchnp.registry import run_quiet
 from torchnp.schema import Argument, Schema
 
@@ -178,60 +179,6 @@ def inplace_rule(schema: Schema) -> Rule:
 def _rule(spelled: str, words: str) -> Rule:
     kind, *how = spelled.split(" ")
     return Rule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how, sized="sized" in how)
-
-
-# ---------------------------------------------------------------- memory
-
-
-def tensors_of(value: Any) -> list[ndarray]:
-    """The arrays of an argument: itself, or those of a list."""
-    if isinstance(value, ndarray):
-        return [value]
-    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
-
-
-def overlaps_itself(x: ndarray) -> bool:
-    """An expanded dimension: several elements in one place."""
-    return any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1
-
-
-def check_target(target: ndarray) -> None:
-    """Refuse to write where several elements share one memory location."""
-    if 0 in target.strides and overlaps_itself(target):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-
-
-def check_out(out: ndarray, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that overlaps itself or, without being the same view, an input."""
-    check_target(out)
-    for x in inputs:
-        if x is not out and np.may_share_memory(x, out) and not _same_view(x, out) and np.shares_memory(x, out):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor "
-                "refer to a single memory location. Please clone() the tensor before performing the operation."
-            )
-
-
-def check_apart(target: ndarray, x: ndarray) -> None:
-    """Refuse to read what shares memory with the target without being the same view of it."""
-    # Arrays that own their memory share none: looking at that first is what makes this cheap.
-    if (x.base is None and target.base is None) or not np.may_share_memory(x, target):
-        return
-    check_out(target, [x])
-
-
-def owner_of(x: ndarray) -> Any:
-    """The object that holds an array's memory."""
-    while isinstance(x, ndarray) and x.base is not None:
-        x = x.base
-    return x
-
-
-def _same_view(a: ndarray, b: ndarray) -> bool:
-    return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides
 
 
 # ---------------------------------------------------------------- in place

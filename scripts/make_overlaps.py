@@ -1,0 +1,199 @@
+"""Write torchnp/overlaps.tsv: what torch does with an in-place op whose target overlaps itself, asked of the installed torch.
+
+The harness's samples give good calls of every overload that writes its arguments. Each is repeated with the written
+tensors expanded, so that several of their elements are one. Most kernels refuse that; those that write it are listed.
+
+    python scripts/make_overlaps.py [--keep DIRECTORY]
+
+With ``--keep`` the observations stay in a directory, and are used from there the next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import tempfile
+import warnings
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from make_outs import build
+
+import torchnp
+from opinfo_tests import record
+from opinfo_tests.case import Case
+from opinfo_tests.own import Make
+from opinfo_tests.reach import plan
+from opinfo_tests.samples import samples_of
+from opinfo_tests.torch_backend import overload_of
+from torchnp.dtypes import as_dtype, category
+from torchnp.overlap import KINDS
+
+OUTPUT = Path(torchnp.__file__).parent / "overlaps.tsv"
+SCHEMAS = torchnp.table.schemas
+SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
+CASES = 8  # of each overload and dtype
+STEPS = 20  # samples of an entry that are looked at
+DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
+REFUSAL = "more than one element of the written-to tensor"
+
+
+def rows() -> list[str]:
+    """The derived overloads that write their first argument."""
+    return [n for n in torchnp.table if torchnp.table[n].rule == "in-place" and "inplace_view" not in SCHEMAS[n].tags]
+
+
+def record_cases() -> list[Case]:
+    wanted = frozenset(rows())
+    taken: Counter[tuple[str, str]] = Counter()
+    cases: list[Case] = []
+
+    def take(case: Case) -> None:
+        key = case.op, case.sample_dtype
+        if sum(b.nbytes for b in case.buffers) < 100_000 and taken[key] < CASES:
+            taken[key] += 1
+            cases.append(case)
+
+    record.TRANSFERS = CASES
+    recorder = record.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < CASES, take)
+    for task in plan(wanted, list(SAMPLED)):
+        recorder.transferred.clear()
+        for step, _ in enumerate(samples_of(task, recorder)):
+            if step > STEPS:
+                break
+    return cases
+
+
+def expanded(x: Any, dim: int) -> Any:
+    """Each tensor with the elements along one of its dimensions in one place."""
+    if isinstance(x, (list, tuple)):
+        return [expanded(y, dim) for y in x]
+    if x is None or x.ndim <= dim or x.shape[dim] < 2:
+        return x
+    return x.narrow(dim, 0, 1).clone().expand(x.shape)
+
+
+def observe(case: Case) -> list[str]:
+    """What torch says to the call with expanded targets: for each dimension, nothing or an error."""
+    schema = SCHEMAS[case.op]
+    found = []
+    for dim in range(4):
+        args, kwargs = build(case)
+        names = [a.name for a in schema.args]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        targets = {a.name: given[a.name] for a in schema.written}
+        wide = {n: expanded(t, dim) for n, t in targets.items()}
+        if not any(0 in y.stride() and y.numel() > 1 for n in wide for y in tensors(wide[n])):
+            continue
+        given |= wide
+        args = [given[n] for n in names[: len(args)]]
+        kwargs = {n: given[n] for n in kwargs}
+        try:
+            with torch.no_grad():
+                overload_of(case.op)(*args, **kwargs)
+            found.append("")
+        except Exception as e:
+            found.append(f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}")
+    return found
+
+
+def tensors(x: Any) -> list[torch.Tensor]:
+    return [y for y in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(y, torch.Tensor)]
+
+
+def works(case: Case) -> bool:
+    args, kwargs = build(case)
+    try:
+        with torch.no_grad():
+            overload_of(case.op)(*args, **kwargs)
+    except Exception:
+        return False
+    return True
+
+
+def work(cases: list[Case], start: int, path: Path, at: Any) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with path.open("a") as lines:
+        for at.value in range(start, len(cases)):
+            case = cases[at.value]
+            if works(case):
+                seen = {"op": case.op, "dtype": case.dtype, "call": case.describe(), "said": observe(case)}
+                lines.write(json.dumps(seen) + "\n")
+                lines.flush()
+        at.value = len(cases)
+
+
+def observe_all(cases: list[Case], path: Path) -> None:
+    """Observe in a child process; where torch brings it down, go on behind that case."""
+    start = 0
+    at = multiprocessing.Value("i", 0)
+    while start < len(cases):
+        child = multiprocessing.Process(target=work, args=(cases, start, path, at))
+        child.start()
+        child.join()
+        if at.value < len(cases):
+            print(f"torch ended the process: {cases[at.value].describe(80)}")
+        start = at.value + 1
+
+
+def guessed(op: str, dtype: str) -> Case | None:
+    """A call of an overload that no sample reaches, made up from its schema; None where torch refuses it."""
+    make = Make(dtype)
+    values = {"Tensor": lambda: make.x(3, 4), "Tensor[]": lambda: [make.x(3, 4)], "Scalar": lambda: 1,
+              "Scalar[]": lambda: [1], "float": lambda: 0.5, "bool": lambda: True, "int": lambda: 1}  # fmt: skip
+    schema = SCHEMAS[op]
+    if any(a.type not in values and not a.has_default for a in schema.args):
+        return None
+    found: list[Case] = []
+    recorder = record.Recorder(lambda n: n == op, found.append)
+    given = [values[a.type]() for a in schema.args if a.type in values and not a.kwonly]
+    try:
+        recorder.see(op, given, {})
+    except Exception:
+        return None
+    return found[0] if found and works(found[0]) else None
+
+
+def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Row -> the kinds of dtypes in which torch writes, with a question mark where it does not always."""
+    seen: dict[str, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
+    for row in observed:
+        kind = KINDS[category(as_dtype(row["dtype"]))] if row["dtype"] != "none" else ""
+        for said in row["said"]:
+            if kind and (not said or REFUSAL in said):
+                seen[row["op"]][kind].add(not said)
+    found = {}
+    for op, kinds in seen.items():
+        refuses = any(False in said for said in kinds.values())
+        # A kind that no sample has is as the others where they all agree.
+        writes = [k + "?" * (len(kinds[k]) > 1) for k in KINDS if True in kinds.get(k, {not refuses})]
+        if writes:
+            found[op.removeprefix("aten::")] = writes
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keep", type=Path)
+    keep = parser.parse_args().keep
+    with tempfile.TemporaryDirectory() as directory:
+        path = (keep or Path(directory)) / "overlaps.jsonl"
+        if not path.exists():
+            cases = record_cases()
+            missed = set(rows()) - {case.op for case in cases}
+            cases += filter(None, (guessed(op, dtype) for op in sorted(missed) for dtype in SAMPLED))
+            observe_all(cases, path)
+        observed = [json.loads(line) for line in path.open()]
+    unseen = sorted(set(rows()) - {row["op"] for row in observed if row["said"]})
+    found = table(observed) | {op: [f"{k}?" for k in KINDS] for op in DROPOUTS}
+    head = "# In-place rows that write a target with expanded dimensions, and in which dtypes (see torchnp/overlap.py)"
+    OUTPUT.write_text("\n".join([head, *(f"{op}\t{' '.join(kinds)}" for op, kinds in sorted(found.items()))]) + "\n")
+    print(f"{OUTPUT.name}: {len(found)} rows; {len(unseen)} were not seen: {' '.join(unseen)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""torch's rules of shared memory: which targets and operands may overlap, and what comes of writing those that do.
+
+torch looks at strides alone (ATen/MemoryOverlap.cpp): a target overlaps itself where a dimension is expanded, and two
+tensors are compared only if both are dense. Most in-place kernels refuse an expanded target; those that write it are
+data: ``overlaps.tsv``, which ``scripts/make_overlaps.py`` asks of torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from torchnp.dtypes import category
+from torchnp.schema import Schema
+
+if TYPE_CHECKING:
+    from torchnp.writing import Rule
+
+ndarray = np.ndarray
+SELF_OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def tensors_of(value: Any) -> list[ndarray]:
+    """The arrays of an argument: itself, or those of a list."""
+    if isinstance(value, ndarray):
+        return [value]
+    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
+
+
+def owner_of(x: ndarray) -> Any:
+    """The object that holds an array's memory."""
+    while isinstance(x, ndarray) and x.base is not None:
+        x = x.base
+    return x
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def overlaps_itself(x: ndarray) -> bool:
+    """An expanded dimension: several elements in one place."""
+    return 0 in x.strides and any(s == 0 and n > 1 for n, s in zip(x.shape, x.strides, strict=True)) and x.size > 0
+
+
+def check_target(target: ndarray) -> None:
+    """Refuse to write where several elements share one memory location."""
+    if overlaps_itself(target):
+        raise RuntimeError(SELF_OVERLAP)
+
+
+def is_dense(x: ndarray) -> bool:
+    """Whether the elements fill one stretch of memory, each place once, in any order of dimensions."""
+    if x.flags.forc:
+        return True
+    expected = x.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def overlap(a: ndarray, b: ndarray) -> str:
+    """How two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` where torch does not look."""
+    if a is b:
+        return "full"
+    if a.size == 0 or b.size == 0:
+        return "no"
+    if not (is_dense(a) and is_dense(b)):
+        return ""
+    start, other = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    if start == other and a.nbytes == b.nbytes:
+        same = all(s == t for s, t, n in zip(a.strides, b.strides, a.shape, strict=False) if n > 1)
+        return "full" if same and a.ndim == b.ndim else "partial"
+    return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
+
+
+def check_out(out: ndarray, inputs: list[ndarray]) -> None:
+    """Refuse an ``out=`` that overlaps itself or, in part, an input."""
+    check_target(out)
+    for x in inputs:
+        check_apart(out, x)
+
+
+def check_apart(target: ndarray, x: ndarray) -> None:
+    """Refuse to read what shares memory with the target without being the same view of it."""
+    # Arrays that own their memory share none: looking at that first is what makes this cheap.
+    if x is target or (x.base is None and target.base is None):
+        return
+    if overlap(target, x) == "partial":
+        raise RuntimeError(OVERLAP)
+
+
+# ---------------------------------------------------------------- what is written all the same
+
+DATA = Path(__file__).with_name("overlaps.tsv")
+KINDS = ("bool", "int", "float", "complex")
+
+
+@functools.cache
+def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
+    """Row -> the kinds of dtypes in which torch writes an expanded target; ``"float?"``: where nothing changes."""
+    with open(path, encoding="utf-8") as lines:
+        split = (line.rstrip("\n").split("\t") for line in lines if line[0] != "#")
+        return {name: frozenset(kinds.split(" ")) for name, kinds in split}
+
+
+# Which dimension of which argument runs along with the target's, where torch goes element by element.
+_ALONG = {
+    "addmv_": ((("mat", 0),),),
+    "baddbmm_": ((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
+}
+Compute = Callable[[dict[str, Any]], ndarray]
+
+
+def write_expanded(schema: Schema, target: ndarray, bound: dict[str, Any], compute: Compute, rule: Rule) -> None:
+    """Write a target with expanded dimensions as torch's kernel of that op does, or refuse it.
+
+    Parameters
+    ----------
+    compute : callable
+        Arguments by name -> result.
+    rule : Rule
+        The op's rule of writing; where it is one of its own, torch looks at the dtype first.
+    """
+    kinds, kind = exceptions().get(f"{schema.base}.{schema.overload}".rstrip("."), ()), KINDS[category(target.dtype)]
+    if kind not in kinds and f"{kind}?" not in kinds:
+        _refuse_otherwise(target, bound, compute, rule)
+        raise RuntimeError(SELF_OVERLAP)
+    places = target[tuple(slice(0, 1 if s == 0 else None) for s in target.strides)]
+    first = schema.args[0].name
+    if schema.base in _ALONG:
+        _step_by_step(
+            target, bound, _ALONG[schema.base], lambda step: rule.write_inplace(step[first], compute(step)), first
+        )
+        return
+    after = np.array(target)
+    rule.write_inplace(after, compute(bound))
+    if schema.base == "index_put_":
+        rule.write_inplace(places, _put(target, places, bound, compute, first))
+        return
+    # The others write one number to some of the elements: what stays must not be written over it.
+    changed = (_bytes(after) != _bytes(np.array(target))).any(-1)
+    if kind not in kinds and changed.any():
+        raise RuntimeError(SELF_OVERLAP)
+    target[changed] = after[changed]
+
+
+def _refuse_otherwise(target: ndarray, bound: dict[str, Any], compute: Compute, rule: Rule) -> None:
+    """Raise what torch looks at before it looks at memory: not shapes that do not broadcast, nor code for a dtype."""
+    try:
+        value = compute(bound)
+    except Exception as error:
+        if str(error).startswith("The size of tensor" if rule.first else ("The size of tensor", '"')):
+            return
+        raise
+    if rule.first:
+        rule.check(value.dtype, target.dtype, target.dtype)
+
+
+def _step_by_step(
+    target: ndarray, bound: dict[str, Any], along: Any, run: Callable[[dict[str, Any]], None], first: str
+) -> None:
+    """Run once for each element of the expanded dimensions, in order: each sees what was written before."""
+    wide = [d for d, (n, s) in enumerate(zip(target.shape, target.strides, strict=True)) if s == 0 and n > 1]
+    for position in itertools.product(*(range(target.shape[d]) for d in wide)):
+        step = dict(bound)
+        for d, i in zip(wide, position, strict=True):
+            for name, axis in ((first, d), *along[d]):
+                step[name] = step[name][(slice(None),) * axis + (slice(i, i + 1),)]
+        run(step)
+
+
+def _put(target: ndarray, places: ndarray, bound: dict[str, Any], compute: Compute, first: str) -> ndarray:
+    """The result of ``index_put_`` with the places of the memory, instead of the elements, as what is indexed."""
+    from torchnp.kernels.index import numpy_index  # the kernels import this module's users
+
+    numbers = np.broadcast_to(np.arange(math.prod(places.shape)).reshape(places.shape), target.shape)
+    picked = numbers[numpy_index(target, bound["indices"])]
+    values = np.broadcast_to(bound["values"], picked.shape)
+    flat = {first: places.reshape(-1), "indices": [picked.reshape(-1)], "values": values.reshape(-1)}
+    return compute(bound | flat).reshape(places.shape)
+
+
+def _bytes(x: ndarray) -> ndarray:
+    return np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)

@@ -1,0 +1,165 @@
+"""Shared memory: expanded targets and overlapping operands, against torch."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import torchnp
+from torchnp import dtypes as dt
+from torchnp.interop import to_numpy, to_torch
+from torchnp.overlap import exceptions, is_dense, overlap
+
+TABLE = torchnp.table
+aten = torch.ops.aten
+DTYPES = (dt.bool_, dt.uint8, dt.int64, dt.bfloat16, dt.float32, dt.float64, dt.complex64)
+
+
+def outcome(run):
+    try:
+        run()
+    except Exception as error:  # whatever torch raises is the oracle
+        return type(error).__name__, str(error).split()[:6]
+    return None
+
+
+def expanded(dtype, shape, wide):
+    """The same memory twice, seen through dimensions that are expanded: torch's base and target, and ours."""
+    small = [1 if w else n for n, w in zip(shape, wide, strict=True)]
+    values = dt.cast(np.random.default_rng(len(shape)).integers(-4, 5, small).astype(np.float32), dtype)
+    mine, theirs = values.copy(), to_torch(values).clone()
+    strides = tuple(0 if w else s for s, w in zip(mine.strides, wide, strict=True))
+    return mine, np.lib.stride_tricks.as_strided(mine, shape, strides), theirs, theirs.expand(shape)
+
+
+def both_write(row, dtype, shape, wide, rest):
+    base, overload = row.split(".") if "." in row else (row, "default")
+    mine, target, theirs, ttarget = expanded(dtype, shape, wide)
+    given = [to_torch(a) if isinstance(a, np.ndarray) else a for a in rest]
+    given = [[None if x is None else to_torch(x) for x in a] if isinstance(a, list) else a for a in given]
+    expect = outcome(lambda: getattr(getattr(aten, base), overload)(ttarget, *given))
+    assert outcome(lambda: TABLE[f"aten::{row}"](target, *rest)) == expect
+    if expect is None:
+        np.testing.assert_array_equal(dt.cast(mine, dt.complex128), dt.cast(to_numpy(theirs), dt.complex128))
+    return expect
+
+
+MASK = np.array([[True, False, True, False], [False, False, True, True], [False, False, False, True]])
+WRITERS = [
+    ("zero_", ()),
+    ("fill_.Scalar", (3,)),
+    ("fill_.Tensor", (np.array(1),)),
+    ("masked_fill_.Scalar", (MASK, 1)),
+    ("index_fill_.int_Scalar", (0, np.array([2, 0]), 1)),
+    ("index_fill_.int_Scalar", (-1, np.array([1]), 1)),
+    ("threshold_", (1, -2)),
+    ("tril_", ()),
+    ("triu_", (1,)),
+    ("tril_", (-1,)),
+    ("conj_physical_", ()),
+    ("nan_to_num_", ()),
+    ("dropout_", (0.5, False)),
+    ("alpha_dropout_", (0.0, True)),
+    ("neg_", ()),
+    ("abs_", ()),
+    ("float_power_.Scalar", (2,)),
+    ("mvlgamma_", (1,)),
+    ("add_.Scalar", (1,)),
+    ("cumsum_", (0,)),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("row", "rest"), WRITERS)
+def test_an_expanded_target_is_written_or_refused_as_in_torch(row, rest, dtype):
+    for wide in ((True, False), (False, True), (True, True)):
+        both_write(row, dtype, (3, 4), wide, rest)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+@pytest.mark.parametrize("scales", [{}, {"beta": 0}, {"beta": 2, "alpha": 3}])
+def test_products_go_element_by_element(dtype, scales):
+    a, b = (dt.cast(np.arange(8.0).reshape(2, 2, 2) + i, dtype) for i in (0, 1))
+    for wide in ((True, False, False), (False, True, False), (False, False, True), (True, True, True)):
+        mine, target, theirs, ttarget = expanded(dtype, (2, 2, 2), wide)
+        TABLE["aten::baddbmm_"](target, a, b, **scales)
+        aten.baddbmm_(ttarget, to_torch(a), to_torch(b), **scales)
+        np.testing.assert_array_equal(dt.cast(mine, dt.complex128), dt.cast(to_numpy(theirs), dt.complex128))
+    mine, target, theirs, ttarget = expanded(dtype, (2,), (True,))
+    TABLE["aten::addmv_"](target, a[0], b[0, 0], **scales)
+    aten.addmv_(ttarget, to_torch(a[0]), to_torch(b[0, 0]), **scales)
+    np.testing.assert_array_equal(dt.cast(mine, dt.complex128), dt.cast(to_numpy(theirs), dt.complex128))
+
+
+def test_index_put_goes_in_the_order_of_the_indices():
+    draw = random.Random(0)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        shape = [draw.randint(1, 4) for _ in range(draw.randint(1, 3))]
+        wide = [n > 1 and draw.random() < 0.6 for n in shape]
+        if not any(wide):
+            continue
+        last = draw.randint(0, len(shape) - 1)
+        size = [draw.randint(1, 4) for _ in range(draw.randint(0, 2))]
+        at = [d for d in range(last) if draw.random() < 0.5] + [last]
+        indices = [rng.integers(-shape[d], shape[d], size) if d in at else None for d in range(last + 1)]
+        where = tuple(slice(None) if i is None else torch.from_numpy(np.asarray(i)) for i in indices)
+        values = rng.integers(0, 9, torch.zeros(shape)[where].shape).astype(np.float32)
+        indices = [i if i is None else np.asarray(i) for i in indices]
+        assert (
+            both_write("index_put_", dt.float32, shape, wide, (indices, np.asarray(values), draw.random() < 0.5))
+            is None
+        )
+
+
+def test_a_list_with_an_expanded_tensor():
+    x, tx = np.ones((1, 3), np.float32), torch.ones(1, 3)
+    TABLE["aten::_foreach_zero_"]([np.lib.stride_tricks.as_strided(x, (2, 3), (0, 4))])
+    torch._foreach_zero_([tx.expand(2, 3)])
+    np.testing.assert_array_equal(x, tx.numpy())
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        TABLE["aten::_foreach_neg_"]([np.lib.stride_tricks.as_strided(x, (2, 3), (0, 4))])
+
+
+def windows():
+    """Pairs of windows on 36 numbers, dense and not, in the same and in other orders."""
+    forms = [((6, 6), (6, 1)), ((6, 6), (1, 6)), ((36,), (1,)), ((3, 6), (6, 1)), ((5, 5), (6, 1)), ((2, 2), (3, 1))]
+    for a, sa in forms:
+        for b, sb in forms:
+            for start in (0, 1, 6, 18):
+                if a == b and start + sum((n - 1) * s for n, s in zip(b, sb, strict=True)) < 36:
+                    yield a, sa, b, sb, start
+
+
+@pytest.mark.parametrize("row", ["add_.Tensor", "mul_.Tensor", "copy_", "lt_.Tensor", "pow_.Tensor"])
+def test_operands_that_share_memory(row):
+    base, _, overload = row.partition(".")
+    for a, sa, b, sb, start in windows():
+        memory = np.arange(36, dtype=np.float32)
+        theirs = torch.arange(36.0)
+        x = np.lib.stride_tricks.as_strided(memory, a, [4 * s for s in sa])
+        y = np.lib.stride_tricks.as_strided(memory[start:], b, [4 * s for s in sb])
+        tx, ty = theirs.as_strided(a, sa), theirs.as_strided(b, sb, start)
+        expect = outcome(lambda: getattr(getattr(aten, base), overload or "default")(tx, ty))
+        assert outcome(lambda: TABLE[f"aten::{row}"](x, y)) == expect, (a, sa, b, sb, start)
+
+
+def test_dense_is_what_torch_calls_so():
+    draw = random.Random(1)
+    for _ in range(500):
+        shape = [draw.choice((1, 2, 3)) for _ in range(draw.randint(0, 4))]
+        x = torch.empty(shape).permute(draw.sample(range(len(shape)), len(shape)))
+        if shape and draw.random() < 0.5:
+            x = x[..., : draw.randint(1, 2)]
+        assert is_dense(x.numpy()) == torch.ops.aten.is_non_overlapping_and_dense(x)
+    x = np.zeros(4)
+    assert overlap(x, x) == "full"
+    assert overlap(x[:2], x[2:]) == "no"
+    assert overlap(x[:3], x[1:]) == "partial"
+    assert overlap(x[::2], x[1::2]) == ""
+
+
+def test_the_data_names_rows():
+    for row in exceptions():
+        assert TABLE[f"aten::{row}"].rule == "in-place"
