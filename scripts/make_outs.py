@@ -133,7 +133,7 @@ KNOWN = {
 
 
 def out_rows() -> list[str]:
-    return [n for n in torchnp.table if SCHEMAS[n].is_out and n not in SKIPPED]
+    return [n for n in torchnp.table if SCHEMAS[n].is_out and n not in SKIPPED and torchnp.table.status(n) == "derived"]
 
 
 # ---------------------------------------------------------------- good calls

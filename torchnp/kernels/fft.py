@@ -1,80 +1,38 @@
-"""Fourier transforms."""
+"""Fourier transforms and their frequencies."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.kernels.fft_kernels import (
+    BY_N,
+    BY_ROOT,
+    NONE,
+    _fft_c2c,
+    _fft_c2r,
+    _fft_r2c,
+    _fft_r2c_out,
+    along,
+    copied,
+)
+from torchnp.kernels.rearrange import roll
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-
-# torch's normalisation modes: none, divided by sqrt(n), divided by n.
-NONE, BY_ROOT, BY_N = 0, 1, 2
-
-
-def _forward_norm(normalization: int) -> str:
-    return ("backward", "ortho", "forward")[min(max(normalization, 0), 2)]
-
-
-def _inverse_norm(normalization: int) -> str:
-    return ("forward", "ortho", "backward")[min(max(normalization, 0), 2)]
-
-
-# ---------------------------------------------------------------- the three kernels
-
-
-def _check_fft(x: ndarray, takes_complex: bool) -> None:
-    kind = "complex" if takes_complex else "floating-point"
-    right = dt.is_complex(x.dtype) if takes_complex else dt.is_floating(x.dtype)
-    check(right, f"Only supports {kind} dtypes, but found: {dt.scalar_name(x.dtype)}")
-    if x.dtype in dt.FLOAT8S:
-        raise RuntimeError(f"Unknown Complex ScalarType for {dt.scalar_name(x.dtype)}")
-    if dt.opmath(x.dtype) != x.dtype:
-        raise RuntimeError(f"MKL FFT doesn't support tensors of type: {dt.scalar_name(x.dtype)}")
-
-
-@kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization"])
-def _fft_c2c(self, dim, normalization, forward):
-    """Complex transform over dimensions."""
-    _check_fft(self, True)
-    if not dim:
-        return self.copy()
-    if forward:
-        return np.fft.fftn(self, None, dim, _forward_norm(normalization))
-    return np.fft.ifftn(self, None, dim, _inverse_norm(normalization))
-
-
-@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization"])
-def _fft_r2c(self, dim, normalization, onesided):
-    """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
-    _check_fft(self, False)
-    check(len(dim) > 0, "ArrayRef: attempted to access back() of empty list")
-    transform = np.fft.rfftn if onesided else np.fft.fftn
-    return transform(self, None, dim, _forward_norm(normalization))
-
-
-@kernel("_fft_c2r", like=np.fft.irfftn, differs=["fft-normalization"])
-def _fft_c2r(self, dim, normalization, last_dim_size):
-    """Inverse transform of the one-sided spectrum of a real signal of the given size."""
-    _check_fft(self, True)
-    check(len(dim) > 0, "ArrayRef: attempted to access back() of empty list")
-    norm = _inverse_norm(normalization)
-    x = np.fft.ifftn(self, None, dim[:-1], norm) if len(dim) > 1 else self
-    return np.fft.irfft(x, last_dim_size, dim[-1], norm)
-
 
 # ---------------------------------------------------------------- what the public functions share
 
 
 def _promoted(x: ndarray, complex_: bool) -> ndarray:
     out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
-    check(out not in dt.HALVES and out not in dt.FLOAT8S, f"Unsupported dtype {dt.scalar_name(out)}")
+    check(out not in (dt.float16, dt.bfloat16) and out not in dt.FLOAT8S, f"Unsupported dtype {dt.scalar_name(out)}")
     return dt.cast(x, dt.to_complex(out) if complex_ else out)
 
 
@@ -96,7 +54,7 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
     """Cut or padded with zeros to the given sizes."""
     for axis, n in zip(axes, sizes, strict=True):
         if n < x.shape[axis]:
-            x = x[(slice(None),) * axis + (slice(n),)]
+            x = along(x, axis, n)
         elif n > x.shape[axis]:
             padding = np.zeros([n - x.shape[axis] if i == axis else m for i, m in enumerate(x.shape)], x.dtype)
             x = np.concatenate([x, padding], axis)
@@ -114,17 +72,13 @@ def _axes(x: ndarray, s: Sequence[int] | None, dim: Sequence[int] | None) -> tup
     if dim is not None:
         axes = [_axis(x, d) for d in dim]
         check(len(set(axes)) == len(axes), "FFT dims must be unique")
-        check(
-            s is None or len(s) == len(axes), "When given, dim and shape arguments must have the same length"
-        )  # fmt: skip
+        check(s is None or len(s) == len(axes), "When given, dim and shape arguments must have the same length")
     if s is None:
         axes = axes if dim is not None else list(range(x.ndim))
         sizes = [x.shape[a] for a in axes]
     else:
         if dim is None:
-            check(
-                len(s) <= x.ndim, f"Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions."
-            )  # fmt: skip
+            check(len(s) <= x.ndim, f"Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions.")
             axes = list(range(x.ndim - len(s), x.ndim))
         sizes = [x.shape[a] if n == -1 else n for a, n in zip(axes, s, strict=True)]
     for n in sizes:
@@ -133,81 +87,130 @@ def _axes(x: ndarray, s: Sequence[int] | None, dim: Sequence[int] | None) -> tup
 
 
 def _check_real(name: str, x: ndarray, words: str = "a real") -> None:
-    check(
-        not dt.is_complex(x.dtype), f"{name} expects {words} input tensor, but got {dt.scalar_name(x.dtype)}"
-    )  # fmt: skip
+    check(not dt.is_complex(x.dtype), f"{name} expects {words} input tensor, but got {dt.scalar_name(x.dtype)}")
+
+
+# Each out= form looks at the dtype of its out in the middle of its work, and some write it by another step than the
+# transform: the functions below take out=None for the functional form.
+
+
+def _check_complex(name: str, out: ndarray | None) -> None:
+    if out is not None and not dt.is_complex(out.dtype):
+        raise RuntimeError(f"{name} expects a complex output tensor, but got {dt.scalar_name(out.dtype)}")
+
+
+def _check_floating(name: str, out: ndarray | None) -> None:
+    if out is not None and not dt.is_floating(out.dtype):
+        raise RuntimeError(f"{name} expects a floating point output tensor, but got {dt.scalar_name(out.dtype)}")
+
+
+def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
+    """The conjugate; torch's conj_physical writes it into an out of the very dtype."""
+    if out is None:
+        return value.conj()
+    check_target(out)
+    found, expected = (dt.scalar_name(x.dtype) for x in ((value, out) if swapped else (out, value)))
+    check(value.dtype == out.dtype, f"Found dtype {found} but expected {expected}")
+    return copied(out, value.conj())
+
+
+def _c2c(
+    name: str, x: ndarray, axes: Sequence[int], sizes: Sequence[int], norm: str | None, forward: bool, out: Any
+) -> ndarray:
+    value, mode = _resized(x, axes, sizes), _mode(norm, forward)
+    _check_complex(name, out)
+    spectrum = _fft_c2c(value, tuple(axes), mode, forward)
+    return spectrum if out is None else copied(out, spectrum)
 
 
 # ---------------------------------------------------------------- one dimension
 
 
-def _c2c(x: ndarray, n: int | None, dim: int, norm: str | None, forward: bool) -> ndarray:
-    value = _promoted(x, True)
+def _either(
+    name: str, forward: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None
+) -> ndarray:
+    """A transform to all frequencies: of a real signal, one side is computed and the other filled in."""
+    if not dt.is_complex(x.dtype):
+        return _r2c(name, forward, False, x, n, dim, norm, out)
     axis = _axis(x, dim)
     size = _points(x.shape[axis] if n is None else n)
-    return _fft_c2c(_resized(value, [axis], [size]), (axis,), _mode(norm, forward), forward)
+    return _c2c(name, x, [axis], [size], norm, forward, out)
 
 
-def _r2c(name: str, x: ndarray, n: int | None, dim: int, norm: str | None, forward: bool) -> ndarray:
+def _r2c(
+    name: str,
+    forward: bool,
+    onesided: bool,
+    x: ndarray,
+    n: int | None,
+    dim: int,
+    norm: str | None,
+    out: Any = None,
+) -> ndarray:
     _check_real(name, x)
+    _check_complex(name, out)
     value = _promoted(x, False)
     axis = _axis(x, dim)
     size = _points(x.shape[axis] if n is None else n)
-    out = _fft_r2c(_resized(value, [axis], [size]), (axis,), _mode(norm, forward), True)
-    return out if forward else out.conj()
+    value, mode = _resized(value, [axis], [size]), _mode(norm, forward)
+    if forward and out is not None:
+        return _fft_r2c_out(value, (axis,), mode, onesided, out=out)
+    spectrum = _fft_r2c(value, (axis,), mode, onesided)
+    return spectrum if forward else _conjugated(spectrum, out)
 
 
-def _c2r(x: ndarray, n: int | None, dim: int, norm: str | None, forward: bool) -> ndarray:
+def _c2r(name: str, forward: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None) -> ndarray:
+    _check_floating(name, out)
     value = _promoted(x, True)
     axis = _axis(x, dim)
     size = _points(2 * (x.shape[axis] - 1) if n is None else n)
-    value = _resized(value, [axis], [size // 2 + 1])
-    return _fft_c2r(value.conj() if forward else value, (axis,), _mode(norm, forward), size)
+    value, mode = _resized(value, [axis], [size // 2 + 1]), _mode(norm, forward)
+    signal = _fft_c2r(value.conj() if forward else value, (axis,), mode, size)
+    return signal if out is None else copied(out, signal)
+
+
+_fft, _ifft = partial(_either, "fft", True), partial(_either, "ifft", False)
+_rfft, _ihfft = partial(_r2c, "rfft", True, True), partial(_r2c, "ihfft", False, True)
+_irfft, _hfft = partial(_c2r, "irfft", False), partial(_c2r, "hfft", True)
 
 
 @kernel("fft_fft", like=np.fft.fft, differs=["no-half-fft", "fft-of-integers"])
 def fft_fft(self, n=None, dim=-1, norm=None):
     """Discrete Fourier transform along a dimension."""
-    return _c2c(self, n, dim, norm, True)
+    return _fft(self, n, dim, norm)
 
 
 @kernel("fft_ifft", like=np.fft.ifft, differs=["no-half-fft", "fft-of-integers"])
 def fft_ifft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_fft`."""
-    return _c2c(self, n, dim, norm, False)
+    return _ifft(self, n, dim, norm)
 
 
 @kernel("fft_rfft", like=np.fft.rfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_rfft(self, n=None, dim=-1, norm=None):
     """The n // 2 + 1 frequencies of a real signal."""
-    return _r2c("rfft", self, n, dim, norm, True)
+    return _rfft(self, n, dim, norm)
 
 
 @kernel("fft_irfft", like=np.fft.irfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_irfft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_rfft`."""
-    return _c2r(self, n, dim, norm, False)
+    return _irfft(self, n, dim, norm)
 
 
 @kernel("fft_hfft", like=np.fft.hfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_hfft(self, n=None, dim=-1, norm=None):
     """Transform of a signal with Hermitian symmetry, which is real."""
-    return _c2r(self, n, dim, norm, True)
+    return _hfft(self, n, dim, norm)
 
 
 @kernel("fft_ihfft", like=np.fft.ihfft, differs=["no-half-fft", "fft-of-integers"])
 def fft_ihfft(self, n=None, dim=-1, norm=None):
     """Inverse of `fft_hfft`."""
-    return _r2c("ihfft", self, n, dim, norm, False)
+    return _ihfft(self, n, dim, norm)
 
 
 # ---------------------------------------------------------------- several dimensions
-
-
-def _c2cn(x: ndarray, s: Any, dim: Any, norm: str | None, forward: bool) -> ndarray:
-    axes, sizes = _axes(x, s, dim)
-    value = _resized(_promoted(x, True), axes, sizes)
-    return _fft_c2c(value, tuple(axes), _mode(norm, forward), forward)
 
 
 def _last_size(x: ndarray, axes: Sequence[int], s: Any) -> int:
@@ -216,60 +219,96 @@ def _last_size(x: ndarray, axes: Sequence[int], s: Any) -> int:
     return _points(2 * (x.shape[axes[-1]] - 1) if given in (None, -1) else given)
 
 
+def _fftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, forward: bool = True) -> ndarray:
+    axes, sizes = _axes(x, s, dim)
+    return _c2c("fftn", _promoted(x, True), axes, sizes, norm, forward, out)
+
+
+_ifftn = partial(_fftn, forward=False)
+
+
+def _rfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
+    _check_real("rfftn", x, "a real-valued")
+    axes, sizes = _axes(x, s, dim)
+    check(len(axes) > 0, "rfftn must transform at least one axis")
+    value, mode = _resized(_promoted(x, False), axes, sizes), _mode(norm, True)
+    _check_complex("rfftn", out)
+    spectrum = _fft_r2c(value, tuple(axes), mode, True)
+    return spectrum if out is None else copied(out, spectrum)
+
+
+def _hermitian(name: str, x: ndarray, s: Any, dim: Any) -> tuple[ndarray, list[int], int]:
+    """A spectrum cut or padded to the shape that a real signal asks for, its axes, and the signal's last size."""
+    axes, sizes = _axes(x, s, dim)
+    check(len(axes) > 0, f"{name} must transform at least one axis")
+    last = _last_size(x, axes, s)
+    return _resized(_promoted(x, True), axes, [*sizes[:-1], last // 2 + 1]), axes, last
+
+
+def _irfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
+    value, axes, last = _hermitian("irfftn", x, s, dim)
+    mode = _mode(norm, False)
+    _check_floating("irfftn", out)
+    signal = _fft_c2r(value, tuple(axes), mode, last)
+    return signal if out is None else copied(out, signal)
+
+
+def _hfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
+    value, axes, last = _hermitian("hfftn", x, s, dim)
+    mode = _mode(norm, True)
+    value = _fft_c2c(value, tuple(axes[:-1]), mode, True) if len(axes) > 1 else value
+    _check_floating("hfftn", out)
+    signal = _fft_c2r(value.conj(), (axes[-1],), mode, last)
+    return signal if out is None else copied(out, signal)
+
+
+def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
+    axes, sizes = _axes(x, s, dim)
+    check(len(axes) > 0, "ihfftn must transform at least one axis")
+    # A complex input is refused by the transform, in its words.
+    value, mode = _resized(_promoted(x, False), axes, sizes), _mode(norm, False)
+    spectrum = _fft_r2c(value, (axes[-1],), mode, True)
+    if len(axes) == 1:
+        return _conjugated(spectrum, out, swapped=True)
+    _check_complex("ihfftn", out)
+    spectrum = _fft_c2c(spectrum.conj(), tuple(axes[:-1]), mode, False)
+    return spectrum if out is None else copied(out, spectrum)
+
+
 @kernel("fft_fftn", like=np.fft.fftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_fftn(self, s=None, dim=None, norm=None):
     """Discrete Fourier transform over dimensions, by default all."""
-    return _c2cn(self, s, dim, norm, True)
+    return _fftn(self, s, dim, norm)
 
 
 @kernel("fft_ifftn", like=np.fft.ifftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_ifftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_fftn`."""
-    return _c2cn(self, s, dim, norm, False)
+    return _ifftn(self, s, dim, norm)
 
 
 @kernel("fft_rfftn", like=np.fft.rfftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_rfftn(self, s=None, dim=None, norm=None):
     """Transform of a real signal; the last dimension keeps n // 2 + 1 frequencies."""
-    _check_real("rfftn", self, "a real-valued")
-    axes, sizes = _axes(self, s, dim)
-    check(len(axes) > 0, "rfftn must transform at least one axis")
-    value = _resized(_promoted(self, False), axes, sizes)
-    return _fft_r2c(value, tuple(axes), _mode(norm, True), True)
+    return _rfftn(self, s, dim, norm)
 
 
 @kernel("fft_irfftn", like=np.fft.irfftn, differs=["no-half-fft", "fft-of-integers"])
 def fft_irfftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_rfftn`."""
-    axes, sizes = _axes(self, s, dim)
-    check(len(axes) > 0, "irfftn must transform at least one axis")
-    last = _last_size(self, axes, s)
-    value = _resized(_promoted(self, True), axes, [*sizes[:-1], last // 2 + 1])
-    return _fft_c2r(value, tuple(axes), _mode(norm, False), last)
+    return _irfftn(self, s, dim, norm)
 
 
 @kernel("fft_hfftn", differs=["no-half-fft", "fft-of-integers"])
 def fft_hfftn(self, s=None, dim=None, norm=None):
     """Transform of a signal with Hermitian symmetry in the last dimension, which is real."""
-    axes, sizes = _axes(self, s, dim)
-    check(len(axes) > 0, "hfftn must transform at least one axis")
-    last = _last_size(self, axes, s)
-    value = _resized(_promoted(self, True), axes, [*sizes[:-1], last // 2 + 1])
-    mode = _mode(norm, True)
-    value = _fft_c2c(value, tuple(axes[:-1]), mode, True)
-    return _fft_c2r(value.conj(), (axes[-1],), mode, last)
+    return _hfftn(self, s, dim, norm)
 
 
 @kernel("fft_ihfftn", differs=["no-half-fft", "fft-of-integers"])
 def fft_ihfftn(self, s=None, dim=None, norm=None):
     """Inverse of `fft_hfftn`."""
-    _check_real("ihfftn", self, "a real-valued")
-    axes, sizes = _axes(self, s, dim)
-    check(len(axes) > 0, "ihfftn must transform at least one axis")
-    value = _resized(_promoted(self, False), axes, sizes)
-    mode = _mode(norm, False)
-    value = _fft_r2c(value, (axes[-1],), mode, True).conj()
-    return _fft_c2c(value, tuple(axes[:-1]), mode, False)
+    return _ihfftn(self, s, dim, norm)
 
 
 @kernel("fft_fft2", like=np.fft.fft2, differs=["no-half-fft", "fft-of-integers"])
@@ -308,12 +347,46 @@ def fft_ihfft2(self, s=None, dim=(-2, -1), norm=None):
     return fft_ihfftn(self, s, dim, norm)
 
 
+# ---------------------------------------------------------------- out=
+
+
+def _declare_out(name: str, like: Any, transform: Callable[..., ndarray], dim: Any) -> None:
+    """Declare the out= form of a transform of one dimension, of several, or of the last two."""
+
+    def one(self, n=None, dim=-1, norm=None, *, out):
+        return transform(self, n, dim, norm, out)
+
+    def several(self, s=None, dim=None, norm=None, *, out):
+        return transform(self, s, dim, norm, out)
+
+    def last_two(self, s=None, dim=(-2, -1), norm=None, *, out):
+        return transform(self, s, dim, norm, out)
+
+    body = {-1: one, None: several, (-2, -1): last_two}[dim]
+    body.__name__ = body.__qualname__ = f"{name}_out"
+    body.__doc__ = f"`{name}`, written into out."
+    kernel(f"{name}.out", like=like, differs=["no-half-fft", "fft-of-integers"])(body)
+
+
+for _name, _transform, _transform_n in (
+    ("fft", _fft, _fftn),
+    ("ifft", _ifft, _ifftn),
+    ("rfft", _rfft, _rfftn),
+    ("irfft", _irfft, _irfftn),
+    ("hfft", _hfft, _hfftn),
+    ("ihfft", _ihfft, _ihfftn),
+):
+    _declare_out(f"fft_{_name}", getattr(np.fft, _name), _transform, -1)
+    _declare_out(f"fft_{_name}2", getattr(np.fft, f"{_name}2", None), _transform_n, (-2, -1))
+    _declare_out(f"fft_{_name}n", getattr(np.fft, f"{_name}n", None), _transform_n, None)
+
+
 # ---------------------------------------------------------------- frequencies
 
 
-def _shifted(x: ndarray, dim: Any, shift: Any) -> ndarray:
-    axes = range(x.ndim) if dim is None else [wrap_dim(d, x.ndim) for d in ([dim] if isinstance(dim, int) else dim)]
-    return np.roll(x, [shift(x.shape[a]) for a in axes], tuple(axes)) if x.ndim else x.copy()
+def _shifted(x: ndarray, dim: Any, shift: Callable[[int], int]) -> ndarray:
+    axes = range(x.ndim) if dim is None else [_axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    return roll(x, [shift(x.shape[a]) for a in axes], tuple(axes))
 
 
 @kernel("fft_fftshift", like=np.fft.fftshift)
@@ -325,17 +398,21 @@ def fft_fftshift(self, dim=None):
 @kernel("fft_ifftshift", like=np.fft.ifftshift)
 def fft_ifftshift(self, dim=None):
     """Inverse of `fft_fftshift`."""
-    return _shifted(self, dim, lambda n: math.ceil(n / 2))
+    return _shifted(self, dim, lambda n: (n + 1) // 2)
 
 
 def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
+    # As in C, half of an odd negative number is nearer to zero.
+    size = int(n / 2) + 1 if name == "rfftfreq" else n
+    check(size >= 0, f"Trying to create tensor with negative dimension {size}: [{size}]")
     check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
-    if dt.is_complex(out):
+    if dt.is_complex(out) or out in dt.FLOAT8S:
         raise not_implemented("arange_cpu", out)
-    values = np.arange(n // 2 + 1) if name == "rfftfreq" else (np.arange(n) + n // 2) % max(n, 1) - n // 2
+    values = np.arange(size) if name == "rfftfreq" else (np.arange(n) + n // 2) % max(n, 1) - n // 2
     inner = dt.opmath(out)
-    return dt.cast(dt.cast(values, inner) * inner.type(np.divide(1, n * d)), out)
+    # The integers are in a half dtype before they are multiplied.
+    return dt.cast(dt.cast(dt.cast(values, out), inner) * inner.type(np.divide(1, n * d)), out)
 
 
 @kernel("fft_fftfreq", like=np.fft.fftfreq, differs=["default-dtype"])

@@ -1,0 +1,146 @@
+"""The three Fourier transforms that torch's others are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.overlap import check_target
+from torchnp.registry import kernel
+from torchnp.writing import resize_out
+
+ndarray = np.ndarray
+
+# torch's normalisation modes: none, divided by sqrt(n), divided by n.
+NONE, BY_ROOT, BY_N = 0, 1, 2
+
+
+def _forward_norm(normalization: int) -> str:
+    return {NONE: "backward", BY_ROOT: "ortho"}.get(normalization, "forward")
+
+
+def _inverse_norm(normalization: int) -> str:
+    return {NONE: "forward", BY_ROOT: "ortho"}.get(normalization, "backward")
+
+
+# ---------------------------------------------------------------- the three kernels
+
+
+def _check_fft(x: ndarray, takes_complex: bool) -> None:
+    kind = "complex" if takes_complex else "floating-point"
+    right = dt.is_complex(x.dtype) if takes_complex else dt.is_floating(x.dtype)
+    check(right, f"Only supports {kind} dtypes, but found: {dt.scalar_name(x.dtype)}")
+
+
+def _check_last(dim: Sequence[int]) -> None:
+    check(len(dim) > 0, "ArrayRef: attempted to access back() of empty list")
+
+
+def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
+    """Raise where torch cannot plan a transform: no points, no code for the dtype, or no signal at all."""
+    sizes = [x.shape[d] for d in dim]
+    if 0 in sizes:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {shape_text((-1, *sizes))} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
+    if dt.opmath(x.dtype) != x.dtype:
+        raise RuntimeError(f"MKL FFT doesn't support tensors of type: {dt.scalar_name(dt.to_real(x.dtype))}")
+    check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")
+
+
+@kernel("_fft_c2c", like=np.fft.fftn, differs=["fft-normalization"])
+def _fft_c2c(self, dim, normalization, forward):
+    """Complex transform over dimensions."""
+    _check_fft(self, True)
+    if not dim:
+        return self.copy("K")
+    _check_plan(self, dim)
+    if forward:
+        return np.fft.fftn(self, None, dim, _forward_norm(normalization))
+    return np.fft.ifftn(self, None, dim, _inverse_norm(normalization))
+
+
+@kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization"])
+def _fft_r2c(self, dim, normalization, onesided):
+    """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
+    half = _one_sided(self, dim, normalization)
+    return half if onesided else _fill(np.empty(self.shape, half.dtype), half, dim)
+
+
+def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
+    _check_fft(x, False)
+    _check_last(dim)
+    if x.dtype in dt.FLOAT8S:
+        raise RuntimeError(f"Unknown Complex ScalarType for {dt.scalar_name(x.dtype)}")
+    _check_plan(x, dim)
+    return np.fft.rfftn(x, None, dim, _forward_norm(normalization))
+
+
+def along(x: ndarray, dim: int, *bounds: int | None) -> ndarray:
+    """A slice of one dimension."""
+    return x[(slice(None),) * dim + (slice(*bounds),)]
+
+
+def _fill(out: ndarray, half: ndarray, dim: Sequence[int]) -> ndarray:
+    """Store a one-sided spectrum in ``out``, and the conjugates of its values as the other side."""
+    last, n = dim[-1], out.shape[dim[-1]]
+    first = along(out, last, half.shape[last])
+    check_target(first)
+    first[...] = dt.cast(half, out.dtype)
+    if n <= 2:
+        return out
+    if out.dtype not in (dt.complex64, dt.complex128):
+        raise not_implemented("_fft_fill_with_conjugate_symmetry", out.dtype)
+    mirrored = along(out, last, n - half.shape[last], 0, -1)
+    for d in dim[:-1]:
+        mirrored = np.roll(np.flip(mirrored, d), 1, d)
+    np.conjugate(mirrored, out=along(out, last, half.shape[last], None))
+    return out
+
+
+@kernel("_fft_c2r", like=np.fft.irfftn, differs=["fft-normalization"])
+def _fft_c2r(self, dim, normalization, last_dim_size):
+    """Inverse transform of the one-sided spectrum of a real signal of the given size."""
+    _check_fft(self, True)
+    _check_last(dim)
+    x = _fft_c2c(self, dim[:-1], normalization, False) if len(dim) > 1 else self
+    _check_plan(x, dim[-1:])
+    return np.fft.irfft(x, last_dim_size, dim[-1], _inverse_norm(normalization))
+
+
+# torch computes in the dtype of the input and copies into whatever out is.
+
+
+def copied(out: ndarray, value: ndarray) -> ndarray:
+    if out.shape != value.shape:
+        resize_out(out, value.shape)
+    check_target(out)
+    out[...] = dt.cast(value, out.dtype)
+    return out
+
+
+@kernel("_fft_c2c.out", like=np.fft.fftn, differs=["fft-normalization"])
+def _fft_c2c_out(self, dim, normalization, forward, *, out):
+    """`_fft_c2c`, copied into out, which may be of any dtype."""
+    return copied(out, _fft_c2c(self, dim, normalization, forward))
+
+
+@kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization"])
+def _fft_r2c_out(self, dim, normalization, onesided, *, out):
+    """`_fft_r2c`, copied into out; only a one-sided spectrum goes into every dtype."""
+    half = _one_sided(self, dim, normalization)
+    if onesided:
+        return copied(out, half)
+    if out.shape != self.shape:
+        resize_out(out, self.shape)
+    return _fill(out, half, dim)
+
+
+@kernel("_fft_c2r.out", like=np.fft.irfftn, differs=["fft-normalization"])
+def _fft_c2r_out(self, dim, normalization, last_dim_size, *, out):
+    """`_fft_c2r`, copied into out, which may be of any dtype."""
+    return copied(out, _fft_c2r(self, dim, normalization, last_dim_size))
