@@ -30,7 +30,7 @@ def fused(a: Any, b: Any, addend: Any) -> ndarray:
     product, total = a * b, fma(a, b, addend)
     if total.dtype != np.float64:
         return total
-    a_high, b_high = _upper(a), _upper(b)
+    a_high, b_high = upper(a), upper(b)
     a_low, b_low = a - a_high, b - b_high
     lost = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
     back = total - product
@@ -38,7 +38,7 @@ def fused(a: Any, b: Any, addend: Any) -> ndarray:
     return np.where(np.isfinite(lost), total + lost, total)
 
 
-def _upper(x: Any) -> Any:
+def upper(x: Any) -> Any:
     """The upper 26 bits of a float64."""
     shifted = x * 134217729.0
     return shifted - (shifted - x)
@@ -54,7 +54,11 @@ def horner(t: ndarray, coefficients: Sequence[float]) -> ndarray:
     real = t.dtype.type
     value = np.full_like(t, real(coefficients[0]))
     for coefficient in coefficients[1:]:
-        value = fma(value, t, real(coefficient))
+        if t.dtype == np.float64:
+            value *= t
+            value += coefficient
+        else:
+            value = fma(value, t, real(coefficient))
     return value
 
 

@@ -281,7 +281,8 @@ def unary(
     compute : callable
         The dtype in which torch computes a dtype.
     also : callable
-        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``.
+        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
+        and bfloat16 converted to float32.
     """
     return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False, False)
 
@@ -346,6 +347,8 @@ def _declare(
             common = bool_to_int(common)
         refuse(cpu, takes, common, refuses)
         function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
+        if dt.is_half(common):
+            function = also.get("half", function)
         return Loop(function, common, compute(common), result(common))
 
     loops: dict[Any, Loop] = {}
@@ -370,7 +373,7 @@ def _declare(
                 if dt.is_complex(x.dtype):
                     refuse(cpu, ALL, x.dtype, refuses)
             raise
-        exact = exact_scalar and _is_scalar(b)
+        exact = exact_scalar and common != dt.complex32 and _is_scalar(b)  # torch rounds to complex32 first
         if exact and common in FLOAT8:
             raise not_implemented(f"{cpu}_reduced_float", common)
         function, common, inner, out = loop_of(common)

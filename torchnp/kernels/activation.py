@@ -23,10 +23,10 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
+from torchnp.kernels._erf import erf
 from torchnp.kernels._strips import STRIP, in_strips, limited
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.limits import clamp
-from torchnp.kernels.special import erf
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels import _cephes as cephes
+from torchnp.kernels import _erf
 from torchnp.kernels._elementwise import (
     FLOATS,
     WIDE,
@@ -20,6 +21,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     unary,
 )
+from torchnp.kernels._erf import scipy_special
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.registry import kernel
 
@@ -27,73 +29,27 @@ ndarray = np.ndarray
 _FLOAT = ["int-to-default-float"]
 
 
-def scipy_special(name: str) -> Callable[..., Any]:
-    """A function of `scipy.special`, looked up at the call."""
-
-    def call(*args: Any) -> Any:
-        import scipy.special
-
-        return getattr(scipy.special, name)(*args)
-
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
 # ---------------------------------------------------------------- error function and relatives
-
-# erf(x) = x * P(x * x) / Q(x * x) within 8e-12 on [-4, 4], fitted to SciPy's erf with weights for the relative error.
-_ERF_P = (
-    *(1.1283791670861423, 0.2003454685823956, 0.058118677956580066, 0.004962243920251966),
-    *(0.000513047003748846, 2.1787718604053195e-05, 7.527872736340743e-07, 3.0047225703823535e-09),
-)
-_ERF_Q = (
-    *(1.0, 0.5108848815481728, 0.12180130154137946, 0.017719130966178023),
-    *(0.0017152417353614433, 0.00011151711576253204, 4.519169870091701e-06, 7.329834173929155e-08),
-)
-_TILE = 1 << 14  # elements: four float64 buffers stay in the second-level cache
-
-
-def erf(x: ndarray) -> ndarray:
-    """The error function; of large float32 arrays by a rational form in double, as SciPy's loop is scalar.
-
-    The two round to the same float32 in all but one of 10,000 cases, which differ in the last bit.
-    """
-    if x.dtype != dt.float32 or x.size < 4096:
-        return scipy_special("erf")(x)
-    dense = x if x.flags.c_contiguous or x.flags.f_contiguous else x.copy(order="K")
-    out = np.empty_like(dense)
-    source, target = dense.ravel(order="K"), out.ravel(order="K")
-    buffers = [np.empty(_TILE) for _ in range(4)]
-    for start in range(0, source.size, _TILE):
-        part = source[start : start + _TILE]
-        v, t, p, q = (b[: part.size] for b in buffers)
-        np.clip(part, np.float32(-4), np.float32(4), out=v)
-        np.multiply(v, v, out=t)
-        _horner(_ERF_P, t, p)
-        _horner(_ERF_Q, t, q)
-        np.multiply(p, v, out=p)
-        np.divide(p, q, out=target[start : start + _TILE], casting="same_kind")
-    return out
-
-
-def _horner(coefficients: tuple[float, ...], t: ndarray, out: ndarray) -> None:
-    np.multiply(t, coefficients[-1], out=out)
-    for c in coefficients[-2:0:-1]:
-        np.add(out, c, out=out)
-        np.multiply(out, t, out=out)
-    np.add(out, coefficients[0], out=out)
-
 
 erf_of_tensor = unary(
     "erf special_erf",
-    erf,
+    _erf.erf,
     int_to_float,
+    half=_erf.erf_of_half,
     cpu="erf_vml_cpu",
     takes=FLOATS,
     like=scipy_special("erf"),
     differs=_FLOAT,
 )
-unary("erfc special_erfc", scipy_special("erfc"), int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, differs=_FLOAT)
+unary(
+    "erfc special_erfc",
+    _erf.erfc,
+    int_to_float,
+    cpu="erfc_vml_cpu",
+    takes=FLOATS,
+    like=scipy_special("erfc"),
+    differs=_FLOAT,
+)
 
 
 def _erfinv(x: ndarray) -> ndarray:
@@ -110,9 +66,25 @@ unary(
     like=scipy_special("erfinv"),
     differs=[*_FLOAT, "erfinv-of-negative-zero"],
 )
-unary("special_erfcx", scipy_special("erfcx"), int_to_float, cpu="erfcx_cpu", takes=WIDE, differs=_FLOAT)
+unary(
+    "special_erfcx",
+    _erf.erfcx,
+    int_to_float,
+    cpu="erfcx_cpu",
+    takes=WIDE,
+    like=scipy_special("erfcx"),
+    differs=_FLOAT,
+)
 unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
-unary("special_log_ndtr", scipy_special("log_ndtr"), int_to_float, cpu="log_ndtr_cpu", takes=WIDE, differs=_FLOAT)
+unary(
+    "special_log_ndtr",
+    _erf.log_ndtr,
+    int_to_float,
+    cpu="log_ndtr_cpu",
+    takes=WIDE,
+    like=scipy_special("log_ndtr"),
+    differs=_FLOAT,
+)
 
 
 @kernel("special_ndtr", like=scipy_special("ndtr"), differs=_FLOAT)
@@ -125,16 +97,43 @@ def ndtr(self: ndarray) -> ndarray:
 
 
 def _lgamma(x: ndarray) -> ndarray:
-    """SciPy's is nan at -inf, C's is inf."""
-    return np.where(np.isinf(x), np.abs(x), scipy_special("gammaln")(x))
+    """SciPy's is nan at -inf, C's is inf; torch's vectors overflow before the end, and SciPy near zero."""
+    value = scipy_special("gammaln")(x)
+    size = np.abs(x)
+    if x.dtype == dt.float64:
+        value = np.where(size < 1e-300, -np.log(size), value)
+    limit = 4.0371103180829464e36 if x.dtype == dt.float32 else np.inf
+    return np.where(size >= limit, x.dtype.type(np.inf), value)
+
+
+_DIGAMMA = (
+    *(8.33333333333333333333e-2, -2.10927960927960927961e-2, 7.57575757575757575758e-3, -4.16666666666666666667e-3),
+    *(3.96825396825396825397e-3, -8.33333333333333333333e-3, 8.33333333333333333333e-2),
+)
 
 
 def _digamma(x: ndarray) -> ndarray:
-    """A pole is nan, except that zero keeps the sign of its infinity."""
-    zero = x == 0
-    pole = (x < 0) & (x == np.trunc(x))
-    value = np.where(pole, x.dtype.type(np.nan), scipy_special("psi")(np.where(zero | pole, x.dtype.type(1), x)))
-    return np.where(zero, np.copysign(x.dtype.type(np.inf), -x), value)
+    """Steps up to 10 and the asymptotic series, as in Cephes; zero keeps the sign of its infinity, other poles are nan."""
+    real = x.dtype.type
+    zero, left = x == 0, x < 0
+    above = np.where(left, 1 - x, x)
+    total = np.zeros_like(above)
+    for _ in range(10):
+        low = above < 10
+        if not low.any():
+            break
+        total = np.where(low, total - 1 / above, total)
+        above = np.where(low, above + 1, above)
+    z = 1 / (above * above)
+    series = np.where(above < 1e17, cephes.horner(z, _DIGAMMA), real(0))
+    value = cephes.fma(-z, series, total + cephes.libm(np.log, above) - real(0.5) / above)
+    value = np.where(above == 10, total + real(2.25175258906672110764), value)
+    if left.any():
+        wide = x.astype(np.float64)
+        rest = wide - np.trunc(wide)
+        reflected = value - (np.pi / np.tan(np.pi * rest)).astype(x.dtype)
+        value = np.where(left, np.where(rest == 0, real(np.nan), reflected), value)
+    return np.where(zero, np.copysign(real(np.inf), -x), value)
 
 
 digamma = unary(
