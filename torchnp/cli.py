@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torchnp
 from torchnp.op_table import STATUSES
+from torchnp.rpc.options import add_options, serve_with
 
 
 class UsageError(Exception):
@@ -61,11 +61,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("op", help="packet or overload: var, var.correction, aten::add.Tensor, prims::sin")
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
-    sub.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    sub.add_argument("--port", type=int, default=7077, help="port; 0 picks a free one (default: %(default)s)")
-    sub.add_argument("--token", help="clients must present it; needed beyond loopback")
-    sub.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"],
-                     help="what the server logs (default: %(default)s)")  # fmt: skip
+    add_options(sub, port=7077)
 
     sub = command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote.")
     sub.add_argument(
@@ -188,17 +184,14 @@ def _near(name: str) -> str:
 def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("msgspec", "rpc")
-    logging.basicConfig(level=args.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    from torchnp.rpc.server import serve as run
-
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port} is not between 0 and 65535")
-    if args.token is None and args.host not in ("127.0.0.1", "localhost", "::1"):
-        raise UsageError(f"listening on {args.host} needs --token: whoever reaches the port could run ops here")
     try:
-        run(args.host, args.port, args.token)
+        serve_with(args)
     except OSError as error:
         raise UsageError(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
     return 0
 
 

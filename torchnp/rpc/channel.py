@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -41,9 +42,15 @@ class Channel:
     transport : Transport
     agreement : Agreement
         The operators that are known here; the server must know the same.
+    token : str, optional
+        What the server asks for.
+    timeout : float, optional
+        Seconds that the server has for its welcome.
     """
 
-    def __init__(self, transport: Transport, agreement: Agreement, token: str | None = None) -> None:
+    def __init__(
+        self, transport: Transport, agreement: Agreement, token: str | None = None, timeout: float | None = None
+    ) -> None:
         self.transport, self.name = transport, transport.name
         self.ops_sent = self.round_trips = 0
         self.closed = False
@@ -64,10 +71,11 @@ class Channel:
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
         try:
             self.transport.send([wire.encode(hello)])
-            self.welcome: wire.Welcome = self._reply(wire.Welcome, 0)
+            self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
         except BaseException:
             self.transport.close()
             raise
+        _channels.add(self)
         threading.Thread(
             target=_idle, args=(weakref.ref(self), self._wake), name="torchnp-rpc-idle", daemon=True
         ).start()
@@ -231,11 +239,16 @@ class Channel:
             if len(self._places) > MAX_FAILURES:
                 del self._places[next(iter(self._places))]
 
-    def _reply(self, kind: type, request: int) -> Any:
+    def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
         """Wait for the answer to a request."""
         while True:
             with self._fatal():
-                reply = self._take(self.transport.receive(None))
+                frame = self.transport.receive(timeout)
+                if frame is None:
+                    raise ConnectionLost(
+                        f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?"
+                    )
+                reply = self._take(frame)
             if type(reply) is kind and getattr(reply, "request", 0) == request:
                 return reply
             if type(reply) is wire.Err and request and reply.request == request:
@@ -262,10 +275,11 @@ class Channel:
                 if type(reply) is wire.Err:
                     self._failures.pop(reply.seq, None)
                     raise self._error(reply)
-                if raw is None:
-                    raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
-                if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
-                    raise ProtocolError("the chunks of a published tensor do not fit together")
+                with self._fatal():
+                    if raw is None:
+                        raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
+                    if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
+                        raise ProtocolError("the chunks of a published tensor do not fit together")
                 raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
                 done += len(reply.raw)
             return reply.dtype, reply.shape, raw
@@ -310,7 +324,17 @@ class Channel:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
             self._untold = False
-            raise self._dead
+            # The same error is raised each time: without the frames of the last time, which hold handles.
+            raise self._dead.with_traceback(None)
+
+    def _forked(self) -> None:
+        """In a forked process: no thread of the parent's is here, not the one that holds the lock either."""
+        self._lock = threading.RLock()
+        if not self.transport.inherited and not self.closed:
+            self._dead = SessionClosed(
+                f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
+            )
+            self.transport.close()
 
     def finish(self) -> None:
         """Close, and raise what went wrong and has not been raised yet."""
@@ -332,6 +356,18 @@ class Channel:
                 self.closed = True
                 self._wake.put(False)
                 self.transport.close()
+
+
+_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for channel in list(_channels):
+        channel._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _location(where: Where) -> str:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
-import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, serve_with
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.store import Limits
+from torchnp.rpc.transport import keep_alive
 
 log = logging.getLogger("torchnp.rpc")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
-MAX_CLIENTS = 64
+LINGER_SECONDS = 2.0
 
 
 class Server:
@@ -34,6 +36,8 @@ class Server:
         What is offered.
     host, port : str, int
         Where to listen; port 0 takes a free one.
+    max_clients : int
+        Sessions at a time; one more is refused with a reason.
 
     Raises
     ------
@@ -41,7 +45,9 @@ class Server:
         The host is not loopback and there is no token, or the port is not between 0 and 65535.
     """
 
-    def __init__(self, service: Service, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, service: Service, host: str = "127.0.0.1", port: int = 0, max_clients: int = MAX_CLIENTS
+    ) -> None:
         if type(port) is not int:
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
         if not 0 <= port < 65536:
@@ -51,8 +57,10 @@ class Server:
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
                 "Give a token, or listen on 127.0.0.1"
             )
-        self.service, self.host, self.port = service, host, port
-        self._workers = ThreadPoolExecutor(MAX_CLIENTS, thread_name_prefix="torchnp-rpc")
+        if type(max_clients) is not int or max_clients < 1:
+            raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
+        self.service, self.host, self.port, self.max_clients = service, host, port, max_clients
+        self._workers = ThreadPoolExecutor(max_clients, thread_name_prefix="torchnp-rpc")
         self._clients: set[asyncio.Task] = set()
         self._thread: threading.Thread | None = None
 
@@ -78,19 +86,23 @@ class Server:
 
     def __enter__(self) -> Server:
         """Serve from a thread of this process."""
-        ready = threading.Event()
+        ready: Future[None] = Future()
 
         def work() -> None:
             async def main() -> None:
                 self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-                await self.run(ready.set, self._stop)
+                await self.run(lambda: ready.set_result(None), self._stop)
 
-            asyncio.run(main())
+            try:
+                asyncio.run(main())
+            except BaseException as error:
+                if ready.done():
+                    raise
+                ready.set_exception(error)  # a port that is taken, to whoever starts the server
 
         self._thread = threading.Thread(target=work, name="torchnp-rpc-server", daemon=True)
         self._thread.start()
-        if not ready.wait(30):
-            raise RuntimeError("the server did not start")
+        ready.result(30)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -103,16 +115,17 @@ class Server:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        peer = "{}:{}".format(*writer.get_extra_info("peername")[:2])
-        if len(self._clients) >= MAX_CLIENTS:
-            log.warning("%s: refused, %d clients are connected", peer, MAX_CLIENTS)
-            full = wire.Err("quota", "", f"the server has {MAX_CLIENTS} clients, as many as it takes", fatal=True)
-            writer.write(wire.lengthened(wire.encode(full)))
-            writer.close()
+        peer = "{}:{}".format(*(writer.get_extra_info("peername") or ("a client that left", 0))[:2])
+        keep_alive(writer.get_extra_info("socket"))
+        if len(self._clients) >= self.max_clients:
+            log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
+            text = f"the server has {self.max_clients} clients, as many as it takes"
+            await _say_last(reader, writer, [wire.encode(wire.Err("quota", "", text, fatal=True))])
             return
         self._clients.add(task)
         connection = Connection(self.service, peer)
         loop = asyncio.get_running_loop()
+        last_words: Iterable[bytes] = ()
         try:
             while not connection.closed:
                 frame = await self._frame(reader, connection)
@@ -120,21 +133,25 @@ class Server:
                     break
                 # Kernels run off the loop, one frame at a time: a slow client holds up nobody and is held up itself.
                 replies = await loop.run_in_executor(self._workers, connection.handle, frame)
+                if connection.closed:
+                    last_words = replies
+                    break
                 for reply in replies:
                     writer.write(wire.lengthened(reply))
                     await writer.drain()
         except ProtocolError as error:
-            for reply in connection.refuse(error):
-                writer.write(wire.lengthened(reply))
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError) as error:
+            last_words = connection.refuse(error)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
             log.debug("%s: %s", peer, error)
         except asyncio.CancelledError:
             pass
+        except Exception:
+            log.exception("%s: closed after an internal error", peer)
         finally:
             self._clients.discard(task)
             connection.close()
-            writer.close()
             log.info("%s: session closed", peer)
+            await _say_last(reader, writer, last_words)
 
     async def _frame(self, reader: asyncio.StreamReader, connection: Connection) -> bytes | None:
         """The next frame, or None at the end of the stream; a length over the limit is refused before it is read."""
@@ -154,6 +171,21 @@ class Server:
         return await reader.readexactly(length)
 
 
+async def _say_last(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Iterable[bytes]) -> None:
+    """Close a connection. Where there is something to say first, read until the client has closed its side, as a
+    socket that is closed with unread data resets the connection and takes the last words with it.
+    """
+    with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
+        if frames:
+            for frame in frames:
+                writer.write(wire.lengthened(frame))
+            writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await reader.read(1 << 16):
+                    pass
+    writer.close()
+
+
 def serve(
     host: str = "127.0.0.1",
     port: int = 0,
@@ -161,6 +193,8 @@ def serve(
     *,
     datasets: Mapping[str, Any] | None = None,
     limits: Limits = Limits(),
+    max_clients: int = MAX_CLIENTS,
+    max_memory: int | None = None,
     table: Mapping[str, Any] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` when clients can connect.
@@ -175,6 +209,10 @@ def serve(
         Arrays that clients can compute with; neither they nor anything computed from them is published.
     limits : Limits
         What one session may hold.
+    max_clients : int
+        Sessions at a time.
+    max_memory : int, optional
+        Bytes of address space that this process may have; an operator that needs more fails, and the server goes on.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
 
@@ -185,7 +223,9 @@ def serve(
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits), host, port)
+    server = Server(Service(table, datasets, token, limits), host, port, max_clients)
+    if max_memory is not None:
+        limit_memory(max_memory)
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -198,34 +238,12 @@ def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m torchnp.rpc.server``."""
-    import numpy as np
-
+    """``python -m torchnp.rpc.server``, which is ``torchnp serve`` on a free port."""
     parser = argparse.ArgumentParser(prog="torchnp.rpc.server", description="Run the operators of remote tensors.")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free port")
-    parser.add_argument("--token", default=os.environ.get("TORCHNP_TOKEN"), help="default: $TORCHNP_TOKEN")
-    parser.add_argument("--dataset", action="append", default=[], metavar="NAME=FILE.npy", help="may be repeated")
-    parser.add_argument("--max-bytes", type=int, default=Limits().max_bytes, help="per session")
-    parser.add_argument("--max-objects", type=int, default=Limits().max_objects, help="per session")
-    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
-    options = parser.parse_args(argv)
-    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    datasets = {}
-    for text in options.dataset:
-        name, _, path = text.partition("=")
-        if not path:
-            parser.error(f"--dataset {text}: write NAME=FILE.npy")
-        datasets[name] = np.load(path, allow_pickle=False)
+    add_options(parser, port=0)
     try:
-        serve(
-            options.host,
-            options.port,
-            options.token,
-            datasets=datasets,
-            limits=Limits(options.max_bytes, options.max_objects),
-        )
-    except (ValueError, OSError) as error:
+        serve_with(parser.parse_args(argv))
+    except (ValueError, TypeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -73,6 +73,8 @@ class Service:
         self.agreement = agreement() if table is None else Agreement(table)
         if token is not None and not isinstance(token, str):
             raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+        if token is not None and not 0 < len(token.encode(errors="replace")) <= wire.MAX_TOKEN:
+            raise ValueError(f"a token has 1 to {wire.MAX_TOKEN} bytes")
         if not isinstance(limits, Limits):
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
@@ -285,6 +287,11 @@ class Connection:
             array = privacy.release(entry)
         except PrivacyError as error:
             return [wire.encode(wire.Err("private", "", str(error), request=request.request))]
+        try:
+            array = np.asarray(array, order="C")
+        except MemoryError:
+            text = "the server is out of memory"
+            return [wire.encode(wire.Err("quota", "", text, request=request.request))]
         return _results(request.request, array)
 
     # ------------------------------------------------------------ operators
@@ -456,7 +463,8 @@ def _laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
 
 
 def _results(request: int, array: np.ndarray) -> Iterator[bytes]:
+    """The chunks of an array in C order, one at a time: a client that reads slowly holds no second copy here."""
     name = torchnp.dtypes.dtype_name(array.dtype)
     shape = list(array.shape)
-    for offset, part in wire.chunks(wire.as_bytes(np.ascontiguousarray(array))):
+    for offset, part in wire.chunks(wire.as_bytes(array)):
         yield wire.encode(wire.Result(request, name, shape, offset, part))

@@ -77,13 +77,14 @@ class Session:
         token: str | None = None,
         agreed: Agreement | None = None,
         number: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         agreed = agreed or agreement()
         self.number = next(_numbers) if number is None else number
         self.name = transport.name
         self.index, self._names = agreed.index, agreed.names
         self.calls = [0] * len(agreed.names)
-        self.channel = Channel(transport, agreed, token)
+        self.channel = Channel(transport, agreed, token, timeout)
         self._held = (0, 0)
         self.datasets = {d.name: (torch.Size(d.shape), getattr(torch, d.dtype)) for d in self.channel.welcome.datasets}
         take_composite_routes()
@@ -284,7 +285,7 @@ def connect(address: str, token: str | None = None, *, table: Any = None, timeou
     Raises
     ------
     ConnectionLost
-        Nothing answers there.
+        Nothing answers there within ``timeout`` seconds.
     AuthenticationError, VersionMismatch
         The server refused.
     """
@@ -296,7 +297,8 @@ def connect(address: str, token: str | None = None, *, table: Any = None, timeou
     host, _, port = rest.rpartition(":")
     if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is no address: write tcp://HOST:PORT")
-    return Session(Tcp(host.strip("[]"), int(port), timeout), token, None if table is None else Agreement(table))
+    transport = Tcp(host.strip("[]"), int(port), timeout)
+    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
 
 
 __all__ = ["Session", "Stats", "connect", "local"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import select
+import selectors
 import socket
 import time
 from collections import deque
@@ -13,6 +13,18 @@ from torchnp.rpc import wire
 from torchnp.rpc.errors import ConnectionLost, ProtocolError
 
 _SLICE = 1 << 18
+# Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+# A peer that vanished without a word is given up after two minutes of silence to such questions.
+_KEEPALIVE = (("SO_KEEPALIVE", 1), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the system notice a peer whose machine or network is gone, which would be waited for without end."""
+    for name, value in _KEEPALIVE:
+        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
+        with contextlib.suppress(OSError, AttributeError):  # not on every system, and not after the peer has left
+            connection.setsockopt(level, getattr(socket, name), value)
 
 
 class Transport(Protocol):
@@ -22,9 +34,12 @@ class Transport(Protocol):
     ----------
     name : str
         The server as messages name it.
+    inherited : bool
+        Whether a forked process has a session of its own; over a socket it would talk into its parent's.
     """
 
     name: str
+    inherited: bool
     bytes_sent: int
     bytes_received: int
 
@@ -43,6 +58,8 @@ class InProcess:
 
     Frames are acted on when they are sent, in the sender's thread.
     """
+
+    inherited = True
 
     def __init__(self, connection: object, name: str = "local") -> None:
         self.name = name
@@ -80,6 +97,8 @@ class Tcp:
     directions cannot wait for each other.
     """
 
+    inherited = False
+
     def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
         self.name = f"tcp://{host}:{port}"
         self.bytes_sent = self.bytes_received = 0
@@ -89,6 +108,9 @@ class Tcp:
             raise ConnectionLost(f"no server answers at {self.name}: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setblocking(False)
+        keep_alive(self._socket)
+        self._selector = _Selector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
         self._buffer = bytearray()
         self._unsent = bytearray()
         self._replies: deque[bytes] = deque()
@@ -102,8 +124,7 @@ class Tcp:
                 del self._unsent[:sent]
                 self.bytes_sent += sent
             except BlockingIOError:
-                readable, _, _ = select.select([self._socket], [self._socket], [])
-                if readable:
+                if self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
             except OSError as error:
                 self._read_last_words()
@@ -118,11 +139,19 @@ class Tcp:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return None
-            if select.select([self._socket], [], [], left)[0]:
+            if self._wait(selectors.EVENT_READ, left):
                 self._read()
         return self._replies.popleft()
 
+    def _wait(self, events: int, timeout: float | None = None) -> int:
+        """Wait until one of some events is there; those that are."""
+        key = self._selector.get_map()[self._socket]
+        if key.events != events:
+            self._selector.modify(self._socket, events)
+        return next((found for _, found in self._selector.select(timeout)), 0)
+
     def close(self) -> None:
+        self._selector.close()
         self._socket.close()
 
     def _lost(self, why: object) -> ConnectionLost:

@@ -25,6 +25,7 @@ MAX_HELLO = 1 << 12  # what a connection may send before it is known
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
 MAX_NAME = 256
+MAX_TOKEN = 1024
 MAX_DIMS = 64
 MAX_NDIM = 64  # NumPy's own limit
 
@@ -95,7 +96,7 @@ class Hello(_Frame, tag=0):
     digest: Name
     ops: UInt
     package: Name
-    token: Annotated[str, msgspec.Meta(max_length=1024)]
+    token: Annotated[str, msgspec.Meta(max_length=MAX_TOKEN)]
 
 
 class Ops(_Frame, tag=1):

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from torchnp.cli import main
+from torchnp.rpc.store import Limits
 
 
 def test_ops_filters(capsys):
@@ -52,7 +54,52 @@ def test_explain_unknown_op(capsys):
 
 def test_serve_refuses_the_world_without_a_token(capsys):
     assert main(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
-    assert "needs --token" in capsys.readouterr().err
+    assert "refusing to listen on 0.0.0.0 without a token" in capsys.readouterr().err
+
+
+def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
+    told = {}
+    monkeypatch.setattr("torchnp.rpc.server.serve", lambda *args, **kwargs: told.update(kwargs, args=args))
+    monkeypatch.setenv("TORCHNP_TOKEN", "of-the-environment")
+    np.save(tmp_path / "x.npy", np.arange(3.0))
+    (tmp_path / "token").write_text("of-the-file\n")
+    assert main(["serve"]) == 0
+    assert told["args"] == ("127.0.0.1", 7077, "of-the-environment")
+    assert (told["limits"], told["max_clients"], told["datasets"]) == (Limits(), 64, {})
+    options = ["--token-file", f"{tmp_path}/token", "--dataset", f"x={tmp_path}/x.npy", "--max-bytes", "1.5G"]
+    assert main(["serve", *options, "--max-objects", "10", "--max-clients", "2", "--max-memory", "8GiB"]) == 0
+    assert told["args"][2] == "of-the-file"
+    assert told["limits"] == Limits(3 << 29, 10)
+    assert (told["max_clients"], told["max_memory"], told["datasets"]["x"].tolist()) == (2, 8 << 30, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--port", "70000"], "--port 70000 is not between"),
+        (["--token", "a", "--token-file", "b"], "not both"),
+        (["--token-file", "nosuch"], "--token-file nosuch: No such file"),
+        (["--token", ""], "a token has 1 to 1024 bytes"),
+        (["--dataset", "x"], "write NAME=FILE.npy"),
+        (["--dataset", "x=nosuch.npy"], "--dataset x=nosuch.npy: No such file"),
+        (["--dataset", "x=README.md"], "this is no .npy file of numbers"),
+        (["--dataset", "x=strings.npy"], "arrays have a dtype of torch's"),
+        (["--max-clients", "0"], "max_clients is at least 1"),
+    ],
+)
+def test_serve_says_what_is_wrong(options, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("text")
+    np.save("strings.npy", np.array(["a"]))
+    assert main(["serve", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_serve_takes_counts_and_bytes(capsys):
+    for option, bad in (("--max-bytes", "much"), ("--max-bytes", "-1"), ("--max-objects", "-5")):
+        with pytest.raises(SystemExit):
+            main(["serve", f"{option}={bad}"])
+        assert bad in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [[], ["ops"], ["explain"], ["serve"], ["demo"]])

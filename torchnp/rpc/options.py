@@ -1,0 +1,165 @@
+"""The command line of a server: its options, read without starting anything."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchnp.rpc.store import Limits
+
+MAX_CLIENTS = 64
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes as people write it: ``4096``, ``512M``, ``4G``, ``4GiB``."""
+    number = text.upper().removesuffix("IB").removesuffix("B")
+    unit = number[-1:] if number[-1:] in _UNITS else ""
+    try:
+        count = int(float(number.removesuffix(unit)) * _UNITS[unit])
+    except (ValueError, OverflowError):
+        count = -1
+    if count < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes: write 4096, 512M or 4G")
+    return count
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text)
+
+
+def add_options(parser: argparse.ArgumentParser, port: int) -> None:
+    """Give a parser the options of a server, with a default port."""
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=port, help="port; 0 picks a free one (default: %(default)s)")
+    add("--token", help="clients must present it; needed beyond loopback (default: $TORCHNP_TOKEN)")
+    add("--token-file", metavar="FILE", help="read the token from a file, which other users of the machine cannot see")
+    add(
+        "--dataset",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an array that clients compute with and cannot read; may be repeated",
+    )
+    add(
+        "--max-bytes",
+        type=byte_count,
+        default=Limits().max_bytes,
+        metavar="BYTES",
+        help="what one session may hold: 4096, 512M, 4G (default: 4G)",
+    )
+    add(
+        "--max-objects",
+        type=_count,
+        default=Limits().max_objects,
+        metavar="N",
+        help="tensors that one session may hold (default: %(default)s)",
+    )
+    add(
+        "--max-memory",
+        type=byte_count,
+        metavar="BYTES",
+        help="address space of the whole server; an operator that needs more fails, and the server goes on "
+        "(default: this machine's memory)",
+    )
+    add(
+        "--max-clients",
+        type=_count,
+        default=MAX_CLIENTS,
+        metavar="N",
+        help="sessions at a time (default: %(default)s)",
+    )
+    add(
+        "--log-level",
+        type=str.upper,
+        default="INFO",
+        choices=["DEBUG", "INFO", "WARNING", "ERROR"],
+        help="what the server logs (default: %(default)s)",
+    )
+
+
+def serve_with(options: argparse.Namespace) -> None:
+    """Serve as the options say, until SIGINT or SIGTERM.
+
+    Raises
+    ------
+    ValueError
+        An option says what cannot be; the message is for its user.
+    OSError
+        The port cannot be had.
+    """
+    from torchnp.rpc.server import serve
+
+    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    token, datasets = _token(options), _datasets(options.dataset)
+    serve(
+        options.host,
+        options.port,
+        token,
+        datasets=datasets,
+        limits=Limits(options.max_bytes, options.max_objects),
+        max_clients=options.max_clients,
+        max_memory=options.max_memory or _this_machines(),
+    )
+
+
+def _token(options: argparse.Namespace) -> str | None:
+    if options.token is not None and options.token_file is not None:
+        raise ValueError("give --token or --token-file, not both")
+    if options.token_file is None:
+        return options.token if options.token is not None else os.environ.get("TORCHNP_TOKEN")
+    try:
+        token = Path(options.token_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--token-file {options.token_file}: {getattr(error, 'strerror', None) or error}") from None
+    if not token:
+        raise ValueError(f"--token-file {options.token_file} is empty")
+    return token
+
+
+def _datasets(texts: list[str]) -> dict[str, Any]:
+    datasets: dict[str, Any] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"--dataset {text}: write NAME=FILE.npy")
+        if name in datasets:
+            raise ValueError(f"--dataset {text}: there are two of the name {name!r}")
+        try:
+            array = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            why = getattr(error, "strerror", None) or "this is no .npy file of numbers"
+            raise ValueError(f"--dataset {text}: {why}") from None
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"--dataset {text}: write one .npy file for each array")
+        datasets[name] = array
+    return datasets
+
+
+def _this_machines() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def limit_memory(limit: int) -> None:
+    """Bound the address space of this process, where the system can.
+
+    Without a bound a huge allocation succeeds on paper, and the system kills the process when it is used.
+    """
+    try:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        logging.getLogger("torchnp.rpc").warning("the server's memory is not bounded: %s", error)
