@@ -105,7 +105,11 @@ RULES: dict[str, Rule] = {
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
     **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
-    **rows("sort argsort msort topk kthvalue mode median.dim nanmedian.dim", Rule("ties", UNSTABLE)),
+    **rows(
+        "amax amin aminmax",
+        Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
+    ),
+    **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_qr "
         "linalg_qr.* qr",

@@ -59,7 +59,10 @@ def second_opinion(
         return Verdict("unspecified", "an index repeats: torch promises no order of writes", verdict.max_abs)
     rule, scale = rule_of(case), input_scale(case)
     if rule.kind == "ties":
-        return Verdict("unspecified", rule.reason, verdict.max_abs) if same_but_for_ties(case, want, mine) else verdict
+        # Of an expanded input torch's median reads memory beyond it.
+        answers = (want, oracle.execute(relayout(case, "contiguous")))
+        found = any(same_but_for_ties(case, answer, mine) for answer in answers)
+        return Verdict("unspecified", rule.reason, verdict.max_abs) if found else verdict
     answers = {"as recorded": want, "again": oracle.execute(case)}
     for layout in () if is_fragile(case.op) else LAYOUTS:
         answers[layout] = oracle.execute(relayout(case, layout))
@@ -89,11 +92,9 @@ def second_opinion(
 
 def same_but_for_ties(case: Case, want: Seen, mine: Seen) -> bool:
     """Return whether the values are torch's, -0 and 0 being equal, and each index picks its value, none of them twice."""
-    if "argsort" not in case.op and not equal_values(want.results[0], mine.results[0]):
-        return False
-    if "msort" in case.op:
-        return True
     given = bound(case)
+    if "dim" not in given:  # msort and the median of all
+        return equal_values(want.results[0], mine.results[0])
     source = np.atleast_1d(given["self"].on(case.buffers))
     dim = given["dim"] % source.ndim
     picked = []
@@ -107,6 +108,8 @@ def same_but_for_ties(case: Case, want: Seen, mine: Seen) -> bool:
         picked.append(np.take_along_axis(source, index, dim))
     if "argsort" not in case.op and not same_bits(picked[1].reshape(mine.results[0].shape), mine.results[0]):
         return False
+    if not given.get("sorted", True):
+        picked = [np.sort(widen(x), dim) for x in picked]
     return equal_values(*picked)
 
 

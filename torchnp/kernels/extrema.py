@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
-from torchnp.kernels._reduction import NOT_ORDERED, axes_of, length_of, listed_axes, ordered, refuse
+from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered, refuse
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -20,6 +20,7 @@ def _extreme(name: str, ufunc: np.ufunc, x: ndarray, dim: Any, keepdim: bool, cp
     axes = axes_of(dim, x.ndim)
     if x.size == 0:
         _check_not_empty(name, x, axes)
+        return np.empty(reduced_shape(x.shape, axes, keepdim), x.dtype)
     refuse(x.dtype, NOT_ORDERED, cpu)
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
 
@@ -84,13 +85,16 @@ def min_all(self):
 def aminmax(self, *, dim=None, keepdim=False):
     """Smallest and largest element, of all or along a dimension."""
     axes = None if dim is None else axes_of(dim, self.ndim)
-    refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
+    if dim is not None and self.ndim == 0:
+        check(not dt.is_complex(self.dtype), f"aminmax not implemented for {dt.scalar_name(self.dtype)}")
+        return self.copy(), self.copy()
     if self.size == 0 and axes is None:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         )
     for axis in axes or ():
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
+    refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
     x = ordered(self)
     low, high = (np.asarray(u.reduce(x, axes, None, None, keepdim)) for u in (np.minimum, np.maximum))
     return dt.cast(low, self.dtype), dt.cast(high, self.dtype)
@@ -101,15 +105,15 @@ def aminmax(self, *, dim=None, keepdim=False):
 
 def _extreme_along(name: str, find: Any, x: ndarray, dim: int, keepdim: bool) -> tuple[ndarray, ndarray]:
     axis = wrap_dim(dim, x.ndim)
+    if x.size == 0:
+        _check_not_empty(name, x, (axis,))
     check(not dt.is_complex(x.dtype), f"{name}(): does not support complex input")
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
     if x.size == 0:
-        _check_not_empty(name, x, (axis,))
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
-    if x.size == 0:
         shape = reduced_shape(x.shape, (axis,), keepdim)
         return np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
     index = find(ordered(x), axis, None, keepdims=True)
     values = np.take_along_axis(x, index, axis)
     return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
@@ -146,9 +150,9 @@ def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> nd
     axes = None if axis is None or x.ndim == 0 else (axis,)
     if x.size == 0:
         return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
-    if length_of(x.shape, axes) == 1:
+    if axes is not None and x.shape[axis] == 1:
         return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
+    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
     return find(ordered(x), axis, keepdims=keepdim)
 
 

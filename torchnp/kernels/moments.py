@@ -11,6 +11,9 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._elementwise import number
 from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
+from torchnp.kernels.arithmetic import div, mul, sub
+from torchnp.kernels.matmul import mm
+from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -24,10 +27,6 @@ def _check(name: str, x: ndarray) -> None:
     if not dt.is_inexact(x.dtype):
         who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
         raise RuntimeError(f"{who} floating point and complex dtypes")
-    if x.dtype in dt.FLOAT8S:
-        if name.endswith("_mean"):
-            raise not_implemented("std_cpu", x.dtype)
-        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
 
 
 def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
@@ -37,14 +36,15 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     """
     _check(name, x)
     axes = axes_of(dim, x.ndim)
+    if x.dtype in dt.FLOAT8S and x.size:
+        if name.endswith("_mean") or (axes is not None and len(axes) < x.ndim):
+            raise not_implemented("std_cpu", x.dtype)
+        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
     freedom = n - (1 if correction is None else float(correction))
-    wide = np.complex128 if dt.is_complex(x.dtype) else np.float64
-    value = dt.cast(x, np.dtype(wide))
-    mean = np.asarray(add_reduce(value, axes, True)) / np.float64(n)
-    d = value - mean
-    squares = d.real * d.real + d.imag * d.imag if wide is np.complex128 else d * d
-    total = np.asarray(add_reduce(squares, axes, keepdim))
+    parts = (x.real, x.imag) if dt.is_complex(x.dtype) else (x,)
+    found = [_spread_and_mean(part.astype(np.float64), axes, n, keepdim) for part in parts]
+    total = found[0][0]
     if freedom <= 0 and total.size:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
@@ -52,13 +52,22 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
             UserWarning,
             stacklevel=2,
         )
-    spread = total / np.float64(max(freedom, 0.0) if n else 0.0)
+    spread = sum(t / np.float64(max(freedom, 0.0) if n else 0.0) for t, _ in found)
     if name.startswith("std"):
         spread = np.sqrt(spread)
-    mean = _running_mean(value, mean, axes)
-    if not keepdim:
-        mean = mean.reshape(total.shape)
+    mean = np.empty(total.shape, np.float64 if len(found) == 1 else np.complex128)
+    mean.real = found[0][1]
+    if len(found) == 2:
+        mean.imag = found[1][1]
     return dt.cast(np.asarray(spread), dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
+
+
+def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool) -> tuple[ndarray, ndarray]:
+    """Sum of squared distances from the mean, and the mean."""
+    mean = np.asarray(add_reduce(x, axes, True)) / np.float64(n)
+    d = x - mean
+    total = np.asarray(add_reduce(d * d, axes, keepdim))
+    return total, _running_mean(x, mean, axes).reshape(total.shape)
 
 
 def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
@@ -187,7 +196,7 @@ def logsumexp(self, dim, keepdim=False):
         raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {shape_text((1,) * self.ndim)}")
     out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
     if out in dt.FLOAT8S:
-        raise not_implemented("max_values_cpu", out)
+        raise not_implemented("max_values_cpu" if self.size else "exp_vml_cpu", out)
     if out == dt.complex32:
         raise not_implemented("exp_vml_cpu", out)
     x = dt.cast(self, dt.opmath(out))
@@ -214,34 +223,21 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
         f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions",
     )
     check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input")
-    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
-    if out in (*dt.FLOAT8S, dt.complex32):
-        raise not_implemented("sum_cpu", out)
-    if aweights is not None and dt.is_floating(aweights.dtype):
-        out = dt.promote_types(out, aweights.dtype)
-    rows = dt.cast(self, dt.opmath(out)).reshape((1, -1) if self.ndim < 2 else self.shape)
-    weights = _weights(rows.shape[1], fweights, aweights)
-    real = dt.to_real(rows.dtype)
-    n = rows.shape[1]
-    if rows.size == 0 or (weights is not None and not weights.any()):
-        check(weights is None or n == 0 or weights.any(), "cov(): weights sum to zero, can't be normalized")
-    if weights is None:
-        norm, mean = n, add_reduce(rows, (1,), True) / real.type(n)
-    else:
-        w = weights.astype(real)
-        norm, mean = w.sum(), (rows * w).sum(1, keepdims=True) / w.sum()
-    if weights is None or aweights is None or correction == 0:
-        freedom = norm - correction
-    else:
-        freedom = norm - correction * float((weights * dt.cast(aweights, dt.float64)).sum()) / float(norm)
+    rows = self.reshape((1, -1) if self.ndim < 2 else self.shape)
+    w = _weights(rows.shape[1], fweights, aweights)
+    total = np.asarray(rows.shape[1]) if w is None else sum_all(w)
+    correction = np.asarray(correction)
+    check(w is None or total, "cov(): weights sum to zero, can't be normalized")
+    mean = div(sum_dim(rows if w is None else mul(rows, w), [1]), total)
+    freedom = sub(total, correction)
+    if aweights is not None and correction != 0:
+        freedom = sub(total, div(mul(sum_all(mul(w, aweights)), correction), total))
     if freedom <= 0:
         warnings.warn("cov(): degrees of freedom is <= 0", UserWarning, stacklevel=2)
-        freedom = 0
-    d = rows - mean
-    weighted = d if weights is None else d * weights.astype(real)
-    found = (d @ weighted.conj().T if dt.is_complex(rows.dtype) else d @ weighted.T) / real.type(max(freedom, 0))
-    found = dt.cast(found, out)
-    return found.squeeze()
+        freedom = np.zeros_like(freedom)
+    d = sub(rows, mean[:, None])
+    weighted = d if w is None else mul(d, w)
+    return div(mm(d, weighted.conj().T if dt.is_complex(weighted.dtype) else weighted.T), freedom).squeeze()
 
 
 def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
@@ -264,8 +260,7 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
             f"{w.size} != {n}",
         )
         check(w.size == 0 or w.min() >= 0, f"cov(): {name} cannot be negative")
-        w = dt.cast(w, dt.float64).reshape(-1)
-        total = w if total is None else total * w
+        total = w.reshape(-1) if total is None else mul(total, w.reshape(-1))
     return total
 
 

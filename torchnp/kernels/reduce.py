@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
 from torchnp.kernels._elementwise import number
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, refuse
+from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -88,8 +89,10 @@ _add, _array = np.add.reduce, np.array  # np.array makes an array of a NumPy sca
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
     out = _accumulated(self, dtype)
-    refuse(out, NOT_NUMERIC, "sum_cpu")
-    return _sum(self, axes_of(dim, self.ndim), keepdim, out)
+    axes = axes_of(dim, self.ndim)
+    if self.size:
+        refuse(out, NOT_NUMERIC, "sum_cpu")
+    return _sum(self, axes, keepdim, out)
 
 
 @kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=_quick_sum)
@@ -105,7 +108,8 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
     if not dt.is_inexact(self.dtype):
         return sum_dim(self, dim, keepdim, dtype=dtype)
     out = _accumulated(self, dtype)
-    refuse(out, NOT_NUMERIC | {dt.complex64, dt.complex128}, "nansum_cpu")
+    if self.size:
+        refuse(out, NOT_NUMERIC | {dt.complex64, dt.complex128}, "nansum_cpu" if dt.is_inexact(out) else "sum_cpu")
     x = dt.cast(self, dt.opmath(out) if dt.is_floating(out) else out)
     if dt.is_floating(out):
         x = np.where(np.isnan(x), x.dtype.type(0), x)
@@ -129,7 +133,10 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
             f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either "
             f"a floating point or complex dtype. Got: {dt.scalar_name(out)}"
         )
-    refuse(out, NOT_NUMERIC, "sum_cpu")
+    if self.size:
+        refuse(out, NOT_NUMERIC, "sum_cpu")
+    else:  # the division comes next
+        refuse(out, NOT_NUMERIC, "div_cpu" if out == dt.complex32 else "div_cpu_reduced_float")
     axes = axes_of(dim, self.ndim)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
@@ -147,6 +154,11 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     if not dt.is_inexact(self.dtype):
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {dt.scalar_name(self.dtype)}"
+        )
+    if dtype is not None and not dt.is_inexact(dt.as_dtype(dtype)):
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"Got: {dt.scalar_name(dt.as_dtype(dtype))}"
         )
     total = nansum(self, dim, keepdim, dtype=dtype)
     count = add_reduce(self == self, axes_of(dim, self.ndim), keepdim)
@@ -170,10 +182,12 @@ def prod_all(self, *, dtype=None):
 
 def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
     out = _accumulated(x, dtype)
+    if not x.size:
+        return np.ones(reduced_shape(x.shape, axes, keepdim), out)
     refuse(out, NOT_NUMERIC, "prod_out_cpu")
     if out == dt.bool_:
         return np.logical_and.reduce(dt.cast(x, out), axes, None, None, keepdim)
-    if dt.is_half(out) and x.size:
+    if dt.is_half(out):
         return _half_prod(dt.cast(x, out), axes, keepdim)
     return np.multiply.reduce(dt.cast(x, out), axes, out, None, keepdim)
 
@@ -257,4 +271,6 @@ def count_nonzero(self, dim=None):
 def count_nonzero_dims(self, dim):
     """How many elements over dimensions differ from 0."""
     axes = listed_axes(axes_of(dim, self.ndim), self.ndim)
+    if not len(dim):
+        return count_nonzero(self)
     return np.add.reduce(_truth(self), axes, np.int64)

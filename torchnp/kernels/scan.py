@@ -25,9 +25,15 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
     axis = wrap_dim(dim, x.ndim)
     if x.ndim == 0:
         return dt.cast(x, out).copy()
+    if not x.size:
+        return np.empty(x.shape, out)
     refuse(out, NOT_NUMERIC | {dt.bool_}, name)
-    value = dt.cast(x, out)
-    value = ufunc.accumulate(dt.cast(value, _WIDE.get(out, out)), axis)
+    value = dt.cast(dt.cast(x, out), _WIDE.get(out, out))
+    if ufunc is np.multiply and dt.is_complex(out):  # torch starts from 1, which makes -0 beside a part 0
+        value = value.copy()
+        first = (slice(None),) * axis + (0,)
+        value[first] *= value.dtype.type(1)
+    value = ufunc.accumulate(value, axis)
     if ufunc is np.add and dt.is_inexact(out):
         value += 0  # torch starts from +0
     return dt.cast(value, out)
@@ -114,16 +120,18 @@ def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
     """The same step by step: the larger real part in front, so that nothing overflows."""
     rows = np.moveaxis(x, axis, 0)
     out = np.empty_like(rows)
+    total = np.full(rows.shape[1:], -np.inf, x.dtype)
     for i, row in enumerate(rows):
-        out[i] = row if i == 0 else _complex_logaddexp(out[i - 1], row)
+        out[i] = total = _complex_logaddexp(row, total)
     return np.moveaxis(out, 0, axis)
 
 
 def _complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    swap = b.real > a.real
-    high, low = np.where(swap, b, a), np.where(swap, a, b)
+    swap = a.real < b.real
+    low, high = np.where(swap, a, b), np.where(swap, b, a)
     total = high + np.log1p(np.exp(low - high))
-    total = np.where(np.isneginf(high.real), np.where(np.isneginf(a.real), b, a), total)
+    both = np.isinf(low.real) & (low.real == high.real)
+    total = np.where(both, np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high))), total)
     return np.where(np.isnan(a) | np.isnan(b), complex(np.nan, np.nan), total)
 
 
@@ -134,11 +142,10 @@ def _running(name: str, ufunc: np.ufunc, x: ndarray, dim: int) -> tuple[ndarray,
     """Running extrema and where they are: the last of equal ones, and from a NaN on the last NaN."""
     if x.ndim == 0 and dim not in (0, -1):
         raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
-    axis = wrap_dim(dim, x.ndim)
-    if x.ndim:
-        refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
     if x.ndim == 0 or x.size == 0:
         return x.copy(), np.zeros(x.shape, np.int64)
+    axis = wrap_dim(dim, x.ndim)
+    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
     value = ordered(x)
     best = ufunc.accumulate(value, axis)
     hit = (value == best) | (value != value)

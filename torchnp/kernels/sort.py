@@ -75,7 +75,7 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
     check(not dt.is_complex(self.dtype), " Sort does not support complex dtypes on CPU")
-    if self.ndim and self.dtype in dt.FLOAT8S and self.shape[axis] != 1:
+    if self.ndim and self.dtype in dt.FLOAT8S:
         raise not_implemented("sorting_kernel_method_name", self.dtype)
     if self.ndim == 0 or self.size == 0:
         return self.copy(), np.zeros(self.shape, np.int64)
@@ -209,7 +209,8 @@ def _median(x: ndarray, skip_nan: bool) -> ndarray:
     if x.size == 0:  # NaN as C++ converts it
         if dt.is_inexact(x.dtype):
             return np.full((), np.nan, x.dtype)
-        return np.asarray(np.iinfo(x.dtype).min if x.dtype in (dt.int32, dt.int64) else x.dtype == dt.bool_, x.dtype)
+        lowest = {dt.int32: -(1 << 31), dt.int64: -(1 << 63), dt.uint64: 1 << 63}
+        return np.asarray(lowest.get(x.dtype, x.dtype == dt.bool_), x.dtype)
     refuse(x.dtype, NOT_ORDERED | {dt.bool_}, "median_cpu")
     flat = ordered(x).reshape(-1)
     if dt.is_floating(x.dtype):
@@ -240,9 +241,8 @@ def mode(self, dim=-1, keepdim=False):
     axis = wrap_dim(dim, self.ndim)
     if self.size == 0 and self.ndim:
         return _nothing("mode", self, axis, keepdim)
-    if self.ndim == 0 or self.shape[axis] == 1:
-        index = np.zeros(reduced_shape(self.shape, (axis,), keepdim), np.int64)
-        return self.reshape(index.shape).copy(), index
+    if self.ndim == 0:
+        return self.copy(), np.zeros((), np.int64)
     refuse(self.dtype, NOT_ORDERED, "mode_cpu")
     rows = np.moveaxis(self, axis, -1)
     order = stable_order(np.ascontiguousarray(rows), rows.ndim - 1, False)

@@ -27,7 +27,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     ord = float(ord)
     _check_has_identity(name, self, ord, dim, axes)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
-    if self.dtype in dt.FLOAT8S:
+    if self.dtype in dt.FLOAT8S and self.size and length_of(self.shape, axes) != 1:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
     return dt.cast(np.asarray(_norm(x, ord, axes, keepdim)), dt.to_real(wide))
@@ -38,7 +38,9 @@ def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
     if ord == 2:
         if x.dtype.kind == "c":
-            return np.sqrt(add_reduce(x.real * x.real + x.imag * x.imag, axes, keepdim))
+            squares = x.real * x.real + x.imag * x.imag
+            # The length of a number with an infinite part is infinite, beside NaN too.
+            return np.sqrt(add_reduce(np.where(np.isinf(x), squares.dtype.type(np.inf), squares), axes, keepdim))
         return np.sqrt(add_reduce(x * x, axes, keepdim))
     x = np.abs(x)
     if ord == 1 or length_of(x.shape, axes) == 1:
