@@ -1,0 +1,352 @@
+"""Clients that die, lie, stall and crowd: a server outlives each of them, forgets what it held, and says why."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import torchnp.rpc.server as module
+from torchnp import rpc
+from torchnp.rpc import wire
+from torchnp.rpc.channel import Channel
+from torchnp.rpc.server import Server
+from torchnp.rpc.service import Connection, Service
+from torchnp.rpc.transport import Tcp
+
+SERVICE = Service()
+SESSIONS: list[Connection] = []
+
+
+class Watched(Connection):
+    def __init__(self, *args):
+        super().__init__(*args)
+        SESSIONS.append(self)
+
+
+@pytest.fixture
+def server(monkeypatch, caplog):
+    """A server whose sessions can be looked at, and which had no error of its own in the end."""
+    monkeypatch.setattr(module, "Connection", Watched)
+    SESSIONS.clear()
+    with caplog.at_level(logging.INFO), Server(SERVICE, max_clients=16) as running:
+        yield running
+        assert answers(running)
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def address(server):
+    return f"tcp://127.0.0.1:{server.port}"
+
+
+def answers(server):
+    with rpc.connect(address(server)) as session:
+        return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
+
+
+def until(test, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def raw_connection(server):
+    s = socket.create_connection(("127.0.0.1", server.port), 10)
+    s.settimeout(10)
+    return s
+
+
+def everything(s):
+    parts = []
+    while part := s.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def hello():
+    agreed = SERVICE.agreement
+    return wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", ""))
+
+
+def conversation():
+    """The frames of a session that sends, computes, deletes, syncs and publishes."""
+    add = SERVICE.agreement.index["aten::add.Tensor"]
+    ones = np.ones((2, 3), np.float32).tobytes()
+    return [
+        hello(),
+        wire.encode(wire.Data(0, 0, "float32", [2, 3], [0, 1], 0, memoryview(ones))),
+        wire.encode(wire.Ops(1, [wire.Op(add, 1, 1, [wire.Handle(0), 2], {"alpha": 1}, [[3, 1]])])),
+        wire.encode(wire.Ops(2, [wire.Op(add, 2, 1, [wire.Handle(0), wire.Handle(1)], {})])),
+        wire.encode(wire.Del(3, [(0, 0)])),
+        wire.encode(wire.Seed(3, 5)),
+        wire.encode(wire.Sync(1, 4)),
+        wire.encode(wire.Publish(2, 4, 2)),
+    ]
+
+
+# ---------------------------------------------------------------- frames
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_with_wrong_bytes_harm_nobody(server, seed):
+    """One byte, or a run of them, of a good conversation changed, cut out or doubled."""
+    rng = random.Random(seed)
+    with rpc.connect(address(server)) as other:
+        x = other.send(torch.ones(3))
+        for _ in range(60):
+            frames = [bytearray(f) for f in conversation()]
+            frame = rng.choice(frames)
+            at = rng.randrange(len(frame))
+            change = rng.choice(["byte", "cut", "double", "noise", "swap"])
+            if change == "byte":
+                frame[at] = rng.randrange(256)
+            elif change == "cut":
+                del frame[at : at + rng.randrange(1, 9)]
+            elif change == "double":
+                frame[at:at] = frame[at : at + 8]
+            elif change == "noise":
+                frame[at:] = rng.randbytes(rng.randrange(40))
+            else:
+                rng.shuffle(frames)
+            with raw_connection(server) as s:
+                s.sendall(b"".join(wire.lengthened(bytes(f)) for f in frames))
+                s.shutdown(socket.SHUT_WR)
+                everything(s)
+        assert (x + 1).publish().tolist() == [2, 2, 2]
+    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+
+
+def test_lengths_that_lie(server):
+    for raw in (b"", b"\x00", struct.pack(">I", 2**32 - 1), struct.pack(">I", 100) + b"x"):
+        with raw_connection(server) as s:
+            s.sendall(raw)
+    frames = wire.lengthened(hello()) + struct.pack(">I", wire.MAX_FRAME) + b"half of it"
+    with raw_connection(server) as s:
+        s.sendall(frames)
+    until(lambda: all(c.closed for c in SESSIONS))
+
+
+def test_the_reason_always_arrives(server):
+    """Also when the client has sent more than the server has read: a reset would take the reason with it."""
+    for _ in range(25):
+        with rpc.connect(address(server)) as session:
+            x = session.send(torch.ones(3))
+            session.sync()
+            session.channel.transport.send([b"\x91\x63", *[bytes(1000)] * 300])
+            with pytest.raises(rpc.ProtocolError, match="malformed"):
+                x.publish()
+
+
+# ---------------------------------------------------------------- clients that leave
+
+
+def test_a_killed_client_leaves_nothing(server):
+    code = f"""
+import time
+import numpy as np
+from torchnp.rpc.channel import Channel
+from torchnp.rpc.transport import Tcp
+from torchnp.rpc.wire import agreement
+channel = Channel(Tcp("127.0.0.1", {server.port}), agreement())
+channel.upload("float32", [1000], [0], memoryview(np.zeros(4000, np.uint8)))
+channel.sync()
+print("ready", flush=True)
+time.sleep(60)
+"""
+    clients = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
+    for client in clients:
+        assert client.stdout.readline() == b"ready\n"
+    assert [c.store.nbytes for c in SESSIONS] == [4000, 4000]
+    for client in clients:
+        client.kill()
+        client.communicate()
+    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+
+
+def test_clients_that_leave_at_any_moment(server):
+    frames = b"".join(map(wire.lengthened, conversation()))
+    for cut in range(0, len(frames), 7):
+        with raw_connection(server) as s:
+            if cut % 2:  # a reset in place of an end
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.sendall(frames[:cut])
+    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(server):
+    with raw_connection(server) as s:
+        n = 1 << 20
+        zeros = [wire.encode(wire.Data(0, 0, "uint8", [n], [0], 0, memoryview(bytes(n))))]
+        asks = [wire.encode(wire.Publish(i, 1, 0)) for i in range(1, 40)]
+        s.sendall(b"".join(map(wire.lengthened, [hello(), *zeros, *asks])))
+        until(lambda: len(SESSIONS[0].store))
+        assert answers(server)
+    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+
+
+def test_a_connection_without_a_hello_is_closed(server, monkeypatch):
+    monkeypatch.setattr(module, "HELLO_SECONDS", 0.1)
+    with raw_connection(server) as silent, raw_connection(server) as slow:
+        slow.sendall(struct.pack(">I", 50) + b"x")
+        assert everything(silent) == everything(slow) == b""
+
+
+# ---------------------------------------------------------------- crowds
+
+
+def test_one_client_too_many_is_told_so(server):
+    sessions = [rpc.connect(address(server)) for _ in range(16)]
+    for _ in range(20):
+        with pytest.raises(rpc.QuotaError, match="16 clients, as many as it takes"):
+            rpc.connect(address(server))
+    for session in sessions:
+        session.close()
+    until(lambda: all(c.closed for c in SESSIONS))
+
+
+def test_sessions_that_come_and_go_in_threads(server):
+    failures = []
+
+    def work(i):
+        try:
+            for k in range(6):
+                session = rpc.connect(address(server))
+                x = session.send(torch.full((20,), float(i)))
+                for _ in range(30):
+                    x = x + 1
+                if k % 3 == 0:
+                    assert x.publish()[0] == i + 30
+                if k % 3 != 2:
+                    session.close()
+                del session, x  # the third is merely dropped
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not failures
+    gc.collect()
+    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+
+
+def test_one_session_in_threads_that_make_drop_fail_and_publish(server):
+    wrong = []
+    with rpc.connect(address(server)) as session:
+        weight, far = session.send(torch.zeros(2, 2)), session.send(torch.full((4,), 99))
+
+        def work(i):
+            try:
+                for k in range(40):
+                    x = session.send(torch.full((5,), float(i)))
+                    y = x + k
+                    bad = torch.nn.functional.embedding(far, weight)
+                    if y.publish().tolist() != [i + k] * 5:
+                        wrong.append((i, k))
+                    with pytest.raises(IndexError):
+                        bad.publish()
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        assert not wrong
+        gc.collect()
+        assert session.sync().objects == 2
+
+
+# ---------------------------------------------------------------- servers that leave
+
+
+def test_a_server_that_dies_is_told_at_the_next_use():
+    with Server(SERVICE) as server:
+        idle, busy = rpc.connect(address(server)), rpc.connect(address(server))
+        x, y = idle.send(torch.ones(3)), busy.send(torch.ones(3))
+        idle.sync()
+        busy.sync()
+    with pytest.raises(rpc.ConnectionLost, match="handles have no values"):
+        x.publish()
+    y + 1  # the idle thread finds out, and nobody is told by it
+    until(lambda: busy.channel._dead is not None)
+    for _ in range(2):
+        with pytest.raises(rpc.ConnectionLost):
+            y + 1
+    busy.close()  # told already
+    idle.close()
+
+
+def test_work_that_a_dead_server_took_along_is_told_by_close():
+    with Server(SERVICE) as server:
+        session = rpc.connect(address(server))
+        x = session.send(torch.ones(3))
+        session.sync()
+    with pytest.raises(rpc.ConnectionLost):
+        x + 1  # raises if the idle thread has found out already
+        session.close()
+    session.close()
+
+
+def test_a_listener_that_says_nothing_is_given_up():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, pytest.raises(rpc.ConnectionLost, match=r"did not answer within 0\.2 s"):
+        rpc.connect(f"tcp://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2)
+
+
+def test_a_port_that_is_taken_is_said_at_once():
+    listener = socket.create_server(("127.0.0.1", 0))
+    taken = Server(SERVICE, port=listener.getsockname()[1])
+    with listener, pytest.raises(OSError, match="address already in use"), taken:
+        pass
+
+
+# ---------------------------------------------------------------- processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_cannot_talk_into_its_parents_session(server):
+    agreed = SERVICE.agreement
+    channel = Channel(Tcp("127.0.0.1", server.port), agreed)
+    id_ = channel.upload("uint8", [3], [0], memoryview(b"abc"))
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            channel.publish(id_)
+        except rpc.SessionClosed as error:
+            code = 0 if "connect in this one" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert channel.publish(id_)[2].tobytes() == b"abc"
+    channel.close()
+
+
+def test_a_program_with_many_open_files(server):
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 1200:
+        pytest.skip("this process may not open so many files")
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1050)]
+    try:
+        assert answers(server)
+    finally:
+        for f in files:
+            os.close(f)
