@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.checks import check, wrap_dim
 from torchnp.kernels.fft_kernels import (
     BY_N,
     BY_ROOT,
@@ -21,6 +21,7 @@ from torchnp.kernels.fft_kernels import (
     along,
     copied,
 )
+from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -105,12 +106,16 @@ def _check_floating(name: str, out: ndarray | None) -> None:
 
 
 def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
-    """The conjugate; torch's conj_physical writes it into an out of the very dtype."""
+    """The conjugate, written into an out of its very dtype; of an n-dimensional transform, torch swaps the two.
+
+    Over one dimension, its ihfftn.out reads out and writes a temporary array: out is as before. Here it is written.
+    """
     if out is None:
         return value.conj()
-    check_target(out)
-    found, expected = (dt.scalar_name(x.dtype) for x in ((value, out) if swapped else (out, value)))
-    check(value.dtype == out.dtype, f"Found dtype {found} but expected {expected}")
+    source, target = (out, value) if swapped else (value, out)
+    check_target(target)
+    names = tuple(dt.scalar_name(x.dtype) for x in (target, source))
+    check(value.dtype == out.dtype, "Found dtype {} but expected {}".format(*names))
     return copied(out, value.conj())
 
 
@@ -407,12 +412,12 @@ def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
     size = int(n / 2) + 1 if name == "rfftfreq" else n
     check(size >= 0, f"Trying to create tensor with negative dimension {size}: [{size}]")
     check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
-    if dt.is_complex(out) or out in dt.FLOAT8S:
-        raise not_implemented("arange_cpu", out)
-    values = np.arange(size) if name == "rfftfreq" else (np.arange(n) + n // 2) % max(n, 1) - n // 2
-    inner = dt.opmath(out)
-    # The integers are in a half dtype before they are multiplied.
-    return dt.cast(dt.cast(dt.cast(values, out), inner) * inner.type(np.divide(1, n * d)), out)
+    values = arange(size, dtype=out)
+    if name == "fftfreq":
+        values = np.concatenate([values[: (n + 1) // 2], arange_start(-(n // 2), 0, dtype=out)])
+    # What a half dtype is multiplied by is rounded to it first.
+    step, inner = dt.cast(np.divide(1, n * d, dtype=np.float64)[...], out), dt.opmath(out)
+    return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
 
 
 @kernel("fft_fftfreq", like=np.fft.fftfreq, differs=["default-dtype"])
