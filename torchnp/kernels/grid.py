@@ -22,11 +22,13 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 # ---------------------------------------------------------------- coordinates
 
 
-def unnormalize(coordinate: ndarray, size: int, align_corners: bool) -> ndarray:
+def unnormalize(grid: ndarray, d: int, size: int, align_corners: bool) -> ndarray:
     """-1 to 1 as places between elements; without ``align_corners``, -1 and 1 are the outer edges."""
-    if align_corners:
-        return (coordinate + 1) / 2 * (size - 1)
-    return ((coordinate + 1) * size - 1) / 2
+    n, kind = grid.shape[-1], grid.dtype.type
+    coordinate = grid[..., n - 1 - d] + kind(1)
+    if n == 2:  # torch's vector code for images rounds at other places than its loops over volumes
+        return coordinate * kind((size - 1) / 2) if align_corners else coordinate * kind(size / 2) - kind(0.5)
+    return coordinate / kind(2) * kind(size - 1) if align_corners else (coordinate * kind(size) - kind(1)) / kind(2)
 
 
 def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarray]:
@@ -49,7 +51,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool) -> tuple[
     if padding == REFLECTION:
         at, slope = reflect(at, size, align_corners)
     if padding in (BORDER, REFLECTION):
-        slope = np.where((at <= 0) | (at >= size - 1), 0, slope)
+        slope = slope * ~((at <= 0) | (at >= size - 1))
         at = np.clip(np.where(np.isnan(at), 0, at), 0, size - 1)
     return at, slope
 
@@ -66,10 +68,10 @@ def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> li
     """The last coordinate of a grid runs over the first dimension: x is the width."""
     found = []
     for d, size in enumerate(sizes):
-        at = unnormalize(grid[..., len(sizes) - 1 - d], size, align_corners)
+        at = unnormalize(grid, d, size, align_corners)
         at, slope = bounded(at, size, padding, align_corners)
         step = (size - 1) / 2 if align_corners else size / 2
-        found.append(Axis(at, slope * grid.dtype.type(step), size))
+        found.append(Axis(at, grid.dtype.type(step) * slope, size))
     return found
 
 
@@ -132,7 +134,7 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
 
 def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> Iterator[Corner]:
     """Sixteen elements around each point; the padding mode is applied to each of them."""
-    ats = [unnormalize(grid[..., 1 - d], size, align_corners) for d, size in enumerate(sizes)]
+    ats = [unnormalize(grid, d, size, align_corners) for d, size in enumerate(sizes)]
     lows = [np.floor(at) for at in ats]
     (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
     for i in range(4):
@@ -147,9 +149,7 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     n, c = x.shape[:2]
     flat = index.reshape(n, 1, math.prod(index.shape[1:]))
     values = x[np.arange(n)[:, None, None], np.arange(c)[None, :, None], flat]
-    values *= inside.reshape(flat.shape)
-    if not np.isfinite(x).all():  # 0 * inf
-        values[np.broadcast_to(~inside.reshape(flat.shape), values.shape)] = 0
+    np.copyto(values, 0, where=~inside.reshape(flat.shape))
     return values.reshape(n, c, *index.shape[1:])
 
 
@@ -195,21 +195,20 @@ def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
 
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool) -> ndarray:
-    inner = dt.opmath(input.dtype)
-    x, g = dt.cast(input, inner), dt.cast(grid, inner)
-    sizes = x.shape[2:]
-    planes = x.reshape(*x.shape[:2], math.prod(sizes))
+    # torch rounds every step to the dtype of the image, of half types too.
+    sizes = input.shape[2:]
+    planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == NEAREST:
-        y = gather(planes, *nearest_corner(axes_of(g, sizes, padding, align_corners)))
+        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners)))
     else:
         if mode == BICUBIC:
-            found = cubic_corners(g, sizes, padding, align_corners)
+            found = cubic_corners(grid, sizes, padding, align_corners)
         else:
-            found = corners(axes_of(g, sizes, padding, align_corners))
-        y = np.zeros((*x.shape[:2], *g.shape[1:-1]), inner)
+            found = corners(axes_of(grid, sizes, padding, align_corners))
+        y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
         for c in found:
             y += gather(planes, c.index, c.inside) * np.where(c.inside, c.weight, 0)[:, None]
-    return dt.cast(y, input.dtype)
+    return y
 
 
 @kernel("grid_sampler_2d", "_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])

@@ -44,8 +44,8 @@ def _backward(
             x.dtype == input.dtype,
             f"expected scalar type {dt.scalar_name(input.dtype)} but found {dt.scalar_name(x.dtype)}",
         )
-    inner = dt.opmath(input.dtype)
-    g, x, points = (dt.cast(a, inner) for a in (grad, input, grid))
+    inner = input.dtype  # torch rounds every step to it, of half types too
+    g, x, points = grad, input, grid
     sizes = x.shape[2:]
     planes = x.reshape(*x.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, np.float64)
@@ -63,10 +63,10 @@ def _backward(
             share = (g * gather(planes, c.index, c.inside)).sum(1, dtype=inner)
             for d, slope in enumerate(c.slopes):
                 of_grid[..., n - 1 - d] += share * np.where(c.inside, slope, 0)
-    for d, a in enumerate(axes):
+    for d, a in enumerate(axes if mode != NEAREST else ()):
         of_grid[..., n - 1 - d] *= a.slope if mode != BICUBIC else _step(a.size, align_corners, inner)
-    result = dt.cast(of_input.astype(inner), input.dtype).reshape(input.shape) if output_mask[0] else None
-    return result, dt.cast(of_grid, grid.dtype)
+    result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None
+    return result, of_grid
 
 
 def _step(size: int, align_corners: bool, dtype: np.dtype) -> np.number:
@@ -78,7 +78,7 @@ def _scatter(total: ndarray, index: ndarray, values: ndarray) -> None:
     """Add (N, C, *P) values to (N, C, S) at (N, *P) indices."""
     n, c, size = total.shape
     places = (np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))).reshape(-1)
-    total += np.bincount(places, values.reshape(-1), math.prod(total.shape)).reshape(total.shape)
+    total += np.bincount(places, values.astype(np.float64).reshape(-1), math.prod(total.shape)).reshape(total.shape)
 
 
 @kernel("grid_sampler_2d_backward")
