@@ -4,8 +4,9 @@ Every aten call under torch's OpInfo samples, forward and backward, is recorded 
 backend: ours first, anybody's by the same code. ``python -m opinfo_tests --ops 'aten::var*'``,
 ``torchnp conform --backend mylib``, ``pytest --pyargs opinfo_tests --backend package.module:object``.
 
-A backend is one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays (``table(mine)``) and
-for a ``torch.compile`` backend (``compile("inductor")``); anything else is a subclass of ``Backend``.
+A backend is one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays (``table(mine)``),
+for a ``torch.compile`` backend (``compile("inductor")``) and for an array API library (``array_api("array_api_strict")``);
+anything else is a subclass of ``Backend``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .array_api_backend import array_api
     from .backend import Backend, Seen, Table, table
     from .case import Array, Case, Named, Seeded
     from .compile_backend import compile
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 # Looked up on first use: the pytest plugin must not import NumPy, nor a dict of functions torch.
 _PLACES = {
     "Array": "case", "Backend": "backend", "Case": "case", "Named": "case", "Seeded": "case", "Seen": "backend",
-    "Table": "backend", "compile": "compile_backend", "device": "torch_backend", "table": "backend",
+    "Table": "backend", "array_api": "array_api_backend", "compile": "compile_backend", "device": "torch_backend", "table": "backend",
 }  # fmt: skip
 
-__all__ = ["Array", "Backend", "Case", "Named", "Seeded", "Seen", "Table", "compile", "device", "table"]
+__all__ = ["Array", "Backend", "Case", "Named", "Seeded", "Seen", "Table", "array_api", "compile", "device", "table"]
 
 
 def __getattr__(name: str) -> Any:

@@ -53,8 +53,8 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument("--order", type=int, default=1, help="2 also records the gradient of the gradient")
     p.add_argument(
         "--backend", default="table",
-        help="table (ours), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, an entry point "
-        "of the group torchnp.backends, or package.module:object",
+        help="table (ours), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
+        "array-api-strict or another array-api-NAME, an entry point of the group torchnp.backends, or package.module:object",
     )  # fmt: skip
     p.add_argument("--jobs", type=int, default=2, help="worker processes; 0 runs here")
     p.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
@@ -145,10 +145,13 @@ def run(a: argparse.Namespace) -> int:
     print(
         f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s"
     )
-    few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes) else ""
+    few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes, backend) else ""
     if few:
         print(few)
-    return max(conclude(a, tally, backend, shrinker), 1 if few else 0)
+    sampled = a.tier == "full" and not (a.max or a.x or a.draws or a.no_backward or tally.errors)
+    claimed = [n for n in registered() if n in backend.ops]
+    whole = known.Scope(reachable, claimed, dtypes) if sampled else None
+    return max(conclude(a, tally, backend, shrinker, whole), 1 if few else 0)
 
 
 def run_tasks(
@@ -181,15 +184,16 @@ def run_tasks(
     return called
 
 
-def is_counted(a: argparse.Namespace, dtypes: list[str]) -> bool:
+def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
     """Return whether a run draws all that the recorded counts are of."""
-    less = a.max or a.x or a.no_backward or a.draws or a.order != 1
+    less = a.max or a.x or a.no_backward or a.draws or a.order != 1 or backend.dtypes is not None
     return not less and {*QUICK_DTYPES, ERRORS} <= set(dtypes)
 
 
-def conclude(a: argparse.Namespace, tally: Tally, backend: Backend, shrinker: Shrinker | None) -> int:
+def conclude(
+    a: argparse.Namespace, tally: Tally, backend: Backend, shrinker: Shrinker | None, whole: known.Scope | None
+) -> int:
     """Hold the run against the known gaps; return the exit code."""
-    whole = not a.max and not a.x and a.tier == "full"
     gaps = known.load(a.gaps)
     if a.accept:
         gaps = known.accept(a.gaps, gaps, tally, whole)

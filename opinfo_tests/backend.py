@@ -58,6 +58,9 @@ class Backend:
 
     name = "backend"
     ops: Container[str] = frozenset()
+    dtypes: frozenset[str] | None = (
+        None  # of arrays, as torch names them: calls with others are not judged; None is all
+    )
     loaded_by = ""  # the name by which a worker process loads it again; without one it is pickled
 
     def put(self, a: np.ndarray) -> Any:

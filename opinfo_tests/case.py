@@ -141,6 +141,12 @@ class Case:
     def arrays(self) -> list[Array]:
         return [leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Array)]
 
+    def dtypes(self) -> set[str]:
+        """Return the dtypes of the array arguments, and those that are arguments themselves."""
+        found = list(leaves((self.args, self.kwargs)))
+        named = {x.name for x in found if isinstance(x, Named) and x.kind == "dtype"}
+        return named | {x.dtype for x in found if isinstance(x, Array)}
+
     def fresh_buffers(self) -> list[np.ndarray]:
         return [b.copy() for b in self.buffers]
 

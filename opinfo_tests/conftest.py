@@ -72,13 +72,18 @@ class Parts:
 
 
 def put_together(config: pytest.Config, parts: list[Path]) -> str:
-    """Write the one report of the workers' parts; return what is wrong with the run as a whole, or nothing."""
+    """Write the one report of the workers' parts; return what is wrong with the run as a whole, or nothing.
+
+    Failures that no gap knows have failed their own tests already.
+    """
+    from . import gaps
     from .counts import quick_rates, too_few
     from .load import load_backend
     from .reach import reach
     from .report import Tally, read
     from .samples import registered
 
+    get = config.getoption
     tally = Tally(config.getoption("--opinfo-report"), next(read(parts[0], "header"), {}))
     ran: set[str] = set()
     for part in parts:
@@ -88,13 +93,18 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
         for row in read(part, "done"):
             ran.add(row["done"][0])
             tally.calls.update(row["calls"])
-    backend = load_backend(config.getoption("--backend"))
+    backend = load_backend(get("--backend"))
     tally.close(backend.ops)
     needed = {source for source, calls in reach().items() if any(op in backend.ops for op in calls)}
-    if needed - ran or config.getoption("--opinfo-dtypes"):
-        return ""
-    rates = quick_rates() if config.getoption("--tier") == "quick" else None
-    return too_few(tally, [op for op in registered() if op in backend.ops], rates)
+    claimed = [op for op in registered() if op in backend.ops]
+    complete = not needed - ran
+    path = gaps.file_for(get("--backend"))
+    whole = gaps.Scope(claimed, claimed, tally.head["dtypes"]) if complete and get("--tier") == "full" else None
+    lines = gaps.check(gaps.load(path), tally, registered(), path, whole).stale
+    if complete and not get("--opinfo-dtypes") and backend.dtypes is None:
+        few = too_few(tally, claimed, quick_rates() if get("--tier") == "quick" else None)
+        lines += [few] if few else []
+    return "\n".join(lines)
 
 
 class Run:
@@ -110,17 +120,18 @@ class Run:
         from .reach import reach
         from .report import Tally, header
         from .runner import Options
-        from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, supported
+        from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, registered, supported
 
         get = config.getoption
         self.backend = load_backend(get("--backend"))
         dtypes = dtypes_of(get("--opinfo-dtypes") or ",".join((*QUICK_DTYPES, ERRORS)))
         self.rates = quick_rates() if get("--tier") == "quick" else None
-        self.whole = self.rates is None
-        self.counted = not get("--opinfo-dtypes")
+        self.counted = not get("--opinfo-dtypes") and self.backend.dtypes is None
         self.options = Options(dtypes=tuple(dtypes), seed=0, rates=self.rates, choice=get("--opinfo-seed"))
         self.gaps_file = gaps.file_for(get("--backend"))
         self.gaps = gaps.load(self.gaps_file)
+        claimed = [op for op in registered() if op in self.backend.ops]
+        self.whole = gaps.Scope(claimed, claimed, dtypes) if self.rates is None else None
         head = header(self.backend.name, tier=get("--tier"), seed=get("--opinfo-seed"), dtypes=dtypes)
         worker = getattr(config, "workerinput", None)
         self.parallel = worker is None

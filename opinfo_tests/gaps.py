@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from .case import DTYPES
 from .compare import OUTCOMES
 from .report import Tally
 
@@ -78,6 +79,21 @@ def load(path: Path) -> list[Gap]:
     return gaps
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What a run judged whole: every case of ``ops``, out of all that are ``claimed``, in samples of these dtypes."""
+
+    ops: Collection[str]
+    claimed: Collection[str]
+    dtypes: Collection[str]
+
+    def has(self, gap: Gap) -> bool:
+        """Return whether all that an entry may be about was judged, so that it would have been met."""
+        ops = {op for op in self.claimed if fnmatchcase(op, gap.op)}
+        dtypes = {d for d in DTYPES if fnmatchcase(d, gap.dtype)} or set(DTYPES)
+        return ops <= set(self.ops) and dtypes | {"errors"} <= set(self.dtypes)
+
+
 @dataclass
 class Verdict:
     """What a gaps file says about a run: failures that nobody knew, and entries that are wrong."""
@@ -91,8 +107,10 @@ class Verdict:
         return not self.unknown and not self.stale
 
 
-def check(gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: bool) -> Verdict:
-    """Hold a run against the known gaps; ``whole`` when every case of the operators that ran was judged."""
+def check(
+    gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: Scope | None = None
+) -> Verdict:
+    """Hold a run against the known gaps; ``whole`` is what it judged every case of, None where it left some out."""
     hit: set[Gap] = set()
     unknown = []
     for row in tally.failures:
@@ -101,7 +119,6 @@ def check(gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path
         if not found:
             unknown.append(row)
     failed = {row["id"] for row in tally.failures}
-    ran = {(op, dtype) for op, dtype, _ in tally.counts}
     stale = []
     for gap in gaps:
         if not any(fnmatchcase(op, gap.op) for op in registered):
@@ -111,22 +128,20 @@ def check(gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path
             stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} {gap.outcome} has no reason yet: write one")
         ids = {f"{gap.op}/{gap.dtype}/{c}" for c in gap.cases}
         passed = sorted(i for i in ids & tally.ran if i not in failed)
-        meant = [key for key in ran if fnmatchcase(key[0], gap.op) and fnmatchcase(key[1], gap.dtype)]
         if passed:
             stale.append(f"{path}:{gap.line}: passes now: delete {', '.join(i.rpartition('/')[2] for i in passed)}")
-        elif gap not in hit and whole and meant:
+        elif gap not in hit and whole and whole.has(gap):
             stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no such {gap.outcome}: delete the entry")
     return Verdict(unknown, stale, len(tally.failures) - len(unknown))
 
 
-def accept(path: Path, gaps: list[Gap], tally: Tally, whole: bool) -> list[Gap]:
+def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
     """Rewrite the entries of what ran, keeping reasons and the entries that are patterns; return the new list."""
     families = [g for g in gaps if not g.plain]
     reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps if g.plain}
     cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for g in gaps:
-        ran_key = any((g.op, g.dtype, o) in tally.counts for o in OUTCOMES)
-        if g.plain and not (whole and ran_key):
+        if g.plain and not (whole and whole.has(g)):
             still = {c for c in g.cases if f"{g.op}/{g.dtype}/{c}" not in tally.ran}
             if still or not g.cases:
                 cases[g.op, g.dtype, g.outcome] |= still

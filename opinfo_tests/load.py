@@ -46,6 +46,10 @@ def found_backend(name: str) -> Backend:
             from .compile_backend import compile
 
             return compile(name.removeprefix("compile-"))
+        if name.startswith("array-api-"):
+            from .array_api_backend import array_api
+
+            return array_api(name.removeprefix("array-api-"))
         if ":" in name:
             return as_backend(imported(name), name)
     except (ImportError, AttributeError, ValueError) as e:
@@ -54,6 +58,7 @@ def found_backend(name: str) -> Backend:
         "table",
         "torch-DEVICE (torch-cpu)",
         "compile-NAME (compile-inductor)",
+        "array-api-NAME (array-api-strict)",
         *sorted(found),
         "package.module:object",
     ]

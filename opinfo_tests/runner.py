@@ -110,6 +110,7 @@ class Judge:
         self.explain = Explainer(self.oracle, backend, cases=options.cases)
         self.seen = LocalSet() if seen is None else seen
         self.taken: Counter[tuple[str, str]] = Counter()
+        self.unclaimed: Counter[str] = Counter()
         self.waiting: list[Case] = []
 
     def wanted(self, op: str) -> bool:
@@ -118,8 +119,11 @@ class Judge:
         return op in self.backend.ops
 
     def take(self, case: Case) -> None:
-        """Keep a case for judging unless it was seen, is over the limit or is not chosen."""
+        """Keep a case for judging unless its dtypes are not claimed, it was seen, is over the limit or not chosen."""
         o = self.options
+        if self.backend.dtypes is not None and (others := case.dtypes() - self.backend.dtypes):
+            self.unclaimed[f"dtype {min(others)} is not claimed"] += 1
+            return
         if case.id in o.skip or not self.seen.add(case.digest):
             return
         key = case.op, case.dtype
@@ -169,7 +173,8 @@ def run_one(task: Task, judge_: Judge) -> Done:
         count += 1
         judge_.drain()
     judge_.drain()
-    return Done(task, count, recorder.calls, recorder.left_out, error)
+    unclaimed, judge_.unclaimed = judge_.unclaimed, Counter()
+    return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error)
 
 
 def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Iterator[tuple[str, Any]]:

@@ -52,8 +52,8 @@ def kind_of_failure(outcome: str, message: str) -> Kind:
     words = re.sub(r"\[.*?\]|\(.*?\)|\d+", "", message)
     if "error" in outcome:
         return outcome, " ".join(words.split()[:6])
-    what, _, values = words.partition(":")
-    return outcome, " ".join([what, *sorted(set(re.findall(r"\b(?:nan|inf)\b", values)))])
+    special = re.findall(r"\b(?:nan|inf)\b", message.partition(":")[2])
+    return outcome, " ".join([words.partition(":")[0], *sorted(set(special))])
 
 
 def weight(case: Case) -> tuple[float, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from opinfo_tests import gaps
+from opinfo_tests.case import DTYPES
 from opinfo_tests.report import Tally, diff
 
 NAMES = ["aten::add.Tensor", "aten::mul.Tensor", "aten::mul.out"]
+ALL = gaps.Scope(NAMES, NAMES, [*DTYPES, "errors"])
 
 
 def row(op="aten::add.Tensor", dtype="float32", case="aa", outcome="pass", message=""):
@@ -47,36 +49,57 @@ cases = ["aa"]
 
 def test_known_failure_passes_and_unknown_fails(tmp_path):
     path, known = entries(tmp_path, ENTRY)
-    assert gaps.check(known, tally(row(outcome="wrong-value")), NAMES, path, True).ok
+    assert gaps.check(known, tally(row(outcome="wrong-value")), NAMES, path, ALL).ok
     found = gaps.check(
-        known, tally(row(outcome="wrong-value"), row(case="bb", outcome="wrong-value")), NAMES, path, True
+        known, tally(row(outcome="wrong-value"), row(case="bb", outcome="wrong-value")), NAMES, path, ALL
     )
     assert [r["id"] for r in found.unknown] == ["aten::add.Tensor/float32/bb"]
 
 
 def test_other_outcome_is_not_covered(tmp_path):
     path, known = entries(tmp_path, ENTRY)
-    assert gaps.check(known, tally(row(outcome="wrong-dtype")), NAMES, path, False).unknown
+    assert gaps.check(known, tally(row(outcome="wrong-dtype")), NAMES, path).unknown
 
 
 def test_entry_that_passes_names_the_line(tmp_path):
     path, known = entries(tmp_path, ENTRY)
-    found = gaps.check(known, tally(row()), NAMES, path, False)
+    found = gaps.check(known, tally(row()), NAMES, path)
     assert found.stale == [f"{path}:2: passes now: delete aa"]
 
 
 def test_entry_for_no_operator_fails(tmp_path):
     path, known = entries(tmp_path, ENTRY.replace("add.Tensor", "ad.Tensor"))
-    assert "is not an operator" in gaps.check(known, tally(row()), NAMES, path, False).stale[0]
+    assert "is not an operator" in gaps.check(known, tally(row()), NAMES, path).stale[0]
 
 
 def test_family_by_message(tmp_path):
     text = ENTRY.replace("add.Tensor", "*.out").replace('cases = ["aa"]', 'message = "off by"')
     path, known = entries(tmp_path, text)
     bad = row("aten::mul.out", outcome="wrong-value", message="off by one")
-    assert gaps.check(known, tally(bad), NAMES, path, True).ok
-    assert gaps.check(known, tally(row("aten::mul.out")), NAMES, path, True).stale
-    assert not gaps.check(known, tally(row("aten::mul.out")), NAMES, path, False).stale
+    assert gaps.check(known, tally(bad), NAMES, path, ALL).ok
+    assert gaps.check(known, tally(row("aten::mul.out")), NAMES, path, ALL).stale
+    assert not gaps.check(known, tally(row("aten::mul.out")), NAMES, path).stale
+
+
+PATTERN = ENTRY.replace("add.Tensor", "mul.*").replace('cases = ["aa"]', "")
+
+
+@pytest.mark.parametrize(
+    ("ops", "dtypes", "entry", "stale"),
+    [
+        (NAMES, ["float32", "errors"], PATTERN, True),
+        (NAMES[:2], ["float32", "errors"], PATTERN, False),  # mul.out did not run
+        (NAMES, ["float32"], PATTERN, False),  # what torch refuses did not
+        (NAMES, ["int64", "errors"], PATTERN, False),
+        (NAMES, ["float32", "errors"], PATTERN.replace("float32", "*"), False),
+        (NAMES, [*DTYPES, "errors"], PATTERN.replace("float32", "*"), True),
+        (NAMES, ["float32", "float64", "float16", "errors"], PATTERN.replace("float32", "float*"), False),
+    ],
+)
+def test_entry_is_stale_only_where_all_that_it_may_mean_was_judged(tmp_path, ops, dtypes, entry, stale):
+    path, known = entries(tmp_path, entry)
+    scope = gaps.Scope(ops, NAMES, dtypes)
+    assert bool(gaps.check(known, tally(row("aten::mul.Tensor")), NAMES, path, scope).stale) is stale
 
 
 @pytest.mark.parametrize(
@@ -90,7 +113,8 @@ def test_malformed_entry_is_an_error(tmp_path, old, new):
 
 def test_accept_rewrites_only_what_ran(tmp_path):
     path, known = entries(tmp_path, ENTRY + ENTRY.replace("add.Tensor", "mul.Tensor"))
-    new = gaps.accept(path, known, tally(row(case="bb", outcome="wrong-value")), whole=True)
+    ran = gaps.Scope(NAMES[:1], NAMES, [*DTYPES, "errors"])
+    new = gaps.accept(path, known, tally(row(case="bb", outcome="wrong-value")), whole=ran)
     assert [(g.op, g.cases, g.reason) for g in new] == [
         ("aten::add.Tensor", ("bb",), "rounds twice"),
         ("aten::mul.Tensor", ("aa",), "rounds twice"),
@@ -100,8 +124,8 @@ def test_accept_rewrites_only_what_ran(tmp_path):
 def test_accepted_without_a_reason_still_fails(tmp_path):
     path, known = entries(tmp_path, "")
     ran = tally(row(outcome="wrong-value"))
-    new = gaps.accept(path, known, ran, whole=True)
-    assert "has no reason yet" in gaps.check(new, ran, NAMES, path, True).stale[0]
+    new = gaps.accept(path, known, ran, whole=ALL)
+    assert "has no reason yet" in gaps.check(new, ran, NAMES, path, ALL).stale[0]
 
 
 def test_diff_counts_what_got_worse(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,26 +32,34 @@ def unary(name: str, of: str | None = None, portable: str | Portable | None = No
 
     body.__name__ = name
     body.__doc__ = f"Elementwise ``{name}`` in the dtype of the operand."
-    kernel(f"prims::{name}", like=getattr(np, portable, None) if isinstance(portable, str) else None)(body)
+    kernel(f"prims::{name}", like=getattr(np, portable if isinstance(portable, str) else name, None))(body)
 
 
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
     """Declare a prim of two arrays of one dtype and shape."""
     of = of or f"{name}.Tensor"
     arithmetic, compares = name in ("add", "sub", "mul"), name in ("eq", "ne", "lt", "le", "gt", "ge")
+    numeric = compares or name in ("add", "mul", "maximum", "minimum", "fmax", "fmin")
 
     def body(self: Array, other: Array) -> Array:
-        if isinstance(other, NUMBER) and (arithmetic or (compares and type(self) is ndarray)):
-            return aten(of)(self, other)
-        if arithmetic and isinstance(self, NUMBER):
-            return aten(of)(self, other)
+        if isinstance(other, NUMBER) and (arithmetic or compares):
+            if type(self) is ndarray or isinstance(self, NUMBER):
+                return aten(of)(self, other)
+            other = namespace(self).full((), other, dtype=self.dtype)
+        elif arithmetic and isinstance(self, NUMBER):
+            if type(other) is ndarray:
+                return aten(of)(self, other)
+            self = namespace(other).full((), self, dtype=other.dtype)
         check_alike(self, other)
         if type(self) is ndarray and type(other) is ndarray:
             return aten(of)(self, other)
         if portable is None:
             return through_numpy(aten(of), self, other)
         xp = namespace(self)
-        return getattr(xp, portable)(self, other) if isinstance(portable, str) else portable(xp, self, other)
+        f = getattr(xp, portable) if isinstance(portable, str) else partial(portable, xp)
+        if numeric and xp.isdtype(self.dtype, "bool"):  # the standard keeps arithmetic and order to numbers
+            return xp.astype(f(xp.astype(self, xp.uint8), xp.astype(other, xp.uint8)), self.dtype)
+        return f(self, other)
 
     body.__name__ = name
     body.__doc__ = f"Elementwise ``{name}`` of two operands of one dtype and shape."
@@ -79,14 +88,12 @@ for _name in [
     "log1p",
     "log2",
     "round",
-    "sign",
     "sin",
     "sinh",
     "sqrt",
     "tan",
     "tanh",
     "trunc",
-    "signbit",
     "reciprocal",
 ]:
     unary(_name, portable=_name)
@@ -126,6 +133,16 @@ def _rsqrt(xp: Any, x: Array) -> Array:
     return 1.0 / xp.sqrt(x)
 
 
+def _sign(xp: Any, x: Array) -> Array:
+    return xp.asarray(x, copy=True) if xp.isdtype(x.dtype, "bool") else xp.sign(x)
+
+
+def _signbit(xp: Any, x: Array) -> Array:
+    if xp.isdtype(x.dtype, "bool"):
+        return xp.zeros_like(x)
+    return xp.signbit(x) if xp.isdtype(x.dtype, "real floating") else x < 0
+
+
 def _skip_nan(pick: str) -> Portable:
     """maximum or minimum, except that a number wins over nan."""
 
@@ -144,6 +161,8 @@ def _fmod(xp: Any, a: Array, b: Array) -> Array:
 
 unary("exp2", portable=_exp2)
 unary("rsqrt", portable=_rsqrt)
+unary("sign", portable=_sign)
+unary("signbit", portable=_signbit)
 binary("fmax", "fmax", _skip_nan("maximum"))
 binary("fmin", "fmin", _skip_nan("minimum"))
 binary("fmod", portable=_fmod)
@@ -248,6 +267,8 @@ def convert_element_type(a: Array, dtype: Any) -> Array:
     """A copy in another dtype."""
     if type(a) is not ndarray:
         xp = namespace(a)
+        if xp.isdtype(a.dtype, "complex floating") and not dt.is_complex(dt.as_dtype(dtype)):
+            a = xp.real(a)
         return xp.astype(a, dtype_in(xp, dtype))
     converted = dt.cast(a, dt.as_dtype(dtype))
     return converted.copy("K") if np.may_share_memory(converted, a) else converted  # a real part is a view

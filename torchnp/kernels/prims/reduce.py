@@ -36,8 +36,14 @@ def _cast(x: Array, dtype: Any) -> Array:
 
 def _portable(name: str, inp: Array, dims: Ints | None, output_dtype: Any, **more: Any) -> Array:
     """Reduce an array of another library; no dimension named means all."""
-    axes = tuple(_dims(inp, dims)) or tuple(range(inp.ndim))
-    return _cast(getattr(namespace(inp), name)(inp, axis=axes, **more), output_dtype)
+    axes = tuple(d for d in _dims(inp, dims) if inp.ndim) or tuple(range(inp.ndim))
+    xp = namespace(inp)
+    if name in ("max", "min") and xp.isdtype(inp.dtype, "bool"):  # the standard orders numbers alone
+        return _cast(xp.astype(getattr(xp, name)(xp.astype(inp, xp.uint8), axis=axes), inp.dtype), output_dtype)
+    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # of real numbers alone in the standard
+        parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
+        return _cast(parts[0] + parts[1], output_dtype)
+    return _cast(getattr(xp, name)(inp, axis=axes, **more), output_dtype)
 
 
 @kernel("prims::sum", like=np.sum, differs=["empty-dim"])

@@ -1,0 +1,74 @@
+"""An array API library as a backend: torchnp's portable kernels, the prims, run on its arrays."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .backend import Backend
+
+# Prims that the standard has no words for: memory with strides, writing, random streams, arrays from nothing.
+NOT_PORTABLE = frozenset(
+    f"prims::{name}"
+    for name in (
+        "as_strided", "as_strided_scatter", "copy_strided", "copy_to", "resize", "view_of_dtype", "normal", "uniform",
+        "empty", "empty_strided", "empty_permuted", "full", "iota", "scalar_tensor", "_make_token", "_sink_tokens",
+        "maximum_value", "minimum_value",
+    )
+)  # fmt: skip
+STANDARD = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+            "float32", "float64", "complex64", "complex128")  # fmt: skip
+
+
+class ArrayAPI(Backend):
+    """The portable kernels of ``torchnp.table`` on arrays of a library; they return arrays of the same library."""
+
+    def __init__(self, library: ModuleType) -> None:
+        import torchnp
+
+        short = library.__name__.removeprefix("array_api_compat.").replace("_", "-")
+        self.library, self.table, self.name = library, torchnp.table, f"array-api-{short.removeprefix('array-api-')}"
+        self.ops = frozenset(n for n in self.table if n.startswith("prims::")) - NOT_PORTABLE
+        self.dtypes = frozenset(n for n in STANDARD if hasattr(library, n))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return array_api, (self.library.__name__,)  # a module cannot be pickled, its name can
+
+    def put(self, a: np.ndarray) -> Any:
+        return self.library.asarray(np.array(a, order="C"))
+
+    def get(self, x: Any) -> np.ndarray:
+        if not hasattr(x, "__array_namespace__") and not hasattr(x, "__dlpack__"):
+            raise TypeError(f"{self.name}: a kernel returned a {type(x).__name__}")
+        try:
+            return np.array(np.from_dlpack(x))
+        except (TypeError, BufferError, RuntimeError, AttributeError):  # booleans and complex numbers in some libraries
+            return np.array(x)
+
+    def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return self.table[op](*args, **kwargs)
+
+
+def array_api(namespace: str | ModuleType) -> ArrayAPI:
+    """Return the backend of an array API namespace: a module, or a name such as ``array_api_strict`` or ``torch``.
+
+    It claims the prims whose kernels are written in terms of the standard, in the standard's dtypes. A library that
+    does not follow the standard by itself is taken through ``array_api_compat``. NumPy's own arrays are what all
+    kernels are made for, so ``numpy`` judges these and not the portable code.
+    """
+    if isinstance(namespace, ModuleType):
+        return ArrayAPI(namespace)
+    module = namespace.replace("-", "_")
+    for name in (f"array_api_compat.{module}", module, f"array_api_{module}"):
+        try:
+            found = importlib.import_module(name)
+        except ModuleNotFoundError as e:
+            if e.name and name.startswith(e.name):
+                continue
+            raise
+        if hasattr(found, "asarray") and hasattr(found, "permute_dims"):
+            return ArrayAPI(found)
+    raise ValueError(f"no module {namespace!r} that follows the array API standard")
