@@ -59,7 +59,10 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
         verdict.max_abs, verdict.max_ulp = max(verdict.max_abs, found.max_abs), max(verdict.max_ulp, found.max_ulp)
         if found.outcome != "pass":
             return replace(found, message=place + found.message, max_abs=verdict.max_abs, max_ulp=verdict.max_ulp)
-    alias = "" if resizes(case, torch_says, writes) else check_alias(torch_says, mine)
+    shapes = check_shapes(case, torch_says, mine, writes)
+    if shapes:
+        return Verdict("wrong-shape", shapes)
+    alias = check_alias(torch_says, mine, laid_out_anew(case, torch_says, writes))
     if alias:
         return Verdict("wrong-alias", alias)
     arguments = check_arguments(case, torch_says, mine, rule, scale, writes)
@@ -252,12 +255,6 @@ def input_scale(case: Case) -> float:
 # ---------------------------------------------------------------- memory
 
 
-def resizes(case: Case, want: Seen, writes: frozenset[int]) -> bool:
-    """Return whether torch gave a written argument another shape, which an ndarray's memory cannot follow."""
-    arrays = case.arrays()
-    return any(want.after[i].shape != arrays[i].shape for i in writes)
-
-
 def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
     """Return which arrays torch wrote though no schema says so, as batch norm's running statistics: compared by value."""
     if want.buffers is None:
@@ -270,7 +267,34 @@ def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
     )
 
 
-def check_alias(want: Seen, mine: Seen) -> str:
+def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> str:
+    """Compare the shapes that written arguments have after the call, where an ndarray can follow."""
+    resizable, arrays = resizable_buffers(case), case.arrays()
+    for i in sorted(writes):
+        w, m = want.after[i].shape, mine.after[i].shape
+        if m != w and arrays[i].buffer in resizable:
+            return f"argument {i} after the call has shape {list(m)}, torch's {list(w)}"
+    return ""
+
+
+def laid_out_anew(case: Case, want: Seen, writes: frozenset[int]) -> frozenset[int]:
+    """Return the buffers of written arguments to which torch gave another shape or other strides.
+
+    An ndarray that is resized in place is contiguous: which memory such a result is in is compared, and its strides
+    are a figure of their own.
+    """
+    arrays = case.arrays()
+    found = {arrays[i].buffer for i in writes if want.after[i].shape != arrays[i].shape}
+    windows = {(arrays[i].buffer, arrays[i].offset): arrays[i] for i in writes}
+    for place in want.alias:
+        if place is not None and place is not ... and place[:2] in windows:
+            a = windows[place[:2]]
+            if len(a.shape) == len(place[2]) and not same_window((*place[:2], a.strides), place, a.shape):
+                found.add(a.buffer)
+    return frozenset(found)
+
+
+def check_alias(want: Seen, mine: Seen, anew: frozenset[int]) -> str:
     for i, (w, m) in enumerate(zip(want.alias, mine.alias, strict=True)):
         if w is ... or m is ... or not isinstance(mine.results[i], np.ndarray):
             continue
@@ -278,7 +302,8 @@ def check_alias(want: Seen, mine: Seen) -> str:
             return f"result {i} shares memory with " + (
                 f"argument buffer {m[0]}, torch's does not" if w is None else f"no argument, torch's with buffer {w[0]}"
             )
-        if w is not None and not same_window(w, m, mine.results[i].shape):
+        same = w is None or (w[:2] == m[:2] if w[0] in anew else same_window(w, m, mine.results[i].shape))
+        if not same:
             return f"result {i} is window {m} of the arguments' memory, torch's is {w}"
     return ""
 
@@ -292,12 +317,7 @@ def check_arguments(
     case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
     """Compare what was written: written arguments by the operator's class, all other memory bit for bit."""
-    resizable = resizable_buffers(case)
     for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
-        if i in writes and m.shape != w.shape and case.arrays()[i].buffer in resizable:
-            return Verdict(
-                "wrong-shape", f"argument {i} after the call has shape {list(m.shape)}, torch's {list(w.shape)}"
-            )
         if i in writes and m.dtype == w.dtype and m.shape == w.shape:
             found = check_values(w, m, rule, scale, case)
             if found.outcome != "pass":
@@ -306,7 +326,7 @@ def check_arguments(
     if mine.buffers is None or want.buffers is None:
         return None
     arrays = case.arrays()
-    resized = {arrays[i].buffer for i in writes if want.after[i].shape != arrays[i].shape}
+    resized = laid_out_anew(case, want, writes)
     for b, (w, m) in enumerate(zip(want.buffers, mine.buffers, strict=True)):
         free = w != m if w.shape == m.shape else np.zeros(0, bool)
         if b in resized or not free.any():

@@ -75,15 +75,16 @@ def is_out(op: str) -> bool:
 
 
 def resizable_buffers(case: Case) -> frozenset[int]:
-    """Return the buffers that are one ``out=`` argument, whole: an ndarray there must own its memory to be resized."""
+    """Return the buffers that are one written argument, whole: an ndarray there must own its memory to be resized."""
     declared = all_schemas()[case.op]
-    if not declared.is_out:
+    if not declared.mutates:
         return frozenset()
     uses: dict[int, int] = {}
     for a in case.arrays():
         uses[a.buffer] = uses.get(a.buffer, 0) + 1
-    outs = [leaf for a in declared.args if a.is_out for leaf in leaves(case.kwargs.get(a.name))]
-    whole = (a for a in outs if isinstance(a, Array) and uses[a.buffer] == 1 and a.is_whole(case.buffers[a.buffer]))
+    given = dict(zip((a.name for a in declared.args), case.args, strict=False)) | case.kwargs
+    written = [leaf for a in declared.written for leaf in leaves(given.get(a.name))]
+    whole = (a for a in written if isinstance(a, Array) and uses[a.buffer] == 1 and a.is_whole(case.buffers[a.buffer]))
     return frozenset(a.buffer for a in whole)
 
 

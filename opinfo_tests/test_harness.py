@@ -27,7 +27,7 @@ MUTANTS = [
     ("add_.Tensor", "add", "float32", "not-written"),
     ("sub.Tensor", "sub", "int64", "arguments-swapped off-by-one result-dtype"),
     ("mul.Tensor", "mul", "bool", "result-dtype one-ulp"),
-    ("mul.out", "mul", "float32", "out-not-written out-not-resized result-dtype"),
+    ("mul.out", "mul", "float32", "out-not-written out-not-resized view-copied result-dtype"),
     ("sum", "sum", "float32", "scalar-result result-dtype"),
     ("sin", "sin", "float64", "half-precision"),
     ("relu", "nn.functional.relu", "float32", "input-written one-ulp"),
@@ -122,3 +122,15 @@ def test_case_is_the_same_each_time():
     outcomes(torchnp.table, "aten::add.Tensor", "add", "float32")
     cases.cache_clear()
     assert first == [c.id for c in cases("aten::add.Tensor", "add", "float32")]
+
+
+def test_a_resized_out_that_is_not_returned_is_caught():
+    """Of an out that torch resized, the memory is compared though its strides are not."""
+    backend, oracle = Table(Mutated(torchnp.table, "aten::mul.out", "view-copied")), TorchDevice("cpu")
+    resized = 0
+    for case in cases("aten::mul.out", "mul", "float32"):
+        want = oracle.execute(case)
+        if not want.error and want.after[-1].shape != case.arrays()[-1].shape and want.results[0].size:
+            resized += 1
+            assert run_case(case, oracle, backend)[0].outcome == "wrong-alias"
+    assert resized

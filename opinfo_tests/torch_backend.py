@@ -98,7 +98,7 @@ class TorchDevice(Backend):
         except Exception as e:
             return Seen(error=error_of(e), seconds=time.perf_counter() - start)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
-        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if s.numel()}
+        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if s.untyped_storage().nbytes()}
         for r in leaves(out):
             if not isinstance(r, torch.Tensor):
                 seen.results.append(r)
