@@ -118,8 +118,8 @@ def reduce_at(flat: ndarray, places: ndarray, values: ndarray, reduce: str, incl
         counts = np.maximum(counts, 1)
         if wide.kind in "iu":
             out = out // counts.astype(wide)
-        else:
-            out = out / counts.astype(wide)
+        else:  # the sum is rounded before it is divided
+            out = cast(cast(out, dtype), wide) / cast(cast(counts, dtype), wide)
     return cast(out, dtype)
 
 

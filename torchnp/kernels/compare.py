@@ -221,31 +221,52 @@ def where_indices(condition: ndarray) -> list[ndarray]:
 # ---------------------------------------------------------------- membership
 
 
-def _isin(elements: Any, tests: Any, invert: bool) -> ndarray:
-    common = dt.result_type(elements, tests)
+_NOT_IN = frozenset((dt.bool_, dt.complex64, dt.complex128))
+
+
+def _isin(elements: Any, tests: Any, invert: bool, unique: bool = False) -> ndarray:
     for x in map(tensor, (elements, tests)):
-        check(
-            x.dtype != dt.bool_ and not dt.is_complex(x.dtype),
-            f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}",
-        )
+        check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
+    if not tensor(elements).size:
+        return np.empty(elements.shape, bool)
+    common = dt.result_type(elements, tests)
     inner = dt.opmath(common)
-    a, b = (dt.cast(operand(x, common), inner) for x in (elements, tests))
+    a, b = (operand(x, common) for x in (elements, tests))
+    by_sorting = b.size >= 10 * a.size**0.145
+    if common in dt.FLOAT8S or common == dt.complex32:
+        raise not_implemented("unique" if by_sorting else "isin_default_cpu", common)
+    if common in dt.BARE_UNSIGNED and not by_sorting:
+        raise not_implemented("isin_default_cpu", common)
+    a, b = dt.cast(a, inner), dt.cast(b, inner)
+    if unique and by_sorting:
+        return _isin_unique(a, b, invert)
     return np.asarray(np.isin(a, b, invert=invert))
+
+
+def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
+    """torch's answer where the elements are said to be unique: whether the next one in order is equal."""
+    both = np.concatenate([a.reshape(-1), b.reshape(-1)])
+    order = both.argsort(kind="stable")
+    found = np.zeros(both.size, bool)
+    found[order[:-1]] = both[order[1:]] == both[order[:-1]]
+    return (found ^ invert)[: a.size].reshape(a.shape)
 
 
 @kernel("isin.Tensor_Tensor", like=np.isin, differs=["three-tier-promotion"])
 def isin(elements: ndarray, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
     """Whether each element is among the others, in the promoted dtype."""
-    return _isin(elements, test_elements, invert)
+    return _isin(elements, test_elements, invert, assume_unique)
 
 
 @kernel("isin.Tensor_Scalar", like=np.isin, differs=["three-tier-promotion"])
 def isin_scalar(elements: ndarray, test_element: Any, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
     """Whether each element equals the number."""
-    return _isin(elements, test_element, invert)
+    for x in map(tensor, (elements, test_element)):
+        check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
+    return (ne if invert else eq)(elements, test_element)
 
 
 @kernel("isin.Scalar_Tensor", like=np.isin, differs=["three-tier-promotion"])
 def scalar_isin(element: Any, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
     """Whether the number is among the elements."""
-    return _isin(element, test_elements, invert)
+    return _isin(element, test_elements, invert, assume_unique)

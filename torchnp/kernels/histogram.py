@@ -11,7 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._products import words
-from torchnp.kernels._reduction import NOT_ORDERED, refuse
+from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
+from torchnp.kernels.arithmetic import div, sub
+from torchnp.kernels.ranges import linspace
+from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
 from torchnp.registry import kernel
 
@@ -41,17 +44,6 @@ def bincount(self, weights=None, minlength=0):
 # ---------------------------------------------------------------- edges
 
 
-def linspace(low: Any, high: Any, n: int, dtype: np.dtype) -> ndarray:
-    """n numbers from low to high, from both ends to the middle, as torch computes them."""
-    low, high = dtype.type(low), dtype.type(high)
-    if n == 1:
-        return np.asarray([low], dtype)
-    step = (high - low) / dtype.type(n - 1)
-    i = np.arange(n)
-    front, back = i.astype(dtype) * step + low, high - (n - 1 - i).astype(dtype) * step
-    return np.where(i < n // 2, front, back).astype(dtype)
-
-
 def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
 
@@ -77,10 +69,8 @@ def histc(self, bins=100, min=0, max=0):
         low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
         raise RuntimeError(f"torch.histc: range of [{low_text}, {high_text}] is not finite")
     check(low < high, "torch.histc: max must be larger than min")
-    if self.dtype == dt.bool_:
-        raise not_implemented("linspace_cpu", self.dtype)
-    if self.dtype not in dt.FLOATS:
-        raise not_implemented("histogram_cpu", self.dtype)
+    linspace(low, high, bins + 1, dtype=self.dtype)
+    refuse(self.dtype, _NO_HISTOGRAM, "histogram_cpu")
     kind = self.dtype.type
     low, high = kind(low), kind(high)
     x = self.reshape(-1)
@@ -95,9 +85,16 @@ def histc(self, bins=100, min=0, max=0):
 # ---------------------------------------------------------------- histogram
 
 
+_NO_HISTOGRAM = frozenset(dt.ALL) - {*dt.HALVES, dt.float32, dt.float64}
+
+
+def _check_matrix(x: ndarray) -> None:
+    check(x.ndim >= 2, "torch.histogramdd: input tensor should have at least 2 dimensions")
+
+
 def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None) -> None:
     name = "torch.histogramdd:"
-    check(x.ndim >= 2, f"{name} input tensor should have at least 2 dimensions, but got {x.ndim}")
+    _check_matrix(x)
     n = x.shape[-1]
     check(
         len(edges) == n,
@@ -145,6 +142,8 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
         )
         found = list(zip(range_[::2], range_[1::2], strict=True))
     elif x.size:
+        if x.dtype not in (dt.float32, dt.float64):
+            raise not_implemented("histogramdd", x.dtype)
         rows = x.reshape(-1, n)
         found = list(zip(rows.min(0).tolist(), rows.max(0).tolist(), strict=True))
     else:
@@ -161,33 +160,33 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
 
 
 def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
-    for i, b in enumerate(bins):
-        _check_bins(b, i)
-    if x.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("histogramdd", x.dtype)
-    limits = _ranges(x, len(bins), range_)
-    return [linspace(low, high, b + 1, x.dtype) for (low, high), b in zip(limits, bins, strict=True)]
+    _check_matrix(x)
+    n = x.shape[-1]
+    limits = _ranges(x, n, range_)
+    check(len(bins) == n, "histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    return [linspace(low, high, b + 1, dtype=x.dtype) for (low, high), b in zip(limits, bins, strict=True)]
 
 
 def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
     """Sums of weights in the boxes between edges; the last box of a dimension holds its upper edge."""
     _check_histogramdd(x, edges, weight)
-    if x.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("histogramdd", x.dtype)
+    refuse(x.dtype, _NO_HISTOGRAM, "histogram_cpu")
     shape = tuple(e.size - 1 for e in edges)
-    rows = x.reshape(-1, len(edges))
+    rows, wide = ordered(x).reshape(-1, len(edges)), [ordered(e) for e in edges]
     inside = np.ones(len(rows), bool)
     places = []
-    for column, e in zip(rows.T, edges, strict=True):
+    for column, e in zip(rows.T, wide, strict=True):
         inside &= (column >= e[0]) & (column <= e[-1])
         places.append(np.minimum(e.searchsorted(column, "right") - 1, e.size - 2))
     flat = np.ravel_multi_index([p[inside] for p in places], shape) if inside.any() else np.empty(0, np.int64)
-    w = None if weight is None else weight.reshape(-1)[inside].astype(np.float64)
-    hist = np.bincount(flat, w, math.prod(shape)).reshape(shape).astype(x.dtype)
+    hist = np.zeros(math.prod(shape), x.dtype)
+    # One after the other in the dtype itself: the half types stop when adding 1 changes nothing.
+    np.add.at(hist, flat, x.dtype.type(1) if weight is None else weight.reshape(-1)[inside])
+    hist = hist.reshape(shape)
     if density:
-        hist = hist / hist.sum()
+        hist = div(hist, sum_all(hist))
         for i, e in enumerate(edges):
-            hist = hist / np.diff(e).reshape([-1 if j == i else 1 for j in range(len(edges))])
+            hist = div(hist, sub(e[1:], e[:-1]).reshape([-1 if j == i else 1 for j in range(len(edges))]))
     return hist
 
 
@@ -199,6 +198,7 @@ def _columns(x: ndarray) -> ndarray:
 def histogram(self, bins=100, *, range=None, weight=None, density=False):
     """Counts or sums of weights in equal bins, and the edges."""
     x = _columns(self)
+    _check_bins(bins, 0)
     edges = _equal_edges(x, [bins], range)
     return _counted(x, edges, None if weight is None else weight.reshape(-1), density), edges[0]
 
@@ -212,22 +212,13 @@ def histogram_bins(self, bins, *, weight=None, density=False):
 @kernel("_histogramdd_bin_edges")
 def _histogramdd_bin_edges(self, bins, *, range=None, weight=None, density=False):
     """The edges of equal bins in each dimension."""
-    return _equal_edges(self, _bin_counts(self, bins), range)
-
-
-def _bin_counts(x: ndarray, bins: Sequence[int]) -> Sequence[int]:
-    n = x.shape[-1]
-    check(
-        len(bins) == n,
-        f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(bins)}",
-    )
-    return bins
+    return _equal_edges(self, bins, range)
 
 
 @kernel("_histogramdd_from_bin_cts")
 def _histogramdd_from_bin_cts(self, bins, *, range=None, weight=None, density=False):
     """Counts or sums of weights in boxes of equal size."""
-    return _counted(self, _equal_edges(self, _bin_counts(self, bins), range), weight, density)
+    return _counted(self, _equal_edges(self, bins, range), weight, density)
 
 
 @kernel("_histogramdd_from_bin_tensors")
@@ -246,6 +237,7 @@ def histogramdd(self, bins, range=None, weight=None, density=False):
 @kernel("histogramdd.int_bins", like=np.histogramdd, differs=["histc-dtype"])
 def histogramdd_int(self, bins, range=None, weight=None, density=False):
     """`histogramdd` with the same number of bins in each dimension."""
+    _check_matrix(self)
     return histogramdd(self, [bins] * self.shape[-1], range, weight, density)
 
 

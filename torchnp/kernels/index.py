@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
-from torchnp.dtypes import BARE_UNSIGNED, bool_, float8_e8m0fnu, int64, scalar_name, uint8
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
@@ -27,6 +27,8 @@ _NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...]:
     """torch's index list as NumPy's index: masks become their positions, None a whole dimension."""
     check(len(indices) > 0, "at least one index must be provided", IndexError)
+    if len(indices) > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
     out: list[Any] = []
     for i in indices:
         if i is None:
@@ -219,6 +221,7 @@ def _quick_index_select(self, dim, index):
     """A vector of few positions."""
     few = (
         self.size
+        and self.dtype not in BARE_UNSIGNED
         and self.ndim
         and self.dtype.num <= 255
         and index.dtype is int64
@@ -231,14 +234,17 @@ def _quick_index_select(self, dim, index):
 @kernel("index_select", like=np.take, differs=["gather-negative"], quick=_quick_index_select)
 def index_select(self, dim, index):
     """The positions of a dimension that a vector names."""
-    check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
-    check(index.dtype in INDEX_DTYPES, "index_select(): Expected dtype int32 or int64 for index")
     dim = wrap_dim(dim, self.ndim)
+    check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
     if not self.ndim:
         check(
             index.size == 1,
             f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)",
         )
+    check(index.dtype in INDEX_DTYPES, "index_select(): Expected dtype int32 or int64 for index")
+    if self.ndim < 2 and self.dtype in BARE_UNSIGNED:
+        raise not_implemented("index_select", self.dtype)
+    if not self.ndim:
         check(int(index.reshape(())) == 0, "index out of range in self", IndexError)
         return self.copy()
     empty = self.ndim > 1 and not self.size
@@ -317,8 +323,9 @@ def gather(self, dim, index, *, sparse_grad=False):
                 f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than "
                 f"self {shape_text(self.shape)} apart from dimension {dim}"
             )
+    float8_vector = self.ndim == 1 and self.dtype in FLOAT8S
+    refuse(source, "gather_expanded_index" if float8_vector else "scatter_gather_tensor_cpu")
     check_bounds(i, dim, source.shape[dim])
-    refuse(source, "scatter_gather_tensor_cpu")
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
 
@@ -326,12 +333,12 @@ def gather(self, dim, index, *, sparse_grad=False):
 @kernel("take_along_dim", like=np.take_along_axis)
 def take_along_dim(self, indices, dim=None):
     """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
+    if dim is None:
+        return gather(self.reshape(-1), 0, indices.reshape(-1))
     check(
         indices.dtype == int64,
         f"torch.take_along_dim(): dtype of indices should be Long but got {_python_name(indices.dtype)}",
     )
-    if dim is None:
-        return gather(self.reshape(-1), 0, indices.reshape(-1))
     if self.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "

@@ -11,6 +11,7 @@ from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, cast, complex32, int32, int64
 from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
+from torchnp.kernels.index import index_select
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.registry import kernel
 
@@ -125,9 +126,9 @@ def tile(self, dims):
 @kernel("repeat_interleave.Tensor", like=np.repeat)
 def repeat_interleave_tensor(repeats, *, output_size=None):
     """Each index as often as its repeat says."""
-    check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (int32, int64):
         raise not_implemented("repeat_interleave_cpu", repeats.dtype)
+    check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
     if output_size is not None:
         check(int(repeats.sum()) == output_size, "allocated size does not match required size")
@@ -139,11 +140,10 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension as often as its repeat says."""
     if dim is None:
         self, dim = self.reshape(-1), 0
-    elif not self.ndim:
-        self = self.reshape(1)
+    check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
+    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
     dim = wrap_dim(dim, self.ndim)
     extent = self.shape[dim]
-    check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
     if repeats.size == 1:
         repeats = np.broadcast_to(repeats.reshape(1), (extent,))
     elif repeats.size != extent:
@@ -151,8 +151,7 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and "
             f"input.size({dim}) = {extent}"
         )
-    index = repeat_interleave_tensor(repeats, output_size=output_size)
-    return bits(self).take(index, dim).view(self.dtype)
+    return index_select(self, dim, repeat_interleave_tensor(repeats, output_size=output_size))
 
 
 @kernel("repeat_interleave.self_int", like=np.repeat)
@@ -160,10 +159,12 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension ``repeats`` times."""
     if dim is None:
         self, dim = self.reshape(-1), 0
-    elif not self.ndim:
-        self = self.reshape(1)
-    dim = wrap_dim(dim, self.ndim)
     check(repeats >= 0, "Repeats must be non-negative")
+    if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [-1, 0], but got {1 if dim in (0, -1) else dim})"
+        )
+    dim = wrap_dim(dim, self.ndim)
     if output_size is not None and output_size != repeats * self.shape[dim]:
         raise RuntimeError(
             f"repeat_interleave: Invalid output_size, expected {repeats * self.shape[dim]} but got {output_size}"

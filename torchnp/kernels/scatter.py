@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,19 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- scatter
 
 
-def _places(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> tuple[ndarray, ndarray]:
-    """Where the index points to in a row-major copy of ``self``, checked; and that copy, flat."""
+def _check_dtypes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
     dim = wrap_dim(dim, self.ndim)
     check(index.dtype in INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
     if src is not None and self.dtype != src.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    return dim
+
+
+def _places(
+    self: ndarray, dim: int, index: ndarray, src: ndarray | None, check_dtype: Callable[[], None]
+) -> tuple[ndarray, ndarray]:
+    """Where the index points to in a row-major copy of ``self``, checked; and that copy, flat."""
+    dim = _check_dtypes(self, dim, index, src)
     out = np.array(self, order="C", copy=True)
     if not index.size:
         return out, np.empty(0, int64)
@@ -56,6 +64,7 @@ def _places(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> tup
             f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)} "
             f"apart from dimension {dim}{than}"
         )
+    check_dtype()
     check_bounds(i, dim, shape[dim])
     return out, linear(i, shape, dim)
 
@@ -70,9 +79,7 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
 @kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative"])
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
-    out, places = _places(self, dim, index, src)
-    if places.size:
-        refuse(self, "scatter_gather_tensor_cpu")
+    out, places = _places(self, dim, index, src, lambda: refuse(self, "scatter_gather_tensor_cpu"))
     bits(out).reshape(-1)[places] = bits(_part(src, places))
     return out
 
@@ -80,30 +87,35 @@ def scatter(self, dim, index, src):
 @kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"])
 def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
-    number = fill_value(value, self.dtype)
-    out, places = _places(self, dim, index, None)
+    out, places = _places(self, dim, index, None, lambda: refuse(self, "scatter_gather_scalar_cpu"))
     if places.size:
-        refuse(self, "scatter_gather_scalar_cpu")
-    bits(out).reshape(-1)[places] = bits(number)
+        bits(out).reshape(-1)[places] = bits(fill_value(value, self.dtype))
     return out
 
 
+def _check_name(self: ndarray, dim: int, index: ndarray, src: ndarray | None, known: bool, words: str) -> None:
+    """torch looks at the name of a reduction after the dimension and the dtypes."""
+    if not known:
+        _check_dtypes(self, dim, index, src)
+        raise RuntimeError(words)
+
+
 _REDUCE = {"add": "sum", "multiply": "prod"}
+_REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
 
 
 @kernel("scatter.reduce")
 def scatter_reduce_src(self, dim, index, src, *, reduce):
     """`scatter` that adds or multiplies where it would write."""
-    check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
-    return _reduced(self, dim, index, src, _REDUCE[reduce], True)
+    _check_name(self, dim, index, src, reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    return _reduced(self, dim, index, src, reduce, True)
 
 
 @kernel("scatter.value_reduce")
 def scatter_reduce_value(self, dim, index, value, *, reduce):
     """`scatter` of one number that adds or multiplies where it would write."""
-    check(reduce in _REDUCE, "reduce argument must be either add or multiply.")
-    number = fill_value(value, self.dtype)
-    return _reduced(self, dim, index, np.broadcast_to(number, index.shape), _REDUCE[reduce], True, "scalar")
+    _check_name(self, dim, index, None, reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    return _reduced(self, dim, index, None, reduce, True, value)
 
 
 @kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath"])
@@ -115,22 +127,29 @@ def scatter_add(self, dim, index, src):
 @kernel("scatter_reduce.two", differs=["half-opmath"])
 def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
     """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
-    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    words = f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+    _check_name(self, dim, index, src, reduce in _REDUCE_TWO, words)
     return _reduced(self, dim, index, src, reduce, include_self)
 
 
 def _reduced(
-    self: ndarray, dim: int, index: ndarray, src: ndarray, reduce: str, include_self: bool, kind: str = "tensor"
+    self: ndarray, dim: int, index: ndarray, src: ndarray | None, reduce: str, include_self: bool, value: Any = None
 ) -> ndarray:
-    out, places = _places(self, dim, index, src)
-    if places.size:
-        name = f"scatter_gather_{kind}_cpu" + ("_reduce_mean" if reduce == "mean" else "")
-        refuse(self, name if include_self else "scatter_reduce_exclude_input_init")
-        if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
-            raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", self.dtype)
-    flat = reduce_at(out.reshape(-1), places.reshape(-1), _part(src, places).reshape(-1), reduce, include_self)
-    return flat.reshape(self.shape)
+    check_dtype = lambda: _check_reduce(self, reduce, include_self, "scalar" if src is None else "tensor")
+    out, places = _places(self, dim, index, src, check_dtype)
+    if index.size:
+        values = np.broadcast_to(fill_value(value, self.dtype), places.shape) if src is None else _part(src, places)
+        how = _REDUCE.get(reduce, reduce)
+        out = reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), how, include_self)
+    return out.reshape(self.shape)
+
+
+def _check_reduce(self: ndarray, reduce: str, include_self: bool, kind: str) -> None:
+    """torch's kernels of each reduction leave out dtypes of their own."""
+    name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
+    refuse(self, name if include_self else "scatter_reduce_exclude_input_init")
+    if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
+        raise not_implemented(name, self.dtype)
 
 
 # ---------------------------------------------------------------- index_add
@@ -174,17 +193,23 @@ def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
     factor = _alpha(alpha, self.dtype)
+    whole = self.ndim > 1 and dim in (0, self.ndim - 1)  # torch's scatter_add, which rounds half types once
     if index.size:
-        refuse(self, "add_stub", RARE)
+        rare = "add_stub" if self.ndim > 1 else "index_add_"
+        refuse(self, "scatter_gather_tensor_cpu" if whole else rare, RARE)
+    if self.ndim > 1 and not self.size:
+        return self.copy()
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
     if factor is not None:
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
     if not self.ndim:
         return np.asarray(self + source) if index.size else self.copy()
+    dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
+    self, source = cast(self, wide), cast(source, wide)
     matrix, back = as_matrix(self, dim)
     rows = source if dim == 0 else source.transpose(dim, *(d for d in range(source.ndim) if d != dim))
     add_rows(matrix, index.reshape(-1), np.ascontiguousarray(rows).reshape(len(rows), matrix.shape[1]))
-    return back(matrix)
+    return cast(back(matrix), dtype)
 
 
 def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
@@ -280,6 +305,10 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
+    if index.size and not include_self:
+        refuse(self, "index_reduce_func_exclude_input_init", _NO_INDEX_REDUCE)
+    if index.size and self.ndim < 2:
+        refuse(self, "index_func_", _NO_INDEX_REDUCE)
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
     if index.size:
         _refuse_index_reduce(self, reduce)
@@ -289,6 +318,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     i = np.broadcast_to(i, source.shape or (1,))
     places = linear(i, shape, dim)
     return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self).reshape(self.shape)
+
+
+_NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}
 
 
 def _refuse_index_reduce(x: ndarray, reduce: str) -> None:

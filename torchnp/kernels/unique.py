@@ -76,8 +76,9 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     return values, inverse.reshape(self.shape) if return_inverse else _none(), counts if return_counts else _none()
 
 
-def _slices(x: ndarray, dim: int, name: str) -> tuple[int, ndarray | None]:
+def _slices(x: ndarray, dim: int) -> tuple[int, ndarray | None]:
     """The axis and the slices along it as rows, or None if there are none."""
+    refuse(x.dtype, _NO_UNIQUE, "unique_dim")
     if x.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     axis = wrap_dim(dim, x.ndim)
@@ -86,7 +87,6 @@ def _slices(x: ndarray, dim: int, name: str) -> tuple[int, ndarray | None]:
         check(empty == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ")
         return axis, None
     check(empty == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-    refuse(x.dtype, _NO_UNIQUE, name)
     return axis, np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
 
 
@@ -98,7 +98,7 @@ def _unrolled(rows: ndarray, x: ndarray, axis: int) -> ndarray:
 @kernel("unique_dim", like=np.unique, differs=["unique-nan"])
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
     """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs."""
-    axis, rows = _slices(self, dim, "unique_dim")
+    axis, rows = _slices(self, dim)
     if rows is None:
         return self.copy(), _none(), _none()
     order = np.lexsort(sort_keys(rows).T[::-1])
@@ -111,7 +111,7 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
 @kernel("unique_dim_consecutive")
 def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False):
     """The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs."""
-    axis, rows = _slices(self, dim, "unique")
+    axis, rows = _slices(self, dim)
     if rows is None:
         return self.copy(), _none(), _none()
     values, inverse, counts = _consecutive(rows, (rows[1:] != rows[:-1]).any(1))
@@ -127,10 +127,12 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
     _check_search(sorted_sequence, self, right, side, sorter)
     out = dt.int32 if out_int32 else dt.int64
     after = right or side == "right"
-    if self.size == 0 or sorted_sequence.size == 0:
+    if self.size == 0:
         return np.zeros(self.shape, out)
     common = dt.result_type(sorted_sequence, self)
     refuse(common, NOT_ORDERED | {dt.bool_}, "searchsorted_out_cpu")
+    if sorted_sequence.size == 0:
+        return np.zeros(self.shape, out)
     edges, values = dt.cast(sorted_sequence, dt.opmath(common)), dt.cast(self, dt.opmath(common))
     if edges.ndim == 1 and sorter is None and not (edges != edges).any():
         return np.asarray(edges.searchsorted(values, "right" if after else "left")).astype(out, copy=False)
