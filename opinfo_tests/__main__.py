@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation not
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import counts, products, reach
+from . import counts, products, reach, usage
 from . import gaps as known
 from .backend import Backend
 from .control import INVALID, control
@@ -129,7 +128,6 @@ def run(a: argparse.Namespace) -> int:
         print(f"resumed: {tally.total:,} cases are there, {len(tasks):,} tasks are left")
     else:
         tally = Tally(a.report, head)
-    start = time.perf_counter()
     shrinker = Shrinker(backend, a.shrink, known.load(a.gaps)) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
     tally.close(backend.ops)
@@ -142,9 +140,8 @@ def run(a: argparse.Namespace) -> int:
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, ops, backend, a.messages)
-    print(
-        f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads, {time.perf_counter() - start:.0f} s"
-    )
+    print(f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads")
+    print(usage.line(tally.usage.facts()))
     few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes, backend) else ""
     if few:
         print(few)

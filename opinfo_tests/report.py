@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .usage import Usage
+
 GOOD = ("pass", "unspecified")
 
 
@@ -46,6 +48,7 @@ class Tally:
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
     append: bool = False
+    usage: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
         self._file = self.path.open("a" if self.append else "w", encoding="utf-8") if self.path else None
@@ -75,6 +78,7 @@ class Tally:
 
     def end_task(self, done: Any, ops: Any) -> None:
         """Count what a task called besides its rows, and write that it is over, so that a broken run can go on."""
+        self.usage.of(done.usage)
         if done.error:
             self.errors.append(f"{done.task.source} {done.task.dtype}: {done.error}")
         elif self._file:
@@ -89,6 +93,7 @@ class Tally:
         """End the report with a row of its own: what was called and is not in ``ops``, and what could not be drawn."""
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
+            end["usage"] = self.usage.facts()
             if self.drawn:
                 end["drawn"] = {op: [self.accepted[op], n] for op, n in sorted(self.drawn.items())}
             self._file.write(json.dumps({"footer": 1, "total": self.total, "good": self.good, **end}) + "\n")

@@ -18,6 +18,7 @@ from .samples import Task, samples_of
 from .schemas import written_arrays
 from .torch_backend import TorchDevice
 from .unspecified import second_opinion
+from .usage import own
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Done:
     calls: Counter[str]
     left_out: Counter[str]
     error: str = ""
+    usage: tuple[int, float, int] = (0, 0.0, 0)
 
 
 class LocalSet(set):
@@ -174,7 +176,7 @@ def run_one(task: Task, judge_: Judge) -> Done:
         judge_.drain()
     judge_.drain()
     unclaimed, judge_.unclaimed = judge_.unclaimed, Counter()
-    return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error)
+    return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error, own())
 
 
 def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Iterator[tuple[str, Any]]:

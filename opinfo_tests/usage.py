@@ -1,0 +1,51 @@
+"""What a run costs: wall and CPU time, and the largest memory of its processes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+
+
+def own() -> tuple[int, float, int]:
+    """Return this process's number, its CPU seconds and its peak memory in bytes."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return os.getpid(), used.ru_utime + used.ru_stime, used.ru_maxrss * _UNIT
+
+
+class Usage:
+    """Adds up what the processes of a run say of themselves."""
+
+    def __init__(self) -> None:
+        self.start, self.before = time.perf_counter(), own()[1]
+        self.workers: dict[int, tuple[float, int]] = {}
+
+    def of(self, said: tuple[int, float, int]) -> None:
+        """Take what a process says; the last word of each counts."""
+        pid, cpu, peak = said
+        if pid != os.getpid():
+            self.workers[pid] = cpu, peak
+
+    def facts(self) -> dict[str, Any]:
+        """Return the figures for a report."""
+        _, cpu, peak = own()
+        peaks = [p for _, p in self.workers.values()]
+        return {
+            "wall_s": round(time.perf_counter() - self.start, 1),
+            "cpu_s": round(cpu - self.before + sum(c for c, _ in self.workers.values()), 1),
+            "peak_mib": {"parent": peak >> 20, "workers": sorted((p >> 20 for p in peaks), reverse=True)},
+        }
+
+
+def line(facts: dict[str, Any]) -> str:
+    """Return the figures as text."""
+    peaks = facts["peak_mib"]
+    each = ", ".join(map(str, peaks["workers"])) or "none"
+    return (
+        f"{facts['wall_s']:.0f} s, {facts['cpu_s']:.0f} s of CPU; "
+        f"peak memory in MiB: {peaks['parent']} here, workers {each}"
+    )
