@@ -108,7 +108,8 @@ def ops(args: argparse.Namespace) -> int:
             print("\n".join(names))
         return 0
     if not names:
-        print(f"none of the {len(named)} overloads that match {args.pattern!r} is so")
+        asked = [f"{o} {v}" for o, v in (("status", args.status), ("family", args.family), ("tag", args.tag)) if v]
+        print(f"{len(named)} overloads match {args.pattern!r}, none of them with {' and '.join(asked)}")
         return 0
     rich = _rich()
     grid = rich.Table(box=None, pad_edge=False, header_style="bold")
@@ -135,12 +136,16 @@ def explain(args: argparse.Namespace) -> int:
     names = table.find(args.op)
     if not names:
         raise UsageError(f"torch registers no op {args.op!r}{_near(args.op)}")
-    print("\n\n".join(describe(n) for n in names if not table.schemas[n].is_out or len(names) == 1))
+    told: set[str] = set()
+    print("\n\n".join(describe(n, told) for n in names if not table.schemas[n].is_out or len(names) == 1))
+    outs = [n for n in names if table.schemas[n].is_out]
+    if outs and len(names) > 1:
+        print(f"\nwritten into out=: {', '.join(outs)}")
     return 0
 
 
-def describe(name: str) -> str:
-    """One overload in a few lines of text."""
+def describe(name: str, told: set[str]) -> str:
+    """One overload in a few lines of text; differences that were told already are only named."""
     table = torchnp.table
     schema = table.schemas[name]
     lines = [name, f"  schema       {schema}", f"  status       {table.status(name)}"]
@@ -158,9 +163,13 @@ def describe(name: str) -> str:
     if row.like is not None:
         lines.append(f"  NumPy        {like_name(row.like)}")
     lines.append(f"  {(row.__doc__ or '').partition(chr(10))[0]}")
-    if row.differences:
-        lines.append("  differences")
-        lines += [f"    {line}" for d in row.differences for line in str(d).splitlines()]
+    fresh = [d for d in row.differences if d.id not in told]
+    if fresh:
+        lines.append("  differences from NumPy")
+        lines += [f"    {line}" for d in fresh for line in str(d).splitlines()]
+    if again := [d.id for d in row.differences if d.id in told]:
+        lines.append(f"  differences, see above: {', '.join(again)}")
+    told.update(d.id for d in fresh)
     return "\n".join(lines)
 
 

@@ -43,8 +43,7 @@ def server(monkeypatch, caplog):
     SESSIONS.clear()
     with caplog.at_level(logging.INFO), Server(SERVICE, max_clients=16) as running:
         yield running
-        until(lambda: not running._clients)  # those that had left before they were accepted are soon gone as well
-        assert answers(running)
+        until(lambda: answers(running))
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
 
 
@@ -53,8 +52,11 @@ def address(server):
 
 
 def answers(server):
-    with rpc.connect(address(server)) as session:
-        return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
+    try:
+        with rpc.connect(address(server)) as session:
+            return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
+    except rpc.QuotaError:  # clients that left before they were accepted are still to go
+        return False
 
 
 def until(test, seconds=10.0):
