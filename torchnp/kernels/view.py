@@ -298,6 +298,14 @@ def t(self):
     return self.T
 
 
+@kernel("t_", like=np.transpose)
+def t_(self):
+    """`t` under the name by which torch refuses more dimensions; an ndarray stays as it is, the view is the result."""
+    if self.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return self.T
+
+
 @kernel("numpy_T", like=np.transpose)
 def numpy_t(self):
     """Dimensions in reverse order."""
