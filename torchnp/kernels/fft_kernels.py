@@ -77,7 +77,33 @@ def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
     if x.dtype in dt.FLOAT8S:
         raise RuntimeError(f"Unknown Complex ScalarType for {dt.scalar_name(x.dtype)}")
     _check_plan(x, dim)
-    return np.fft.rfftn(x, None, dim, _forward_norm(normalization))
+    norm = _forward_norm(normalization)
+    half = np.fft.rfft(x, None, dim[-1], norm)
+    _sign_zeros(half, x, dim[-1])
+    return np.fft.fftn(half, None, dim[:-1], norm) if len(dim) > 1 else half
+
+
+# Of a real signal of so few points, the frequencies whose imaginary part is negative where it is zero (in MKL).
+_NEGATIVE = {3: (1,), 5: (1,), 6: (), 7: (1,), 8: (1,), 10: (), 11: (1,), 13: (1,), 14: (4,)}
+# Twice 3, 5 or 7 points: one frequency's is a sum of two. Where both are zero it is negative, or, True, only elsewhere.
+_SUMMED = {6: (1, False), 10: (4, True), 14: (6, True)}
+
+
+def _sign_zeros(half: ndarray, x: ndarray, last: int) -> None:
+    """Give imaginary parts that are zero torch's signs, where they are known."""
+    n = x.shape[last]
+    if n not in _NEGATIVE:
+        return
+    imag = along(half, last, 1, None).imag
+    imag[imag == 0] = 0.0
+    for k in _NEGATIVE[n]:
+        part = along(half, last, k, k + 1).imag
+        part[part == 0] = -0.0
+    if n in _SUMMED:
+        k, elsewhere = _SUMMED[n]
+        part = along(half, last, k, k + 1).imag
+        pairs = along(x, last, 2, n // 2, 2) == along(x, last, n - 2, n // 2, -2)
+        part[(part == 0) & (pairs.all(last, keepdims=True) ^ elsewhere)] = -0.0
 
 
 def along(x: ndarray, dim: int, *bounds: int | None) -> ndarray:
