@@ -35,7 +35,7 @@ def fused(a: Any, b: Any, addend: Any) -> ndarray:
     lost = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
     back = total - product
     lost = lost + ((product - (total - back)) + (addend - back))
-    return np.where(np.isfinite(lost), total + lost, total)
+    return np.where(np.isfinite(lost) & (lost != 0), total + lost, total)  # adding 0 would lose the sign of -0
 
 
 def upper(x: Any) -> Any:

@@ -200,13 +200,58 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
 
 
 def _zeta(x: Any, q: Any) -> ndarray:
-    """Hurwitz zeta: infinite at x = 1 and at negative integers q, nan where it is not defined."""
-    value = np.asarray(scipy_special("zeta")(x, q))
-    value = np.where(x == 1, np.inf, np.where(x < 1, np.nan, value))
-    value = np.where(np.isinf(q) & (x > 1), np.nan, value)  # torch's series is 0 * inf there
-    pole = (q <= 0) & (q == np.floor(q)) & (x > 1)
-    undefined = (q <= 0) & ~pole & (x > 1) & (x != np.floor(x))
-    return np.where(pole, np.inf, np.where(undefined, np.nan, value)).astype(q.dtype, copy=False)
+    """Hurwitz zeta: SciPy's, but of infinities, and where the terms underflow or have poles, the series itself."""
+    dtype = np.result_type(x, q)
+    x, q = (np.asarray(v, np.float64) for v in (x, q))
+    value = np.asarray(scipy_special("zeta")(np.minimum(x, 1e300), q))
+    odd = (np.isinf(x) | (q > 1e8) | (value == 0) | np.isnan(value)) & (x > 1) & (q > -_ZETA_STEPS)
+    if odd.any():
+        x, q = np.broadcast_arrays(x, q)
+        value[odd] = _zeta_series(x[odd], q[odd])
+    if dtype == dt.float32:  # torch has the first term in float32, the others in double
+        first = np.power(q, -x)
+        rounding = first.astype(np.float32) - first
+        value = np.where(np.isfinite(rounding), value + rounding, value)
+    value = np.where((q <= 0) & (x > 1) & (x != np.floor(x)), np.nan, value)
+    value = np.where((q <= 0) & (q == np.floor(q)), np.inf, value)
+    return np.where(x == 1, np.inf, np.where(x < 1, np.nan, value)).astype(dtype)
+
+
+# (2 k)! / B(2 k), of the Euler-Maclaurin formula.
+_ZETA = (
+    *(12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10),
+    *(-2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15),
+    *(1.8152105401943546773e17, -7.1661652561756670113e18),
+)
+_ZETA_STEPS = 1000  # SciPy's value stands below minus that
+
+
+def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
+    """Cephes's steps, with what they make of infinities: ``0 * inf`` is nan."""
+    tiny = 2.0**-53
+    total = np.power(q, -x)
+    a, term, done = q.copy(), np.zeros_like(q), np.zeros(q.shape, np.bool_)
+    for i in range(_ZETA_STEPS + 10):
+        active = ~done & ((i < 9) | (a <= 9))
+        if not active.any():
+            break
+        a = np.where(active, a + 1, a)
+        term = np.where(active, np.power(a, -x), term)
+        total = np.where(active, total + term, total)
+        done |= active & (-tiny * total < term) & (term < tiny * total)
+    above = a
+    total = np.where(done, total, total + term * above / (x - 1) - 0.5 * term)
+    factor, k = np.ones_like(q), 0.0
+    for coefficient in _ZETA:
+        factor = factor * (x + k)
+        term = term / above
+        step = factor * term / coefficient
+        total = np.where(done, total, total + step)
+        done |= np.abs(step / total) < tiny
+        factor = factor * (x + k + 1)
+        term = term / above
+        k += 2
+    return total
 
 
 zeta = binary(
