@@ -206,10 +206,10 @@ class NumpyMode(TorchDispatchMode):
             if _any_meta(args, kwargs):
                 raise plan.OnMeta
             if not self.fallback:
-                near = ", ".join(self._close_names(name)) or "none"
+                why = getattr(self.table, "reason", {}.get)(name)
+                near = f": it {why}" if why else f". Nearest rows: {', '.join(self._close_names(name)) or 'none'}"
                 raise MissingKernelError(
-                    f"{name}: the table has no kernel for this op. Nearest rows: {near}. "
-                    "NumpyMode(fallback=True) lets torch compute it."
+                    f"{name}: the table has no kernel for this op{near}. NumpyMode(fallback=True) lets torch compute it."
                 )
             self.fallbacks[name] += 1
             return func(*args, **kwargs)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+import torchnp
+
 # What to write in place of an op whose result's shape depends on values.
 FIXED_SHAPE = {
     "nonzero": "torch.where(mask, a, b), or a mask multiplied in",
@@ -42,7 +44,8 @@ class Plan:
     special : str
         How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
         (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``snapshot`` (lazy
-        conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``.
+        conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
+        for what the client knows).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
     written : tuple
@@ -110,6 +113,8 @@ class Plan:
             torch.Tag.data_dependent_output in tags
         ):
             return "values"
+        if self.base in ("_has_same_storage_numel", "is_pinned"):
+            return "known"
         if torch.Tag.dynamic_output_shape in tags and self.base != "index":
             return "dynamic"
         if self.base in ("set_", "resize_", "resize_as_", "set_data", "record_stream"):
@@ -162,5 +167,7 @@ def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[st
             return decomposition(*args, **kwargs)
     except MissingRow:
         pass  # the row to name is the one that was asked for
+    if why := torchnp.table.reason(plan.name):
+        raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
     near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
     raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")

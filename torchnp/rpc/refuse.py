@@ -33,6 +33,10 @@ class NoValues:
                 "SGD, Adam, AdamW, Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you "
                 "publish"
             )
+        elif what == ".item()" and torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
+            text += (
+                ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
+            )
         raise ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
@@ -57,6 +61,11 @@ class NoValues:
             f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
             f"{self._session.name}. Save what .publish() gives"
         )
+
+    def __copy__(self) -> Any:
+        """``copy.copy``: another handle on the same object, as with any tensor."""
+        handle: Any = self
+        return handle.detach().requires_grad_(handle.requires_grad)
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         raise HandleError(

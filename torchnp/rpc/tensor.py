@@ -191,6 +191,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
                     raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
                 continue
             if name == "device" and a is not None and not device_is_cpu(a):
+                if plan.base == "_to_copy" and torch.device(a).type == "meta":  # forward-mode AD asks for the shape
+                    return plan.func(args[0]._spec.meta, **kwargs)
                 raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
             session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
             key += (name, part)
@@ -392,6 +394,8 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
             lazy = _Snapshot._wrap(copy._spec, copy._object)
             lazy._taken_at = x._version
             return lazy
+        case "known":
+            return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
         case "metadata":
             return _change_metadata(plan, args, kwargs)
         case "batch_norm":
@@ -399,6 +403,13 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)
+
+
+def _extent(x: torch.Tensor) -> int:
+    """Elements of the memory that a tensor spans: what forward-mode AD compares a tangent's with its primal's by."""
+    if isinstance(x, BaseHandleTensor):
+        return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    return x.untyped_storage().nbytes() // x.element_size()
 
 
 class _Snapshot(RPCTensor):
