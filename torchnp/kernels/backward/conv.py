@@ -8,9 +8,16 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._conv_checks import (
+    Geometry,
+    check_dtypes,
+    geometry,
+    sum_dtype,
+    transposed_sizes,
+    wants_channels_last,
+)
 from torchnp.kernels._correlate import correlate, correlate_input, correlate_weight
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
-from torchnp.kernels.conv import Geometry, check_dtypes, geometry, transposed_sizes, wants_channels_last
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -39,11 +46,16 @@ def convolution_backward(
         "Expected input and grad_output to have the same number of dimensions, "
         f"but got: {input.ndim} and {grad_output.ndim}",
     )
+    check(
+        transposed or not any(g.output_padding),
+        "output_padding is not supported for non-transposed convolutions; got: " + " ".join(map(str, g.output_padding)),
+    )
     if 0 in input.shape:
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
     _check_gradient(grad_output, input, weight, g, transposed, groups)
     channels_last = wants_channels_last(input, weight)
-    dtype, inner = input.dtype, dt.opmath(input.dtype)
+    dtype = input.dtype
+    inner = sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
     y, x, w = (dt.cast(a, inner) for a in (grad_output, input, weight))
     grad_input = grad_weight = grad_bias = None
     window = (g.stride, g.padding, g.dilation, groups, channels_last)
@@ -67,11 +79,11 @@ def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed:
     if x.dtype not in dt.FLOATS:
         name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
         raise not_implemented(name, x.dtype)
-    check_dtypes(x, w, None, transposed)
+    check_dtypes(x, w, None, transposed, g, groups)
     if y.dtype != x.dtype:
         raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(y.dtype)}")
     if transposed:
-        sizes: Ints = transposed_sizes(x.shape[2:], w.shape[2:], g)
+        sizes: Ints = transposed_sizes(x, w, g, groups)
     else:
         sizes = out_sizes(x.shape[2:], w.shape[2:], g.stride, g.padding, g.dilation)
     shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes)

@@ -1,0 +1,244 @@
+"""What torch checks of a convolution before it computes one, and the sizes of the result."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._spatial import Ints, is_channels_last, legacy_type
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- parameters
+
+
+class Geometry(NamedTuple):
+    """The parameters of a convolution, one number for each dimension."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    output_padding: tuple[int, ...]
+
+
+def geometry(
+    input: ndarray,
+    weight: ndarray,
+    bias_shape: Ints | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> Geometry:
+    """The parameters expanded, and everything checked that torch checks before it picks a backend."""
+    n = weight.ndim - 2
+    check(n > 0, "weight should have at least three dimensions")
+    check(groups > 0, "non-positive groups is not supported")
+    found = Geometry(
+        expand(stride, "stride", n),
+        expand(padding, "padding", n),
+        expand(dilation, "dilation", n),
+        expand(output_padding, "output_padding", n),
+    )
+    check(min(found.padding) >= 0, "negative padding is not supported")
+    check(min(found.output_padding) >= 0, "negative output_padding is not supported")
+    check(min(found.stride) > 0, "non-positive stride is not supported")
+    check(min(found.dilation) >= 0, "dilation should be greater than zero")
+    check(min(found.dilation) > 0, "non-positive dilation is not supported")
+    channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    if (
+        weight.ndim != input.ndim
+        or weight.shape[0] < groups
+        or weight.shape[0] % groups
+        or input.shape[1] != channels
+        or (bias_shape is not None and tuple(bias_shape) != (outputs,))
+    ):
+        raise _misfit(input, weight, bias_shape, transposed, groups, channels, outputs)
+    if not transposed:
+        padded = [s + 2 * p for s, p in zip(input.shape[2:], found.padding, strict=True)]
+        window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
+        if any(w > s for w, s in zip(window, padded, strict=True)):
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({by(padded)}). Kernel size: ({by(window)}). "
+                "Kernel size can't be greater than actual input size"
+            )
+    return found
+
+
+def _misfit(
+    input: ndarray,
+    weight: ndarray,
+    bias_shape: Ints | None,
+    transposed: bool,
+    groups: int,
+    channels: int,
+    outputs: int,
+) -> RuntimeError:
+    """torch's words for shapes that do not go together."""
+    shape, of_input = shape_text(weight.shape), shape_text(input.shape)
+    if weight.ndim != input.ndim:
+        return RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, "
+            f"but got {input.ndim}-dimensional input of size {of_input} instead"
+        )
+    if weight.shape[0] < groups:
+        return RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+            f"but got weight of size {shape} instead"
+        )
+    if weight.shape[0] % groups:
+        return RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size [{shape}] instead"
+        )
+    if input.shape[1] != channels:
+        given = "transposed=1" if transposed else f"groups={groups}"
+        return RuntimeError(
+            f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, "
+            f"but got {input.shape[1]} channels instead"
+        )
+    given = "transposed=1, weight" if transposed else "weight"
+    return RuntimeError(
+        f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, "
+        f"but got bias of size {shape_text(bias_shape)} instead"
+    )
+
+
+def by(sizes: Ints) -> str:
+    """Sizes as torch prints them in these messages: ``2 x 3``."""
+    return " x ".join(map(str, sizes))
+
+
+def expand(value: Ints, name: str, n: int) -> tuple[int, ...]:
+    """A parameter with one number, or one for each dimension."""
+    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(value) == 1:
+        return value * n
+    if len(value) != n:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions, "
+            f"but got {name}={shape_text(value)}"
+        )
+    return value
+
+
+_VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
+_SLOW = (dt.float64, *dt.INTS)
+
+
+def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> bool:
+    """Whether torch leaves these to oneDNN, which checks less; small single images it computes itself."""
+    wide = any(o >= s for o, s in zip(g.output_padding, g.stride, strict=True))
+    if input.dtype not in _VENDOR or (transposed and wide):
+        return False
+    if input.dtype != dt.float32:  # float16 would need a processor that has it
+        return bool(input.dtype == dt.bfloat16)
+    return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
+
+
+def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int):
+    """Refuse what torch's CPU backends have no code for, or will not mix."""
+    dtype = input.dtype
+    given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
+    if by_vendor(input, weight, g, transposed, groups):
+        for name, x in given:
+            if x.dtype != dtype:
+                raise RuntimeError(
+                    f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same "
+                    f"or input should be a MKLDNN tensor and {name} is a dense tensor"
+                )
+        name = "deconvolution" if transposed else "convolution"
+        check(weight.size, f"could not create a primitive descriptor for the {name} forward propagation primitive.")
+        return
+    dims = 3 if input.ndim == 5 else 2
+    kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
+    if 0 in kernel_size:
+        raise _no_kernel(kernel_size, weight, transposed, g)
+    if transposed:
+        if dtype not in _VENDOR and dtype not in (dt.float64, dt.int64):
+            raise not_implemented(f"slow_conv_transpose{dims}d_out_cpu", dtype)
+    elif max(g.dilation) > 1:
+        if dtype not in _VENDOR and dtype not in (dt.float64, dt.int64):
+            raise not_implemented("slow_conv_dilated<>", dtype)
+    elif dtype not in _VENDOR and dtype not in _SLOW:
+        raise not_implemented("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype)
+    for _, x in given:
+        if x.dtype != dtype:
+            raise RuntimeError(f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
+
+
+def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:
+    """torch's words for a filter without elements, of each of its backends."""
+    words = "kernel size should be greater than zero, but got"
+    if not transposed and max(g.dilation) > 1:
+        return RuntimeError(f"{words} {sizes}")
+    if len(sizes) == 2:
+        return RuntimeError(f"{words} kernel_height: {sizes[0]} kernel_width: {sizes[1]}")
+    if transposed:
+        return RuntimeError(
+            "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor "
+            f"expected for weight, but got: {shape_text(weight.shape)}"
+        )
+    return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
+
+
+_WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
+
+
+def sum_dtype(input: ndarray, weight: ndarray, points: Ints) -> np.dtype:
+    """The dtype to convolve in; ``points`` are those of the smaller image."""
+    products = math.prod(points) * math.prod(weight.shape) * input.shape[0]
+    return dt.float64 if input.dtype == dt.float32 and products <= _WIDE else dt.opmath(input.dtype)
+
+
+def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
+    """Whether torch's backend for these gives its results with channels innermost."""
+    if input.ndim == 5 and input.dtype not in _VENDOR:
+        return False
+    return is_channels_last(input) or is_channels_last(weight)
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
+    """The sizes that a convolution takes to ``sizes``."""
+    return [
+        (s - 1) * t - 2 * p + d * (k - 1) + o + 1
+        for s, k, t, p, d, o in zip(sizes, kernel, *g[:3], g.output_padding, strict=True)
+    ]
+
+
+def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) -> list[int]:
+    """The sizes of a transposed convolution's result, checked."""
+    sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
+    if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
+        flat = (0,) if len(sizes) == 1 else ()  # torch runs one dimension as two
+        unit = (1,) if len(sizes) == 1 else ()
+        names = ("depth", "height", "width")[-max(len(sizes), 2) :]
+        words = (
+            f"{label}_{name}: {value}"
+            for label, values in (
+                ("output_padding", flat + g.output_padding),
+                ("stride", unit + g.stride),
+                ("dilation", unit + g.dilation),
+            )
+            for name, value in zip(names, values, strict=True)
+        )
+        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(words)}")
+    vendor = by_vendor(input, weight, g, True, groups)
+    check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
+    if min(out) < 1 and not vendor:
+        unit = (1,) if len(sizes) == 1 else ()
+        raise RuntimeError(
+            f"Given input size per channel: ({by((*unit, *sizes))}). "
+            f"Calculated output size per channel: ({by((*unit, *out))}). Output size is too small"
+        )
+    return out
