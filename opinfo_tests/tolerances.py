@@ -151,6 +151,12 @@ def rule_for(op: str) -> Rule:
     return DEFAULT
 
 
+def has_complex_number(case: Case) -> bool:
+    """Whether an argument, or an entry of a list, is a complex number."""
+    given = [*case.args, *case.kwargs.values()]
+    return any(isinstance(x, complex) for arg in given for x in (arg if isinstance(arg, (list, tuple)) else (arg,)))
+
+
 def rule_of(case: Case) -> Rule:
     """Return the class of one call: its operator's, unless its arguments make it several roundings."""
     rule = rule_for(case.op)
@@ -159,7 +165,7 @@ def rule_of(case: Case) -> Rule:
     if rule.reason == ONE_SIDED and case.dtype.startswith("complex"):
         return DEFAULT
     if rule.reason == ONCE:
-        if case.dtype.startswith("complex"):
+        if case.dtype.startswith("complex") or has_complex_number(case):
             return Rule("close", "complex arithmetic is several rounded operations")
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))

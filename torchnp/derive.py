@@ -143,10 +143,8 @@ _FOREACH_OVERLOADS = {
 }
 _FOREACH_BASES = {
     ("norm", None): ("linalg_vector_norm",),
-    ("maximum", "Scalar"): ("clamp_min",),
-    ("maximum", "ScalarList"): ("clamp_min",),
-    ("minimum", "Scalar"): ("clamp_max",),
-    ("minimum", "ScalarList"): ("clamp_max",),
+    ("maximum", None): ("clamp_min",),
+    ("minimum", None): ("clamp_max",),
     ("clamp_min", "List"): ("clamp_min", "maximum"),
     ("clamp_max", "List"): ("clamp_max", "minimum"),
     ("zero", None): ("zero",),

@@ -6,6 +6,8 @@ import numpy as np
 
 from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
 
+ndarray = np.ndarray
+
 _BITS = BOOL | INTS | UNSIGNED
 _PROMOTION = ["three-tier-promotion"]
 
@@ -53,5 +55,28 @@ binary(
 
 # ---------------------------------------------------------------- number theory
 
-binary("gcd", np.gcd, cpu="gcd_cpu", takes=INTS, differs=_PROMOTION)
-binary("lcm", np.lcm, cpu="lcm_cpu", takes=INTS, differs=_PROMOTION)
+
+def _gcd(a: ndarray, b: ndarray) -> ndarray:
+    """NumPy's, but Euclid's steps on the least integer: it has no absolute value, and the result may be negative."""
+    value = np.asarray(np.gcd(a, b))
+    if value.dtype.kind == "i":
+        least = np.iinfo(value.dtype).min
+        odd = (a == least) | (b == least)
+        if odd.any():
+            a, b = (np.abs(v[odd]) for v in np.broadcast_arrays(a, b))
+            while a.any():
+                a, b = np.where(a == 0, a, np.fmod(b, a)), np.where(a == 0, b, a)
+            value[odd] = b
+    return value
+
+
+def _lcm(a: ndarray, b: ndarray) -> ndarray:
+    """The product wraps before its absolute value is taken, and NumPy's after."""
+    if np.result_type(a, b).itemsize < 4:
+        return np.lcm(a, b)
+    divisor = _gcd(a, b)
+    return np.abs(np.floor_divide(a, np.where(divisor == 0, divisor.dtype.type(1), divisor)) * b)
+
+
+binary("gcd", _gcd, cpu="gcd_cpu", takes=INTS, like=np.gcd, differs=_PROMOTION)
+binary("lcm", _lcm, cpu="lcm_cpu", takes=INTS, like=np.lcm, differs=_PROMOTION)

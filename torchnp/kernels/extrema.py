@@ -75,6 +75,18 @@ def max_all(self):
     return _extreme("max", np.maximum, self, None, False, "max_all")
 
 
+@kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
+def foreach_max(self):
+    """The largest element of each tensor."""
+    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    for x in self:
+        check(
+            x.size > 0,
+            "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
+        )
+    return [max_all(x) for x in self]
+
+
 @kernel("min", like=np.min, differs=["no-complex-order"])
 def min_all(self):
     """Smallest of all elements; NaN wins."""
