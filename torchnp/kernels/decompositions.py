@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, wrap_dim
+from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
 from torchnp.kernels.linalg import (
     LAPACK,
     _lapack,
@@ -106,18 +106,52 @@ def orgqr(self, input2):
     return linalg_householder_product(self, input2)
 
 
+def _check_ormqr(a: ndarray, tau: ndarray, other: ndarray, side: int) -> None:
+    name = "torch.ormqr:"
+    check(a.ndim >= 2, f"{name} input must have at least 2 dimensions.")
+    check(other.ndim >= 2, f"{name} other must have at least 2 dimensions.")
+    check(
+        other.shape[side] >= tau.shape[-1],
+        f"{name} other.shape[{side}] must be greater than or equal to tau.shape[-1]",
+    )
+    check(other.shape[side] == a.shape[-2], f"{name} other.shape[{side}] must be equal to input.shape[-2]")
+    check(
+        tau.shape[-1] == min(other.shape[side], a.shape[-1]),
+        f"{name} tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])",
+    )
+    check(
+        a.ndim - tau.ndim == 1,
+        f"{name} Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
+        f"input.ndim is equal to {a.ndim}",
+    )
+    check(
+        a.ndim == other.ndim,
+        f"{name} Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+        f"{other.ndim} and input.ndim is equal to {a.ndim}",
+    )
+    for spoken, shape in (("tau", tau.shape[:-1]), ("other", other.shape[:-2])):
+        if shape != a.shape[:-2]:
+            raise RuntimeError(
+                f"{name} Expected batch dimensions of {spoken} to be equal to input.shape[:-2], but got "
+                f"{shape_text(shape)}"
+            )
+    for spoken, x in (("tau", tau), ("other", other)):
+        if x.dtype != a.dtype:
+            raise RuntimeError(
+                f"{name} Expected input and {spoken} to have the same dtype, but input has dtype"
+                f"{dt.scalar_name(a.dtype)} and {spoken} has dtype {dt.scalar_name(x.dtype)}"
+            )
+
+
 @kernel("ormqr")
 def ormqr(self, input2, input3, left=True, transpose=False):
     """The orthogonal matrix of `geqrf`, or its adjoint, times a matrix."""
-    side = -2 if left else -1
-    check(
-        input2.shape[-1] == min(input3.shape[side], self.shape[-1]),
-        f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])",
-    )
+    _check_ormqr(self, input2, input3, -2 if left else -1)
     check_lapack("ormqr_cpu", self)
     m = self.shape[-2]
+    n = min(m, self.shape[-1])  # more columns than rows hold no more reflectors
     square = np.zeros((*self.shape[:-1], m), self.dtype)
-    square[..., : self.shape[-1]] = self
+    square[..., :n] = self[..., :n]
     q = linalg_householder_product(square, input2)
     q = transposed(q).conj() if transpose else q
     return _columns(q @ input3 if left else input3 @ q)

@@ -167,7 +167,10 @@ def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
     _check_list_named(tensors)
     check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
+    check(dim >= 0 or len({x.ndim for x in tensors}) == 1,
+          "_chunk_cat expects non-negative dim when input tensors have different ndims")  # fmt: skip
     dim = wrap_dim(dim, tensors[0].ndim)
+    check(all(dim < x.ndim for x in tensors), "_chunk_cat expects dim < ndim for all input tensors")
     dtype, rows = tensors[0].dtype, []
     for x in tensors:
         check(x.size > 0, "_chunk_cat expects non-empty tensor")

@@ -226,11 +226,16 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=No
         return cast(np.trunc(np.power(np.float32(base), powers)), dtype)
     if is_complex(dtype):
         return np.power(dtype.type(base), _two_ended(start, end, steps, dtype, False))
-    # The ends are rounded to the dtype unless there is one only; all else is done in double.
-    if steps > 1:
-        start, end = (cast(fill_value(x, dtype), float64).item() for x in (start, end))
-        base = cast(cast(np.array(base), dtype), float64)
-    return cast(np.power(base, _two_ended(start, end, steps, float64, False)), dtype)
+    if steps == 1:
+        return cast(np.power(float64.type(base), np.array([start], float64)), dtype)
+    # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
+    start, end = (cast(fill_value(x, dtype), float64) for x in (start, end))
+    step = (end - start) / (steps - 1)
+    if dtype.itemsize == 2:
+        step = cast(cast(np.asarray(end - start), dtype), float32) / np.float32(steps - 1)
+    index = np.arange(steps, dtype=float64)
+    powers = np.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
+    return cast(np.power(float64.type(base), powers), dtype)
 
 
 def _space_number(name: str, **ends: Any) -> list[Any]:
