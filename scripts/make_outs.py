@@ -106,6 +106,17 @@ NANSUM = "NotImplementedError: \"nansum_cpu\" not implemented for '{d}'"
 MVLGAMMA = "mvlgamma: result type {x} can't be cast to the desired output type {r}"
 STRUCTURED = "Bad in-place call: input tensor dtype {dc} and output tensor dtype {rc} should match"
 KNOWN = {
+    "all.all_out all.dims_out all.out": ("flag", "all only supports bool tensor for result, got: {d}"),
+    "any.all_out any.dims_out any.out": ("flag", "any only supports bool tensor for result, got: {d}"),
+    "_upsample_nearest_exact3d_backward.grad_input": ("same", writing.NOT_THE_SAME),
+    "gelu_backward.grad_input": (
+        "cast",
+        "result type {r} can't be cast to the desired output type {d}",
+    ),  # oneDNN aside
+    "linalg_matrix_power.out matrix_power.out": (
+        "cast",
+        "matrix_power: Expected result to be safely castable from {r} dtype, but got result with dtype {d}",
+    ),
     "nansum.out nanmean.out": ("cast into", NANSUM),
     "normal.Tensor_Tensor_out normal.float_Tensor_out": (
         "cast",

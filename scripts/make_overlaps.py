@@ -1,7 +1,9 @@
-"""Write torchnp/overlaps.tsv: what torch does with an in-place op whose target overlaps itself, asked of the installed torch.
+"""Write torchnp/overlaps.tsv: what torch does with targets that overlap themselves or an input, asked of torch.
 
-The harness's samples give good calls of every overload that writes its arguments. Each is repeated with the written
-tensors expanded, so that several of their elements are one. Most kernels refuse that; those that write it are listed.
+The harness's samples give good calls of every overload that writes its arguments. In-place ops are called again with
+the written tensors expanded, so that several of their elements are one: most kernels refuse that, those that write it
+are listed. Ops with ``out=`` are called again with an input as the out, and with an out that steps over elements:
+those that want an out apart from their inputs, or a contiguous one, are listed.
 
     python scripts/make_overlaps.py [--keep DIRECTORY]
 
@@ -19,6 +21,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import make_outs
 import torch
 from make_outs import build
 
@@ -38,6 +41,7 @@ SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
 CASES = 8  # of each overload and dtype
 STEPS = 20  # samples of an entry that are looked at
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
+INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
 REFUSAL = "more than one element of the written-to tensor"
 
 
@@ -100,6 +104,46 @@ def observe(case: Case) -> list[str]:
     return found
 
 
+def observe_out(case: Case) -> list[str]:
+    """``"apart"`` where an input cannot be the out as well, ``"contiguous:name"`` where an out has to be that."""
+    schema = SCHEMAS[case.op]
+    found = []
+    outs = [a.name for a in schema.args if a.is_out]
+    for name in outs:
+        args, kwargs = build(case)
+        target = kwargs[name]
+        if not isinstance(target, torch.Tensor):
+            continue
+        if target.numel() > 1:
+            wide = torch.zeros((*target.shape, 2), dtype=target.dtype)[..., 0]
+            said = error_of(case, args, kwargs | {name: wide})
+            if "contiguous" in said:
+                found.append(f"contiguous:{name}:{said}")
+        for x in make_outs.leaves(args):
+            if isinstance(x, torch.Tensor) and x.dtype == target.dtype and dense(x) and name == outs[0]:
+                said = error_of(case, args, kwargs | {name: x.view(x.shape)})
+                if "some elements of the input tensor" in said:
+                    found.append("apart")
+                elif not said:
+                    found.append("shared")
+                break
+    return found
+
+
+def dense(x: torch.Tensor) -> bool:
+    """torch compares the memory of dense tensors alone."""
+    return x.numel() > 0 and torch.ops.aten.is_non_overlapping_and_dense(x)
+
+
+def error_of(case: Case, args: list[Any], kwargs: dict[str, Any]) -> str:
+    try:
+        with torch.no_grad():
+            overload_of(case.op)(*args, **kwargs)
+    except Exception as e:
+        return (str(e).splitlines() or [""])[0]
+    return ""
+
+
 def tensors(x: Any) -> list[torch.Tensor]:
     return [y for y in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(y, torch.Tensor)]
 
@@ -121,7 +165,8 @@ def work(cases: list[Case], start: int, path: Path, at: Any) -> None:
         for at.value in range(start, len(cases)):
             case = cases[at.value]
             if works(case):
-                seen = {"op": case.op, "dtype": case.dtype, "call": case.describe(), "said": observe(case)}
+                said = observe_out(case) if SCHEMAS[case.op].is_out else observe(case)
+                seen = {"op": case.op, "dtype": case.dtype, "call": case.describe(), "said": said}
                 lines.write(json.dumps(seen) + "\n")
                 lines.flush()
         at.value = len(cases)
@@ -162,6 +207,8 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Row -> the kinds of dtypes in which torch writes, with a question mark where it does not always."""
     seen: dict[str, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
     for row in observed:
+        if SCHEMAS[row["op"]].is_out:
+            continue
         kind = KINDS[category(as_dtype(row["dtype"]))] if row["dtype"] != "none" else ""
         for said in row["said"]:
             if kind and (not said or REFUSAL in said):
@@ -176,6 +223,21 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
+def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Row -> ``apart`` and ``contiguous``."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in observed:
+        if SCHEMAS[row["op"]].is_out:
+            seen[row["op"].removeprefix("aten::")].update(row["said"])
+    found = {}
+    for op, counts in seen.items():
+        apart = op in INDEXED or (counts["apart"] and not counts["shared"])
+        wants = sorted(said.partition(":")[2] for said in counts if said.startswith("contiguous:"))
+        if apart or wants:
+            found[op] = ["apart" if apart else "-", *wants]
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keep", type=Path)
@@ -186,13 +248,15 @@ def main() -> None:
             cases = record_cases()
             missed = set(rows()) - {case.op for case in cases}
             cases += filter(None, (guessed(op, dtype) for op in sorted(missed) for dtype in SAMPLED))
-            observe_all(cases, path)
+            observe_all(cases + make_outs.record_cases(), path)
         observed = [json.loads(line) for line in path.open()]
     unseen = sorted(set(rows()) - {row["op"] for row in observed if row["said"]})
     found = table(observed) | {op: [f"{k}?" for k in KINDS] for op in DROPOUTS}
-    head = "# In-place rows that write a target with expanded dimensions, and in which dtypes (see torchnp/overlap.py)"
-    OUTPUT.write_text("\n".join([head, *(f"{op}\t{' '.join(kinds)}" for op, kinds in sorted(found.items()))]) + "\n")
-    print(f"{OUTPUT.name}: {len(found)} rows; {len(unseen)} were not seen: {' '.join(unseen)}")
+    lines = {op: " ".join(kinds) for op, kinds in found.items()}
+    lines |= {op: "\t".join(wants) for op, wants in out_table(observed).items()}
+    head = "# What torch does with targets that overlap (see torchnp/overlap.py)"
+    OUTPUT.write_text("\n".join([head, *(f"{op}\t{line}" for op, line in sorted(lines.items()))]) + "\n")
+    print(f"{OUTPUT.name}: {len(lines)} rows; {len(unseen)} were not seen: {' '.join(unseen)}")
 
 
 if __name__ == "__main__":

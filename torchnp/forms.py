@@ -13,15 +13,17 @@ from torchnp.overlap import (
     check_apart,
     check_out,
     check_target,
+    contiguous_outs,
     exceptions,
     overlaps_itself,
     owner_of,
     tensors_of,
     write_expanded,
 )
+from torchnp.particular import INPLACE, OUT
 from torchnp.registry import enter_quiet, leave_quiet, raise_mismatch
 from torchnp.schema import NUMBERS_AS_TENSORS, RESERVED, Schema
-from torchnp.writing import check_fits, inplace_rule, out_rule, straight, write_inplace
+from torchnp.writing import check_fits, inplace_rule, out_rule, resize, straight, write_inplace
 
 ndarray = np.ndarray
 
@@ -78,6 +80,8 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     pointwise = "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]
 
     numbers = schema.base in NUMBERS_AS_TENSORS
+    before = INPLACE.get(schema.base)
+    resized = schema.base == "addbmm_"
     rounds = schema.base in _ROUNDS_NUMBER and schema.overload == "Scalar"
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
@@ -95,11 +99,16 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             for x in args:
                 if type(x) is ndarray and x is not target:
                     check_apart(target, x)
+            if before:
+                before(schema.bind(args, kwargs), [target])
             if into and kwargs.get("dtype") is None:
                 kwargs["dtype"] = target.dtype
             if rounds:
                 args, kwargs = (target, rounded(args[1] if len(args) > 1 else kwargs["other"], target.dtype)), {}
-            rule.write_inplace(target, source(*args, **kwargs))
+            value = source(*args, **kwargs)
+            if resized and value.shape != target.shape:
+                resize(target, value.shape)  # torch writes it by way of out=
+            rule.write_inplace(target, value)
         except Exception as error:
             raise_mismatch(schema, args, kwargs)
             # torch looks at the shapes before it looks for code for a dtype: '"lt_cpu" not implemented for ...'
@@ -177,6 +186,9 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
     rules = [out_rule(schema, a, len(outs) > 1) for a in outs]
     factory = is_factory_of(source_schema, schema)
     into = rules[0].into and not factory
+    row = f"{schema.base}.{schema.overload}"
+    before, apart = OUT.get(row), "apart" in exceptions().get(row, ())
+    contiguous = [contiguous_outs().get(f"{row}:{a.name}", "") for a in outs]
     early = rules[0].exact and "generated" not in schema.tags and not rules[0].into
 
     def run(bound: dict[str, Any]) -> Any:
@@ -186,9 +198,12 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
                 raise RuntimeError("'memory_format' argument is incompatible with 'out' tensor argument")
             bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
+        source_inputs = tensors_of(bound[schema.args[0].name]) if apart else []
         for target in targets:
             for t in tensors_of(target):
-                check_out(t, inputs)
+                check_out(t, source_inputs, inputs, apart)
+        if before:
+            before(bound, targets)
         first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):
             rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
@@ -202,6 +217,9 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
             raise
         if len(outs) == 1 and not isinstance(results, tuple):
             results = (results,)
+        for target, result, words in zip(targets, results, contiguous, strict=False):
+            if words and not target.flags.c_contiguous and target.shape == result.shape:
+                raise RuntimeError(words)
         for target, result, rule in zip(targets, results, rules, strict=False):
             if isinstance(target, (list, tuple)):
                 check(

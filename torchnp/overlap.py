@@ -87,11 +87,13 @@ def overlap(a: ndarray, b: ndarray) -> str:
     return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
 
 
-def check_out(out: ndarray, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that overlaps itself or, in part, an input."""
+def check_out(out: ndarray, source: list[ndarray], inputs: list[ndarray], apart: bool) -> None:
+    """Refuse an ``out=`` that overlaps itself or, in part, an input; ``apart``: or that is the first input."""
     check_target(out)
     for x in inputs:
         check_apart(out, x)
+    if apart and any(overlap(out, x) == "full" for x in source):
+        raise RuntimeError(OVERLAP)
 
 
 def check_apart(target: ndarray, x: ndarray) -> None:
@@ -111,10 +113,24 @@ KINDS = ("bool", "int", "float", "complex")
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
-    """Row -> the kinds of dtypes in which torch writes an expanded target; ``"float?"``: where nothing changes."""
+    """Row -> the kinds of dtypes in which torch writes an expanded target; ``"float?"``: where nothing changes.
+
+    Of ``out=`` rows: ``"apart"`` where the out must not be the first input.
+    """
+    return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
+
+
+@functools.cache
+def contiguous_outs(path: Path = DATA) -> Mapping[str, str]:
+    """``"row:out"`` -> torch's words, of the outs that have to be contiguous."""
+    pairs = ((name, *want.partition(":")) for name, _, *wants in _rows(path) for want in wants)
+    return {f"{name}:{out}": words for name, out, _, words in pairs}
+
+
+@functools.cache
+def _rows(path: Path) -> list[list[str]]:
     with open(path, encoding="utf-8") as lines:
-        split = (line.rstrip("\n").split("\t") for line in lines if line[0] != "#")
-        return {name: frozenset(kinds.split(" ")) for name, kinds in split}
+        return [line.rstrip("\n").split("\t") for line in lines if line[0] != "#"]
 
 
 # Which dimension of which argument runs along with the target's, where torch goes element by element.
@@ -137,7 +153,7 @@ def write_expanded(schema: Schema, target: ndarray, bound: dict[str, Any], compu
     """
     kinds, kind = exceptions().get(f"{schema.base}.{schema.overload}".rstrip("."), ()), KINDS[category(target.dtype)]
     if kind not in kinds and f"{kind}?" not in kinds:
-        _refuse_otherwise(target, bound, compute, rule)
+        _refuse_otherwise(schema, target, bound, compute, rule)
         raise RuntimeError(SELF_OVERLAP)
     places = target[tuple(slice(0, 1 if s == 0 else None) for s in target.strides)]
     first = schema.args[0].name
@@ -158,12 +174,16 @@ def write_expanded(schema: Schema, target: ndarray, bound: dict[str, Any], compu
     target[changed] = after[changed]
 
 
-def _refuse_otherwise(target: ndarray, bound: dict[str, Any], compute: Compute, rule: Rule) -> None:
+_LOOKS_LATE = frozenset({"cumsum_", "cumprod_", "mvlgamma_"})  # at memory: after they have looked for code
+
+
+def _refuse_otherwise(schema: Schema, target: ndarray, bound: dict[str, Any], compute: Compute, rule: Rule) -> None:
     """Raise what torch looks at before it looks at memory: not shapes that do not broadcast, nor code for a dtype."""
     try:
         value = compute(bound)
     except Exception as error:
-        if str(error).startswith("The size of tensor" if rule.first else ("The size of tensor", '"')):
+        no_code = str(error).startswith('"') and schema.base not in _LOOKS_LATE
+        if no_code or str(error).startswith("The size of tensor"):
             return
         raise
     if rule.first:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.dtypes import category
+
 ndarray = np.ndarray
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__slots__": ()})()
 
@@ -206,6 +208,10 @@ class Schema:
         bound = dict(zip((a.name for a in self.args), args, strict=False))
         for a in self.args[len(args) :]:
             bound[a.name] = kwargs.get(a.name, a.default)
+        for a in self.args:
+            number = _NUMBERS.get(a.type)
+            if number is not None and type(bound[a.name]) is ndarray:
+                bound[a.name] = number(bound[a.name].reshape(-1)[0])
         return bound
 
     def mismatch(self, args: tuple, kwargs: dict[str, Any]) -> Exception | None:
@@ -255,8 +261,13 @@ class Schema:
 # ---------------------------------------------------------------- values and types
 
 
+def _is_real(x: Any) -> bool:
+    """A tensor of one real number, which torch takes for a number."""
+    return type(x) is ndarray and x.size == 1 and category(x.dtype) < 3
+
+
 def _is_int(x: Any) -> bool:
-    return isinstance(x, (int, np.integer)) or (type(x) is ndarray and x.ndim == 0 and x.dtype.kind in "iub")
+    return isinstance(x, (int, np.integer)) or _is_real(x)
 
 
 def _is_dtype(x: Any) -> bool:
@@ -266,8 +277,10 @@ def _is_dtype(x: Any) -> bool:
 _FITS = {
     "int": _is_int,
     "SymInt": _is_int,
-    "float": lambda x: isinstance(x, (float, int, np.number)) and not isinstance(x, (complex, np.complexfloating)),
-    "bool": lambda x: isinstance(x, (bool, int, np.bool_)),
+    "float": lambda x: (
+        (isinstance(x, (float, int, np.number)) and not isinstance(x, (complex, np.complexfloating))) or _is_real(x)
+    ),
+    "bool": lambda x: isinstance(x, (bool, int, np.bool_)) or (type(x) is ndarray and x.size == 1),
     "Scalar": lambda x: isinstance(x, (bool, int, float, complex, np.generic)),
     "str": lambda x: isinstance(x, str),
     "ScalarType": _is_dtype,
@@ -276,6 +289,8 @@ _FITS = {
     "MemoryFormat": lambda x: isinstance(x, (str, int)),
     "Generator": lambda x: type(x).__name__ == "Generator" and hasattr(x, "random32"),
 }
+_NUMBERS = {f"{name}{mark}": kind for name, kind in (("int", int), ("SymInt", int), ("float", float), ("bool", bool))
+            for mark in ("", "?")}  # fmt: skip
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 
 

@@ -73,6 +73,8 @@ class Rule(NamedTuple):
         if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
             casts = self.allows is ALLOWS["modulus"] and is_complex(x) and not is_complex(out)
+            if self.allows is ALLOWS["modulus"] and is_complex(out):
+                names |= {"r": scalar_name(x), "rc": c_name(x)}
             raise _error((_CANNOT_CAST if casts else self.words).format(**names, x=scalar_name(x)))
 
     @property
@@ -205,6 +207,11 @@ def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
             UserWarning,
             stacklevel=2,
         )
+    resize(out, shape)
+
+
+def resize(out: ndarray, shape: tuple[int, ...]) -> None:
+    """`resize_out` without the warning."""
     try:
         out.resize(shape, refcheck=False)
     except ValueError as error:

@@ -74,6 +74,8 @@ def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
 def narrow(self, dim, start, length):
     """``length`` positions of a dimension from ``start``; out of range is an error."""
     check(self.ndim > 0, "narrow() cannot be applied to a 0-dim tensor.")
+    # torch takes a tensor of one number as well.
+    start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
     check(length >= 0, "narrow(): length must be non-negative.")
     dim = wrap_dim(dim, self.ndim)
     extent = self.shape[dim]

@@ -9,7 +9,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.interop import to_numpy, to_torch
-from torchnp.overlap import exceptions, is_dense, overlap
+from torchnp.overlap import contiguous_outs, exceptions, is_dense, overlap
 
 TABLE = torchnp.table
 aten = torch.ops.aten
@@ -161,5 +161,21 @@ def test_dense_is_what_torch_calls_so():
 
 
 def test_the_data_names_rows():
-    for row in exceptions():
-        assert TABLE[f"aten::{row}"].rule == "in-place"
+    for row, kinds in exceptions().items():
+        assert TABLE[f"aten::{row}"].rule == ("out" if kinds & {"apart", "-"} else "in-place")
+    for name in contiguous_outs():
+        row, _, out = name.partition(":")
+        assert out in {a.name for a in TABLE.schemas[f"aten::{row}"].args if a.is_out}
+
+
+def test_an_out_that_is_the_input():
+    x, tx = np.arange(6, dtype=np.float32), torch.arange(6.0)
+    i = np.array([2, 1, 0])
+    for row, args, targs in (
+        ("gather.out", (x, 0, i), (tx, 0, torch.from_numpy(i))),
+        ("cat.out", ([x, x], 0), ([tx, tx], 0)),
+        ("add.out", (x, x), (tx, tx)),
+    ):
+        base, _, overload = row.partition(".")
+        expect = outcome(lambda: getattr(getattr(aten, base), overload)(*targs, out=tx.view(6)))
+        assert outcome(lambda: TABLE[f"aten::{row}"](*args, out=x[:])) == expect
