@@ -89,7 +89,7 @@ def linalg_householder_product(input, tau):
         raise RuntimeError(
             f"{name}: tau dtype {dt.scalar_name(tau.dtype)} does not match input dtype {dt.scalar_name(input.dtype)}"
         )
-    check_lapack("orgqr_cpu", input)
+    check_lapack("orgqr_cpu", input, True)
     out = column_major(input.shape, input.dtype)
     out[...] = np.eye(m, n, dtype=input.dtype)
     for k in reversed(range(tau.shape[-1])):  # H_1 H_2 ... applied to the identity from the right end
@@ -200,7 +200,7 @@ def _check_eig(a: ndarray, name: str) -> np.dtype:
     check_square(name, a)
     out = dt.to_complex(a.dtype)
     check(bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all()), f"torch.{name}: input tensor should not contain infs or NaNs.")  # fmt: skip
-    check_lapack("linalg_eig_out_cpu", a)
+    check_lapack("linalg_eig_out_cpu", a, True)
     return out
 
 
@@ -217,7 +217,7 @@ def linalg_eig(self):
 @kernel("_linalg_eigvals", "linalg_eigvals", like=np.linalg.eigvals, differs=["no-integers-linalg", "always-complex"])
 def linalg_eigvals(self):
     """Eigenvalues, always complex."""
-    out = _check_eig(self, "linalg.eig")
+    out = _check_eig(self, "linalg.eigvals")
     if self.size == 0:
         return np.empty(self.shape[:-1], out)
     return np.linalg.eigvals(self).astype(out, copy=False)

@@ -19,7 +19,8 @@ from torchnp.dtypes import (
     result_type,
     scalar_name,
 )
-from torchnp.kernels.random import BARE, FLOATS, arrange, fill, memory_order
+from torchnp.kernels._memory import memory_order
+from torchnp.kernels.random import BARE, FLOATS, arrange, fill
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 
@@ -236,4 +237,7 @@ def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, traini
 @kernel("rrelu", differs=["random-stream"])
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """Leaky ReLU, in training with a slope drawn for each value."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        check(math.isfinite(bound), f"rrelu: {name} bound must be finite, got {bound}")
+    check(lower <= upper, "Lower bound should be less than or equal to the upper bound")
     return rrelu_with_noise_functional(self, np.empty_like(self), lower, upper, training, generator)[0]

@@ -38,8 +38,9 @@ def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
     check(low_precision or a.dtype in LAPACK, f"{name}: Low precision dtypes not supported. Got {got}")
 
 
-def check_lapack(kernel_name: str, a: ndarray) -> None:
-    if a.size and a.dtype not in LAPACK:
+def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
+    """Refuse other dtypes; of an ``empty`` matrix too, where torch does not return early."""
+    if (a.size or empty) and a.dtype not in LAPACK:
         raise not_implemented(kernel_name, a.dtype)
 
 
@@ -125,7 +126,7 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False):
     """Packed LU factors with partial pivoting, pivots, and an error code for each matrix."""
     _check_factored("torch.lu_factor", A)
     check_lapack("lu_cpu", A)
-    check(pivot, "linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+    check(pivot or not A.size, "linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     lu, pivots, info = lu_factor(A)
     if check_errors:
         raise_first(info, "torch.linalg.lu_factor_ex", ZERO_PIVOT, RuntimeError)
@@ -135,7 +136,9 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False):
 @kernel("linalg_lu_factor")
 def linalg_lu_factor(A, *, pivot=True):
     """Packed LU factors with partial pivoting, and pivots."""
-    return linalg_lu_factor_ex(A, pivot=pivot)[:2]
+    lu, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
+    raise_first(info, "torch.linalg.lu_factor", ZERO_PIVOT, RuntimeError)
+    return lu, pivots
 
 
 @kernel("_lu_with_info")
@@ -266,14 +269,14 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     right = B[..., None] if vector else B
     check_square("linalg.solve", A)
     check_matrix("linalg.solve", right, "B")
-    check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
-          "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
     side = -2 if left else -1
     if A.shape[-2] != right.shape[side]:
         raise RuntimeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({A.shape[-2]}x{A.shape[-1]} and {right.shape[-2]}x{right.shape[-1]})"
         )
+    check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
+          "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
     lu, pivots, info = lu_factor(A)
     if check_errors:
         raise_first(info, "torch.linalg.solve_ex", "The solver failed because the input matrix is singular.")

@@ -23,19 +23,8 @@ from torchnp.dtypes import (
     is_integral,
     uint64,
 )
-from torchnp.kernels.random import (
-    BARE,
-    C_NAMES,
-    DIGITS,
-    FLOATS,
-    LARGEST,
-    LONG,
-    arrange,
-    factory_dtype,
-    like_order,
-    memory_order,
-    strided_size,
-)
+from torchnp.kernels._memory import C_NAMES, LONG, factory_dtype, like_order, memory_order
+from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, arrange, strided_size
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 

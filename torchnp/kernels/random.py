@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, check, not_implemented
 from torchnp.dtypes import (
     as_dtype,
     bfloat16,
@@ -21,8 +21,6 @@ from torchnp.dtypes import (
     float16,
     float32,
     float64,
-    get_default_dtype,
-    int64,
     is_complex,
     is_half,
     opmath,
@@ -33,44 +31,25 @@ from torchnp.dtypes import (
     uint32,
     uint64,
 )
+from torchnp.kernels._fma import fma
+from torchnp.kernels._memory import (
+    C_NAMES,
+    check_options,
+    check_size,
+    factory_dtype,
+    like_order,
+    memory_order,
+)
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-LONG = 4  # torch's number of int64, the default of the integer factories
-
 FLOATS = (float16, bfloat16, float32, float64)
 BARE = (uint16, uint32, uint64)
 LARGEST = {float16: 65504.0, bfloat16: 3.3895313892515355e38, float32: float(np.finfo(np.float32).max)}
 DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
-C_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-    "int64": "long int", "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 
 # ---------------------------------------------------------------- layout
-
-
-def memory_order(x: ndarray) -> tuple[int, ...] | None:
-    """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
-    if x.flags.c_contiguous:
-        return None
-    axes = list(range(x.ndim))[::-1]
-    for i in range(1, x.ndim):
-        right = i
-        for left in range(i - 1, -1, -1):
-            a, b = axes[left], axes[right]
-            inner, outer = x.strides[a], x.strides[b]
-            if not inner or not outer:  # an expanded dimension has no place of its own
-                continue
-            if inner > outer or (inner == outer and x.shape[a] > x.shape[b]):
-                axes[left], axes[right] = b, a
-                right = left
-            elif inner < outer:
-                break
-    return tuple(axes[::-1])
 
 
 def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None) -> ndarray:
@@ -78,19 +57,6 @@ def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None
     if order is None:
         return values.reshape(shape)
     return values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
-
-
-def like_order(x: ndarray, memory_format: str | None) -> tuple[int, ...] | None:
-    """The memory order of ``empty_like(x)``."""
-    if memory_format in (None, "preserve_format"):
-        return memory_order(x)
-    if memory_format == "channels_last":
-        check(x.ndim == 4, "required rank 4 tensor to use channels_last format")
-        return 0, 2, 3, 1
-    if memory_format == "channels_last_3d":
-        check(x.ndim == 5, "required rank 5 tensor to use channels_last_3d format")
-        return 0, 2, 3, 4, 1
-    return None
 
 
 def fill(x: ndarray, values: ndarray, order: tuple[int, ...] | None) -> ndarray:
@@ -109,72 +75,8 @@ def strided_size(
 ) -> tuple[int, ...]:
     """The shape of a factory function, with torch's complaints about what only torch has."""
     if layout is not None or device is not None or pin_memory:
-        _check_options(layout, device, pin_memory)
-    size = tuple(map(int, size))
-    for extent in size:
-        if extent < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {extent}: {shape_text(size)}")
-    return size
-
-
-def _check_options(layout: str | None, device: str | None, pin_memory: bool | None) -> None:
-    check(layout in (None, "strided"), f"torchnp has strided tensors only, got layout {layout}")
-    check(device is None or str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
-    check(
-        not pin_memory,
-        "pin_memory=True requires a CUDA or other accelerator backend; "
-        "no pinned memory allocator is available on this system.",
-    )
-
-
-def factory_dtype(dtype: object) -> np.dtype:
-    if dtype is None:
-        return get_default_dtype()
-    return int64 if type(dtype) is int and dtype == LONG else as_dtype(dtype)
-
-
-# ---------------------------------------------------------------- arithmetic
-
-
-def fma(a: ndarray, b: float, c: float) -> ndarray:
-    """a * b + c with one rounding, for float32 or float64 `a`."""
-    if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
-        return a * b + c  # the product is exact, or nothing is added to it
-    if a.dtype == float32:  # a product of two float32 is exact in float64
-        wide = a.astype(np.float64)
-        wide *= b
-        wide += c
-        return wide.astype(np.float32)
-    return _fma64(a, np.float64(b), np.float64(c))
-
-
-def _fma64(a: ndarray, b: np.float64, c: np.float64) -> ndarray:
-    # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
-    high, low = _two_product(a, b)
-    middle, rest = _two_sum(c, low)
-    top, tail = _two_sum(high, middle)
-    odd, error = _two_sum(rest, tail)
-    bits = odd.view(np.int64)
-    bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
-    result = top + odd
-    return np.where(np.isfinite(result), result, a * b + c)
-
-
-def _two_product(a: ndarray, b: np.float64) -> tuple[ndarray, ndarray]:
-    def split(x: ndarray) -> tuple[ndarray, ndarray]:
-        t = 134217729.0 * x
-        high = t - (t - x)
-        return high, x - high
-
-    product = a * b
-    (ah, al), (bh, bl) = split(a), split(b)
-    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
-
-
-def _two_sum(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
-    total = a + b
-    b_part = total - a
-    return total, (a - (total - b_part)) + (b - b_part)
+        check_options(layout, device, pin_memory)
+    return check_size(map(int, size))
 
 
 def narrow(x: ndarray, dtype: np.dtype) -> ndarray:

@@ -26,9 +26,9 @@ from torchnp.dtypes import (
     to_complex,
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
+from torchnp.kernels._fma import fma, fma64
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
 from torchnp.kernels._number import C_NAMES, fill_value
-from torchnp.kernels.random import _fma64, fma
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -55,7 +55,7 @@ def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=Non
     _check_bounds(start, end, step)
     if dtype == int64:  # truncated first; the other integer dtypes are counted as floats
         start, end, step = (_to_int(n) for n in (start, end, step))
-        check(step != 0, "step must be nonzero")
+        check(step != 0, "step must be nonzero", ValueError)
         return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, True)
     count = math.ceil((float(end) - float(start)) / float(step))
     if is_integral(dtype):
@@ -74,7 +74,7 @@ def _to_int(number: Any) -> int:
 
 
 def _check_bounds(start: Any, end: Any, step: Any) -> None:
-    check(step != 0, "step must be nonzero")
+    check(step > 0 or step < 0, "step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
     check(
@@ -108,7 +108,7 @@ def _fused(bases: ndarray, i: int, step: float) -> ndarray:
     """bases + i * step with one rounding."""
     if bases.dtype == float32:
         return (bases.astype(float64) + i * step).astype(float32)
-    return _fma64(np.full(len(bases), float(i)), np.float64(step), bases)
+    return fma64(np.full(len(bases), float(i)), np.float64(step), bases)
 
 
 @kernel("arange.start", like=np.arange, differs=["arange-truncates", "default-dtype"])

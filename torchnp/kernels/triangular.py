@@ -94,7 +94,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
             "instead",
         )
     _check_system("triangular_solve", self, A)
-    check_lapack("triangular_solve_cpu", A)
+    check_lapack("triangular_solve_cpu", A, True)
     batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])
     x = _triangular(A, self, upper, int(transpose), unitriangular)
     copy = column_major((*batch, *A.shape[-2:]), A.dtype)

@@ -1,0 +1,52 @@
+"""``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from torchnp.dtypes import float32
+
+ndarray = np.ndarray
+
+
+def fma(a: ndarray, b: float, c: float) -> ndarray:
+    """a * b + c with one rounding, for float32 or float64 `a`."""
+    if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
+        return a * b + c  # the product is exact, or nothing is added to it
+    if a.dtype == float32:  # a product of two float32 is exact in float64
+        wide = a.astype(np.float64)
+        wide *= b
+        wide += c
+        return wide.astype(np.float32)
+    return fma64(a, np.float64(b), np.float64(c))
+
+
+def fma64(a: ndarray, b: np.float64, c: np.float64) -> ndarray:
+    # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
+    high, low = _two_product(a, b)
+    middle, rest = _two_sum(c, low)
+    top, tail = _two_sum(high, middle)
+    odd, error = _two_sum(rest, tail)
+    bits = odd.view(np.int64)
+    bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
+    result = top + odd
+    return np.where(np.isfinite(result), result, a * b + c)
+
+
+def _two_product(a: ndarray, b: np.float64) -> tuple[ndarray, ndarray]:
+    def split(x: ndarray) -> tuple[ndarray, ndarray]:
+        t = 134217729.0 * x
+        high = t - (t - x)
+        return high, x - high
+
+    product = a * b
+    (ah, al), (bh, bl) = split(a), split(b)
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _two_sum(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+    total = a + b
+    b_part = total - a
+    return total, (a - (total - b_part)) + (b - b_part)
