@@ -60,6 +60,7 @@ def _moments(bound: Bound, outs: list[ndarray]) -> None:
     """torch has another loop for a reduction to one number, which it takes by the dtype of the out."""
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
+    dims = [dims] if isinstance(dims, int) else dims
     left = () if dims is None or len(dims) == 0 else [n for i, n in enumerate(x.shape) if i not in _wrapped(dims, x)]
     if is_half(x.dtype) and not is_half(d) and is_inexact(d) and math.prod(left) == 1 and x.size:
         raise RuntimeError(f"std_var_all: Unsupported dtype {scalar_name(x.dtype)}")

@@ -94,6 +94,19 @@ def narrow_tensor(self, dim, start, length):
     return narrow(self, dim, int(start), length)
 
 
+@kernel("narrow_copy", like=np.ndarray.__getitem__)
+def narrow_copy(self, dim, start, length):
+    """A contiguous copy of `narrow`; torch words its refusals otherwise."""
+    start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
+    if dim >= self.ndim > 0:
+        raise RuntimeError("Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.")
+    extent = self.shape[dim] if -self.ndim <= dim < self.ndim else 0
+    if length < 0 and -extent <= start <= extent:
+        first = start + extent if start < 0 else start
+        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({extent}).")
+    return np.array(narrow(self, dim, start, max(length, 0)), order="C")
+
+
 # ---------------------------------------------------------------- pieces
 
 

@@ -95,6 +95,7 @@ def test_half_moments_of_everything_have_no_wider_out(row, d):
         check(f"{row}.out", some(x, 3, 4), [0], out=np.zeros(4, d))
         check(f"{row}.out", some(x, 3, 1), [-2], out=np.zeros(1, d))
         check(f"{row}.out", some(x, 3, 4), None, out=np.zeros((), d))
+        check(f"{row}.out", some(x, 3, 1), 0, out=np.zeros(1, d))
         check(f"{row}.correction_out", some(x, 3, 4), [1, 0], correction=1, keepdim=True, out=np.zeros((1, 1), d))
 
 
@@ -166,3 +167,18 @@ def test_a_tensor_of_one_number_is_a_number():
         np.testing.assert_array_equal(out, expect)
     with pytest.raises(RuntimeError, match=r"Expected a value of type 'Optional\[float\]' for argument 'rtol'"):
         TABLE["aten::linalg_pinv.atol_rtol_float_out"](np.eye(2), rtol=np.array(1j), out=out)
+
+
+def test_narrow_copy_refuses_in_words_of_its_own():
+    x = np.arange(10.0)
+    for args in ((0, 0, -1), (0, 12, -1), (1, 0, 1), (-2, 0, 1), (0, 5, 6), (0, 10, 0), (0, -4, 3), (0, -3, -5)):
+        expect, mine = [], []
+        for found, call, y in (
+            (expect, aten.narrow_copy.default, torch.from_numpy(x)),
+            (mine, TABLE["aten::narrow_copy"], x),
+        ):
+            try:
+                found.append(call(y, *args).shape)
+            except Exception as error:  # whatever torch raises is the oracle
+                found.append((type(error).__name__, str(error).split()[:8]))
+        assert mine == expect
