@@ -130,7 +130,7 @@ def run(a: argparse.Namespace) -> int:
         tally = Tally(a.report, head)
     shrinker = Shrinker(backend, a.shrink, known.load(a.gaps)) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
-    tally.close(backend.ops)
+    tally.close(backend.ops, reachable)
     products.show_drawn(tally)
     if a.count:
         counts.write(tally)
@@ -232,10 +232,10 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
                 console.print(
                     f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
                 )
-    unreached = sorted((ops or frozenset()) - set(by_op))
+    unjudged = sorted((ops or registered()) - set(by_op))
     for how, names in (
-        ("no sample reaches", [n for n in unreached if n in backend.ops]),
-        ("absent", [n for n in unreached if n not in backend.ops]),
+        ("no case of", [n for n in unjudged if n in backend.ops]),
+        ("absent", [n for n in unjudged if n not in backend.ops] if ops else []),
     ):
         if names:
             console.print(f"{how} {', '.join(n.removeprefix('aten::') for n in names)}", style="yellow", markup=False)

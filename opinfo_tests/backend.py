@@ -126,7 +126,7 @@ class Backend:
             for i, a in owned.items():
                 buffers[i] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
             for r in leaves(out):
-                plain = r is None or isinstance(r, (bool, int, float, complex, str))
+                plain = r is None or isinstance(r, (bool, int, float, complex, str, np.dtype))
                 seen.alias.append(None if plain else self.place(r, buffers))
                 seen.results.append(r if plain else self.get(r))
             seen.after = [self.get(x) for x in mine]

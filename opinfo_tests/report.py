@@ -89,10 +89,14 @@ class Tally:
         self.calls.update(done.calls)
         self.left_out.update(done.left_out)
 
-    def close(self, ops: Any = ()) -> None:
-        """End the report with a row of its own: what was called and is not in ``ops``, and what could not be drawn."""
+    def close(self, ops: Any = (), asked: Iterable[str] = ()) -> None:
+        """End the report with a row of its own.
+
+        It holds what was called and is not in ``ops``, what was ``asked`` for and had no case, what could not be drawn.
+        """
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
+            end["unjudged"] = sorted(set(asked) - {op for op, _, _ in self.counts})
             end["usage"] = self.usage.facts()
             if self.drawn:
                 end["drawn"] = {op: [self.accepted[op], n] for op, n in sorted(self.drawn.items())}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
 from .backend import Backend, Seen, error_of, structure_of
-from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree
+from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
 DTYPE_NAMES = {dt: name for name, dt in TORCH_DTYPES.items()}
@@ -22,6 +23,16 @@ def overload_of(op: str) -> Any:
     namespace, _, rest = op.partition("::")
     base, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+@cache
+def dtype_numbers() -> dict[int, np.dtype]:
+    return {torch.ops.aten.promote_types(dt, dt): DTYPES[name] for name, dt in TORCH_DTYPES.items()}
+
+
+def dtype_of_number(number: int) -> np.dtype:
+    """Return the dtype that an operator names by torch's number for it, as Python sees a result that is a dtype."""
+    return dtype_numbers()[number]
 
 
 def raw(t: torch.Tensor) -> np.ndarray:
@@ -97,6 +108,8 @@ class TorchDevice(Backend):
                 out = self.run(case.op, args, kwargs)
         except Exception as e:
             return Seen(error=error_of(e), seconds=time.perf_counter() - start)
+        if schemas()[case.op].returns and schemas()[case.op].returns[0].type == "ScalarType":
+            out = dtype_of_number(out)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
         places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if s.untyped_storage().nbytes()}
         for r in leaves(out):
