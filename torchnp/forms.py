@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
-from torchnp.dtypes import HALVES, cast, category, complex32, complex128, float64, is_half, is_inexact, to_real
+from torchnp.dtypes import (
+    HALVES,
+    cast,
+    category,
+    complex32,
+    complex128,
+    float64,
+    is_complex,
+    is_half,
+    is_inexact,
+    scalar_name,
+    to_real,
+)
 from torchnp.overlap import (
     check_apart,
     check_out,
@@ -113,6 +125,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             raise_mismatch(schema, args, kwargs)
             # torch looks at the shapes before it looks for code for a dtype: '"lt_cpu" not implemented for ...'
             if pointwise and isinstance(error, NotImplementedError) and str(error).startswith('"'):
+                check_holds_complex(error, target)
                 check_fits(target, [x for x in (*args, *kwargs.values()) if isinstance(x, ndarray)])
             raise
         finally:
@@ -120,6 +133,13 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
         return target
 
     return straight(direct, kernel, len(schema.args) == 1)
+
+
+def check_holds_complex(error: NotImplementedError, target: ndarray) -> None:
+    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
+    held = scalar_name(target.dtype)
+    words = f"result type ComplexHalf can't be cast to the desired output type {held}"
+    check(not str(error).endswith("for 'ComplexHalf'") or is_complex(target.dtype), words)
 
 
 # torch multiplies number * self here, and reads the first of two operands in their common dtype.
@@ -153,7 +173,8 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
     def run(bound: dict[str, Any]) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
-        if narrow or (len(targets) > 1 and _share(targets, bound)):
+        refused = any(isinstance(x, complex) for x in bound.get("scalars") or ())  # in the order of the tensors
+        if narrow or (len(targets) > 1 and (refused or _share(targets, bound))):
             lists = [k for k, v in bound.items() if isinstance(v, (list, tuple)) and len(v) == len(targets)]
             steps = [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
         else:
@@ -167,7 +188,12 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
                 step[numbers] = (
                     [rounded(x, dtype) for x in given] if isinstance(given, (list, tuple)) else rounded(given, dtype)
                 )
-            for target, value in zip(into, _call(source, source_schema, step), strict=True):
+            try:
+                values = _call(source, source_schema, step)
+            except NotImplementedError as error:
+                check_holds_complex(error, into[0])
+                raise
+            for target, value in zip(into, values, strict=True):
                 rule.write_inplace(target, value)
         return targets if schema.returns else None
 
@@ -202,8 +228,7 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target in targets:
             for t in tensors_of(target):
                 check_out(t, source_inputs, inputs, apart)
-        if before:
-            before(bound, targets)
+        left = before(bound, targets) if before else None
         first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):
             rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
@@ -220,7 +245,9 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target, result, words in zip(targets, results, contiguous, strict=False):
             if words and not target.flags.c_contiguous and target.shape == result.shape:
                 raise RuntimeError(words)
-        for target, result, rule in zip(targets, results, rules, strict=False):
+        for i, (target, result, rule) in enumerate(zip(targets, results, rules, strict=False)):
+            if left and i in left:
+                continue
             if isinstance(target, (list, tuple)):
                 check(
                     len(target) == len(result),

@@ -14,7 +14,7 @@ from torchnp.writing import NOT_THE_SAME, c_name
 
 ndarray = np.ndarray
 Bound = dict[str, Any]
-Check = Callable[[Bound, list[ndarray]], None]
+Check = Callable[[Bound, list[ndarray]], Any]  # -> which outs torch leaves as they are
 
 # ---------------------------------------------------------------- in place
 
@@ -110,8 +110,18 @@ def _matrix_power(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(NOT_THE_SAME.format(rc=c_name(x), dc=c_name(d)))
 
 
+def _batch_norm(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
+    """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
+    if bound["training"]:
+        return None
+    for x in outs[1:]:
+        check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
+    return frozenset({1, 2})
+
+
 INPLACE: dict[str, Check] = {"addr_": _addr, "masked_scatter_": _masked_scatter}
 OUT: dict[str, Check] = {
+    "native_batch_norm.out": _batch_norm,
     "nansum.out": _nansum,
     "var.out": _moments,
     "std.out": _moments,

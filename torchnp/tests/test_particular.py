@@ -182,3 +182,16 @@ def test_narrow_copy_refuses_in_words_of_its_own():
             except Exception as error:  # whatever torch raises is the oracle
                 found.append((type(error).__name__, str(error).split()[:8]))
         assert mine == expect
+
+
+@pytest.mark.parametrize("shape", [(3,), (0,), (2,), (), (3, 2), (1, 1)])
+def test_batch_norm_that_saves_nothing_leaves_its_outs(shape):
+    x = some(dt.float32, 2, 3)
+    for save_mean, save_invstd in (
+        (np.ones(shape, np.float32), np.ones(0, np.float32)),
+        (np.ones(0, np.float32), np.ones(shape, np.float32)),
+    ):
+        check(
+            "native_batch_norm.out", x, None, None, some(dt.float32, 3), some(dt.float32, 3), False, 0.1, 1e-5,
+            out=np.zeros((2, 3), np.float32), save_mean=save_mean, save_invstd=save_invstd,
+        )  # fmt: skip
