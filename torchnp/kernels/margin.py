@@ -60,7 +60,8 @@ def multi_margin(
     _check_weight(self, weight)
     index = target.reshape(-1)
     check(np.all((index >= 0) & (index < c)), "target out of range")
-    reach = np.maximum(scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x, x.dtype.type(0))
+    reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
+    reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch leaves out NaN, too
     np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
     factor = np.ones(n, x.dtype) if weight is None else weight.reshape(-1)[index]
     return index, reach, factor
@@ -77,7 +78,8 @@ def multi_margin_loss(
 ) -> ndarray:
     """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
     _, reach, factor = multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
-    loss = (reach if p == 1 else reach * reach).sum(axis=1) * factor / reach.dtype.type(reach.shape[1])
+    terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor[:, None], reach.dtype.type(0))
+    loss = terms.sum(axis=1) / reach.dtype.type(reach.shape[1])
     return _reduced(loss, reduction, target.ndim > 0)
 
 
@@ -90,16 +92,18 @@ def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
 # ---------------------------------------------------------------- several target classes
 
 
-def multilabel_reach(x: ndarray, target: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+def multilabel_reach(x: ndarray, target: ndarray, is_target: ndarray | None = None) -> tuple[ndarray, ndarray, ndarray]:
     """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
     listed = np.logical_and.accumulate(target >= 0, axis=1)
     index = np.where(listed, target, 0)
-    is_target = np.zeros(x.shape, np.bool_)
-    rows, columns = np.nonzero(listed)
-    is_target[rows, target[rows, columns]] = True
+    if is_target is None:
+        is_target = np.zeros(x.shape, np.bool_)
+        rows, columns = np.nonzero(listed)
+        is_target[rows, target[rows, columns]] = True
     picked = np.take_along_axis(x, index, axis=1)
-    reach = np.maximum(1 - picked[:, :, None] + x[:, None, :], x.dtype.type(0))
-    return index, is_target, np.where(listed[:, :, None] & ~is_target[:, None, :], reach, x.dtype.type(0))
+    reach = 1 - picked[:, :, None] + x[:, None, :]
+    counts = (reach > 0) & listed[:, :, None] & ~is_target[:, None, :]
+    return index, is_target, np.where(counts, reach, x.dtype.type(0))
 
 
 def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) -> tuple[ndarray, ndarray]:

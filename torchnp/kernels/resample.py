@@ -26,6 +26,7 @@ class Sampling(NamedTuple):
 
     index: ndarray
     weight: ndarray
+    count: ndarray | None = None  # how many of the taps each element has, where not all of them
 
 
 # ---------------------------------------------------------------- where samples lie
@@ -129,7 +130,7 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
     weight[j >= count[:, None]] = 0
     total = weight.sum(1, keepdims=True, dtype=dtype)
     weight /= np.where(total == 0, dtype.type(1), total)
-    return Sampling(np.minimum(index, size - 1), weight)
+    return Sampling(np.minimum(index, size - 1), weight, count)
 
 
 # ---------------------------------------------------------------- sampling and its adjoint
@@ -145,6 +146,8 @@ def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     for k in range(1, s.index.shape[1]):
         part = x.take(s.index[:, k], axis)
         part *= s.weight[:, k].reshape(shape)
+        if s.count is not None:  # beyond a row's own taps there is nothing, not 0 * inf
+            part[(slice(None),) * axis + (k >= s.count,)] = -0.0
         y += part
     return y
 
@@ -184,7 +187,10 @@ def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
     out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
     shape = (-1, *[1] * (g.ndim - 1 - axis))
     for k in range(s.index.shape[1]):
-        np.add.at(out, (*(slice(None),) * axis, s.index[:, k]), g * s.weight[:, k].reshape(shape))
+        share = g * s.weight[:, k].reshape(shape)
+        if s.count is not None:
+            share[(slice(None),) * axis + (k >= s.count,)] = 0
+        np.add.at(out, (*(slice(None),) * axis, s.index[:, k]), share)
     return out
 
 
@@ -338,8 +344,13 @@ def _antialiased(x: ndarray, output_size: Ints, mode: str, align_corners: bool, 
     y = x
     for d in (1, 0):
         size, out = x.shape[2 + d], output_size[d]
-        if not (bytes_ and size == out):
-            y = run(y, 2 + d, antialiased(mode, size, out, align_corners, scales[d], weights))
+        if size == out:
+            continue
+        s = antialiased(mode, size, out, align_corners, scales[d], weights)
+        if d == 0 and output_size[1] == 1 and not bytes_ and not (is_channels_last(x) and x.shape[1] > 1):
+            # torch takes a column for a row here, along which the weights are the same: those of its first element.
+            s = Sampling(np.tile(s.index[:1], (out, 1)), np.tile(s.weight[:1], (out, 1)), np.tile(s.count[:1], out))
+        y = run(y, 2 + d, s)
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 

@@ -14,11 +14,14 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-def _share(grad_output: ndarray, shape: tuple[int, ...], reduction: int) -> ndarray:
-    """The gradient of each sample's sum over classes, as a column."""
+def _share(shape: tuple[int, ...], dtype: np.dtype, reduction: int) -> np.number:
+    """The gradient of each term in the sum over classes."""
     n, c = shape
-    g = grad_output.reshape(-1, 1) if reduction == NONE else grad_output.reshape(1, 1)
-    return g * grad_output.dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+    return dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+
+
+def _column(grad_output: ndarray, reduction: int) -> ndarray:
+    return grad_output.reshape(-1, 1) if reduction == NONE else grad_output.reshape(1, 1)
 
 
 @kernel("multi_margin_loss_backward")
@@ -33,10 +36,10 @@ def multi_margin_loss_backward(
 ) -> ndarray:
     """The classes inside the margin push, the target takes the sum."""
     index, reach, factor = multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
-    slope = (reach > 0).astype(reach.dtype) if p == 1 else 2 * reach
-    grad = _share(grad_output, reach.shape, reduction) * slope * factor[:, None]
+    push = _share(reach.shape, reach.dtype, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
+    grad = np.where(reach > 0, push * factor[:, None], reach.dtype.type(0))
     np.put_along_axis(grad, index[:, None], 0 - grad.sum(axis=1, keepdims=True), axis=1)
-    return grad.reshape(self.shape)
+    return (grad * _column(grad_output, reduction)).reshape(self.shape)
 
 
 @kernel("multilabel_margin_loss_backward")
@@ -49,8 +52,8 @@ def multilabel_margin_loss_backward(
         is_target.shape == target.shape,
         f"inconsistent is_target size: {shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}",
     )
-    index, _, reach = multilabel_reach(x, rows)
+    index, _, reach = multilabel_reach(x, rows, is_target.reshape(x.shape) != 0)
     inside = (reach > 0).astype(x.dtype)
     grad = inside.sum(axis=1)
     np.add.at(grad, (np.arange(len(x))[:, None], index), -inside.sum(axis=2))
-    return (grad * _share(grad_output, x.shape, reduction)).reshape(self.shape)
+    return (grad * _share(x.shape, x.dtype, reduction) * _column(grad_output, reduction)).reshape(self.shape)

@@ -44,14 +44,19 @@ def _check_shape(x: ndarray, shape: Ints) -> None:
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int, unique: bool) -> ndarray:
     """Add each gradient where its index points in its plane of the last ``n`` dimensions."""
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
-    flat = indices.reshape(planes, math.prod(indices.shape[-n:])) + np.arange(planes)[:, None] * plane
+    within = indices.reshape(planes, math.prod(indices.shape[-n:]))
+    flat = (within + np.arange(planes)[:, None] * plane).reshape(-1)
     values = np.ascontiguousarray(grad).reshape(-1)
-    if unique:
-        out = np.zeros(planes * plane, grad.dtype)
-        out[flat.reshape(-1)] = values
-    else:  # bincount adds in float64
-        out = np.bincount(flat.reshape(-1), values, planes * plane).astype(grad.dtype)
-    return out.reshape(shape)
+    if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes such beside the plane
+        inside = ((within >= 0) & (within < plane)).reshape(-1)
+        flat, values = flat[inside], values[inside]
+    if unique:  # unless the indices are not those of this pool
+        out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
+        out[flat], hit[flat] = values, True
+        if np.count_nonzero(hit) == len(flat):
+            return out.reshape(shape)
+    # bincount adds in float64
+    return np.bincount(flat, values, planes * plane).astype(grad.dtype).reshape(shape)
 
 
 def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int, w: Windows) -> ndarray:
