@@ -51,12 +51,16 @@ def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 _LEGACY = frozenset({*dt.INTS, dt.float16, dt.float32, dt.float64})  # these have a legacy tensor type in torch
 
 
+def type_text(dtype: np.dtype) -> str:
+    """torch's name of a CPU tensor's type, as expand prints it."""
+    name = dt.scalar_name(dtype)
+    return f"torch.{name}Tensor" if dtype in _LEGACY else f"CPU{name}Type"
+
+
 def check_expand(x: ndarray, shape: Sequence[int]) -> None:
     if x.ndim > len(shape):
-        name = dt.scalar_name(x.dtype)
-        name = f"{f'torch.{name}Tensor' if x.dtype in _LEGACY else f'CPU{name}Type'}{{{shape_text(x.shape)}}}"
         raise RuntimeError(
-            f"expand({name}, size={shape_text(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
+            f"expand({type_text(x.dtype)}{{{shape_text(x.shape)}}}, size={shape_text(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
             f"equal to the number of dimensions in the tensor ({x.ndim})"
         )
     offset = len(shape) - x.ndim

@@ -244,11 +244,11 @@ def broadcast_tensors(tensors):
 def meshgrid(tensors):
     """Each vector expanded over a grid with one dimension for each."""
     _check_list(tensors, "meshgrid")
+    check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
     for x in tensors:
         if x.ndim > 1:
             shape = "".join(f"{n:2d}" for n in x.shape)
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shape}")
-    check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
     shape = [x.size for x in tensors]
     return [
         expand(

@@ -14,6 +14,7 @@ from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.linalg import _inverse, check_inexact, check_matrix, check_square, linalg_inv, linalg_solve
 from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.registry import kernel
 
@@ -197,7 +198,7 @@ def linalg_matrix_exp(self):
 @kernel("linalg_vander", like=np.vander, differs=["vander-increasing"])
 def linalg_vander(x, *, N=None):
     """Rows of increasing powers 0 to N - 1."""
-    known = x.dtype in (*dt.INTS, dt.float32, dt.float64, dt.complex64, dt.complex128)
+    known = x.dtype in (*dt.INTS, *dt.BARE_UNSIGNED, dt.float32, dt.float64, dt.complex64, dt.complex128)
     got = dt.scalar_name(x.dtype)
     check(known, f"linalg.vander supports floating point, complex, and integer tensors, but got {got}")
     x = np.atleast_1d(x)
@@ -206,7 +207,7 @@ def linalg_vander(x, *, N=None):
     out = dt.int64 if dt.is_integral(x.dtype) else x.dtype
     powers = np.broadcast_to(dt.cast(x, out)[..., None], (*x.shape, n - 1))
     first = np.ones((*x.shape, 1), out)
-    return np.concatenate([first, np.multiply.accumulate(powers, -1)], -1)
+    return np.concatenate([first, cumprod(powers, -1)], -1)
 
 
 # ---------------------------------------------------------------- tensors as matrices

@@ -42,8 +42,12 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
     freedom = n - (1 if correction is None else float(correction))
-    parts = (x.real, x.imag) if dt.is_complex(x.dtype) else (x,)
-    found = [_spread_and_mean(part.astype(np.float64), axes, n, keepdim) for part in parts]
+    if dt.is_complex(x.dtype):
+        wide = dt.cast(x, dt.complex128)
+        parts = [wide.real, wide.imag]
+    else:
+        parts = [x.astype(np.float64)]
+    found = [_spread_and_mean(part, axes, n, keepdim) for part in parts]
     total = found[0][0]
     if freedom <= 0 and total.size:
         warnings.warn(

@@ -177,7 +177,7 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
 
 def _triangle(x: ndarray, diagonal: int, name: str, lower: bool) -> ndarray:
     check(x.ndim >= 2, f"{name}: input tensor must have at least 2 dimensions")
-    if x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S:
+    if x.size and (x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S):
         raise not_implemented(name, x.dtype)
     rows, columns = x.shape[-2:]
     keep = (_side if rows * columns <= 1 << 16 else _side.__wrapped__)(rows, columns, diagonal, lower)

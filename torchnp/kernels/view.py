@@ -14,9 +14,9 @@ import numpy as np
 from torchnp.checks import check, shape_text, wrap_dim, wrap_dims
 from torchnp.dtypes import (
     bool_,
-    scalar_name,
 )
 from torchnp.kernels._memory import storage, window
+from torchnp.kernels._products import type_text
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -218,12 +218,13 @@ def unsqueeze(self, dim):
 @kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable", "overlap-inplace"])
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
+    extra = len(size) - self.ndim
+    if extra > 0 and self.shape == tuple(size[extra:]) and min(size[:extra]) >= 0:  # new dimensions in front alone
+        return window(self, size, (0,) * extra + self.strides)
     shape, strides = list(size), [0] * len(size)
-    extra = len(shape) - self.ndim
     if extra < 0:
-        kind = f"torch.{scalar_name(self.dtype)}Tensor"
         raise RuntimeError(
-            f"expand({kind}{{{shape_text(self.shape)}}}, size={shape_text(size)}): the number of sizes provided "
+            f"expand({type_text(self.dtype)}{{{shape_text(self.shape)}}}, size={shape_text(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim})"
         )
     for i, (n, stride) in enumerate(zip(self.shape, self.strides), extra):
