@@ -11,6 +11,7 @@ import torch
 
 from .backend import Backend, Seen, error_of, structure_of
 from .case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
+from .schemas import resizable_buffers
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
 DTYPE_NAMES = {dt: name for name, dt in TORCH_DTYPES.items()}
@@ -111,7 +112,8 @@ class TorchDevice(Backend):
         if schemas()[case.op].returns and schemas()[case.op].returns[0].type == "ScalarType":
             out = dtype_of_number(out)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
-        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if s.untyped_storage().nbytes()}
+        held = resizable_buffers(case) | {i for i, b in enumerate(case.buffers) if b.size}
+        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if i in held}
         for r in leaves(out):
             if not isinstance(r, torch.Tensor):
                 seen.results.append(r)

@@ -24,6 +24,7 @@ from torchnp.dtypes import (
 from torchnp.overlap import (
     check_apart,
     check_out,
+    check_resized,
     check_target,
     contiguous_outs,
     exceptions,
@@ -245,6 +246,8 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target, result, words in zip(targets, results, contiguous, strict=False):
             if words and not target.flags.c_contiguous and target.shape == result.shape:
                 raise RuntimeError(words)
+        if apart and targets[0].base is not None and targets[0].shape != results[0].shape:
+            check_resized(targets[0], results[0].size, inputs)
         for i, (target, result, rule) in enumerate(zip(targets, results, rules, strict=False)):
             if left and i in left:
                 continue

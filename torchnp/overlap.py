@@ -96,6 +96,15 @@ def check_out(out: ndarray, source: list[ndarray], inputs: list[ndarray], apart:
         raise RuntimeError(OVERLAP)
 
 
+def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
+    """Refuse an ``out=`` that would overlap an input with another number of elements."""
+    start = out.__array_interface__["data"][0]
+    for x in inputs:
+        first = x.__array_interface__["data"][0]
+        if x.size and start < first + x.nbytes and first < start + size * out.itemsize:
+            raise RuntimeError(OVERLAP)
+
+
 def check_apart(target: ndarray, x: ndarray) -> None:
     """Refuse to read what shares memory with the target without being the same view of it."""
     # Arrays that own their memory share none: looking at that first is what makes this cheap.

@@ -179,3 +179,8 @@ def test_an_out_that_is_the_input():
         base, _, overload = row.partition(".")
         expect = outcome(lambda: getattr(getattr(aten, base), overload)(*targs, out=tx.view(6)))
         assert outcome(lambda: TABLE[f"aten::{row}"](*args, out=x[:])) == expect
+    # What torch resizes before it looks overlaps what lies behind it.
+    expect = outcome(lambda: aten.gather.out(tx, 0, torch.from_numpy(i)[1:], out=torch.from_numpy(i)[:1]))
+    assert outcome(lambda: TABLE["aten::gather.out"](i.copy(), 0, i[1:], out=i[:1])) is not None and expect is not None
+    with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+        TABLE["aten::gather.out"](i.copy(), 0, i[1:], out=i[:1])
