@@ -52,6 +52,15 @@ def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     return s, s.sum(-1, keepdims=True), top
 
 
+_WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
+
+
+def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
+    """The dtype to attend in."""
+    small = q.dtype == dt.float32 and q.size * k.shape[-2] <= _WIDE
+    return dt.float64 if small else dt.opmath(q.dtype)
+
+
 def attend(
     q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
 ) -> tuple[ndarray, ndarray]:
@@ -86,9 +95,10 @@ def _scaled_dot_product_flash_attention_for_cpu(
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
-    inner = dt.opmath(dtype)
+    inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, attn_mask, is_causal, scale)
+    log_sum = dt.cast(log_sum, dt.opmath(dtype))
     result = np.empty_like(query, shape=out.shape)  # laid out as the query
     result[...] = dt.cast(out, dtype)
     return result, log_sum.swapaxes(1, 2).copy().swapaxes(1, 2)
@@ -133,7 +143,7 @@ def scaled_dot_product_attention(
         rest = (attn_mask, dropout_p, is_causal, None)
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
     key, value = _grouped(query, key, value, enable_gqa)
-    inner = dt.opmath(query.dtype)
+    inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out = dt.cast(attend(q, k, v, attn_mask, is_causal, scale)[0], query.dtype)
     result = np.empty_like(query, shape=out.shape)
@@ -185,7 +195,7 @@ def _scaled_dot_product_attention_math(
         f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {query.shape[-1]}] "
         f"but got: [{batch}, {key.shape[-1]}].",
     )
-    inner = dt.opmath(dtype)
+    inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))
     weights /= np.where(total == 0, np.asarray(1, inner), total)

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels.attention import scores
+from torchnp.kernels.attention import scores, sum_dtype
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -19,7 +19,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
     """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
-    dtype, inner = query.dtype, dt.opmath(query.dtype)
+    dtype, inner = query.dtype, sum_dtype(query, key)
     for x in (grad_out, key, value, out):
         check(x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, key, value, out))
