@@ -131,7 +131,7 @@ def run(a: argparse.Namespace) -> int:
     shrinker = Shrinker(backend, a.shrink, known.load(a.gaps)) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
     tally.close(backend.ops, reachable)
-    products.show_drawn(tally)
+    products.show_drawn(tally, reachable)
     if a.count:
         counts.write(tally)
         reach.save(reach.DATA, called)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +39,21 @@ def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
     return plan(ops, count)
 
 
-def show_drawn(tally: Tally, least: float = 0.2) -> None:
-    """Print the share of drawn calls that torch accepts, and the overloads that it nearly always refuses."""
+def show_drawn(tally: Tally, asked: Iterable[str], least: float = 0.2) -> None:
+    """Print how many overloads drawn calls judge, which not and why, and those that torch nearly always refuses."""
+    from .strategies import WRITES, not_drawn
+
     total = sum(tally.drawn.values())
     if not total:
         return
-    print(
-        f"torch accepts {sum(tally.accepted.values()) / total:.0%} of {total:,} calls drawn for {len(tally.drawn)} overloads"
-    )
+    share = sum(tally.accepted.values()) / total
+    asked = set(asked)
+    print(f"{total:,} drawn calls judge {len(tally.drawn)} of {len(asked)} overloads; torch accepts {share:.0%}")
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for op in sorted(asked - set(tally.drawn)):
+        reasons[not_drawn(op) or "the draws gave no case"].append(op.removeprefix("aten::"))
+    for reason, ops in sorted(reasons.items(), key=lambda kv: -len(kv[1])):
+        print(f"  {len(ops)} not: {reason}{'' if reason == WRITES else ': ' + ', '.join(ops)}")
     for op, n in sorted(tally.drawn.items()):
         if tally.accepted[op] < least * n:
             print(f"  hardly tested: torch accepts {tally.accepted[op]} of {n} calls drawn for {op}")

@@ -88,20 +88,26 @@ def select(patterns: list[str]) -> frozenset[str]:
 
 
 def in_families(text: str, ops: Iterable[str]) -> frozenset[str]:
-    """Return those overloads whose kernels are in one of the families that a comma separated list names."""
+    """Return those overloads that are in one of the families of torchnp.table that a comma separated list names.
+
+    The family is that of our own row of the same name, whoever's backend is judged; ``backward`` is all of
+    ``backward.activation``, ``backward.conv`` and so on.
+    """
     import torchnp
 
     table = torchnp.table
     families = {n: table[n].family for n in table}
-    wanted = set(text.split(","))
-    unknown = wanted - set(families.values())
-    if unknown:
-        known = ", ".join(sorted(set(families.values())))
-        raise SystemExit(f"opinfo_tests: no family {', '.join(sorted(unknown))}: {known}")
-    found = frozenset(n for n in ops if families.get(n) in wanted)
-    if not found:
+    every = set(families.values())
+    chosen: set[str] = set()
+    for name in text.split(","):
+        found = {f for f in every if f == name or f.startswith(f"{name}.")}
+        if not found:
+            raise SystemExit(f"opinfo_tests: no family {name!r}: there are {', '.join(sorted(every))}")
+        chosen |= found
+    hits = frozenset(n for n in ops if families.get(n) in chosen)
+    if not hits:
         raise SystemExit(f"opinfo_tests: none of the chosen overloads is in {text}")
-    return found
+    return hits
 
 
 def close(name: str) -> str:

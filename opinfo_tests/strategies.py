@@ -33,17 +33,25 @@ UNDRAWN = (
 )
 
 
+WRITES = "it writes, or is an out= form: its functional form is drawn"
+
+
+def not_drawn(name: str) -> str:
+    """Return why no calls are drawn for an overload, or nothing."""
+    s = schemas().get(name)
+    if s is None:
+        return "torch registers it without a schema"
+    if s.mutates or s.is_out:
+        return WRITES
+    if con.UNDRAWN.intersection({s.base, name.partition("::")[2]}):
+        return "it needs a device, another layout or what arrays have not"
+    types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
+    return f"no case can hold a {types[0]}" if types else ""
+
+
 def functional(names: Iterable[str]) -> list[str]:
     """Return the overloads that calls can be drawn for: those that write nothing and take what a case can hold."""
-    known = schemas()
-    chosen = []
-    for name in names:
-        s = known.get(name)
-        if s is None or s.mutates or s.is_out or con.UNDRAWN.intersection({s.base, name.partition("::")[2]}):
-            continue
-        if not any(a.type.startswith(UNDRAWN) for a in s.args):
-            chosen.append(name)
-    return sorted(chosen)
+    return sorted(n for n in names if not not_drawn(n))
 
 
 # ---------------------------------------------------------------- values

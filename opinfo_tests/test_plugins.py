@@ -19,9 +19,10 @@ from opinfo_tests import __main__ as command
 from opinfo_tests import control as controls
 from opinfo_tests.load import load_backend
 from opinfo_tests.mutants import Mutated
+from opinfo_tests.reach import in_families
 from opinfo_tests.report import GOOD, read
 from opinfo_tests.runner import Options, run_here
-from opinfo_tests.samples import ERRORS, Task, supported
+from opinfo_tests.samples import ERRORS, Task, registered, supported
 from torchnp import cli
 
 TEN = {
@@ -227,6 +228,28 @@ def test_conform(tmp_path, capsys):
     assert json.loads(broken.read_text().splitlines()[-1])["total"] == len(list(read(whole)))
     assert cli.main(["conform", *options, "--seed", "7", "--report", str(broken), "--resume"]) == 2
     assert "seed differ" in capsys.readouterr().err
+
+
+def test_families_are_names_for_any_backend(capsys):
+    """A family is that of our row of the same name; an unknown one is an error that lists them."""
+    every = in_families("reduce,backward", registered())
+    assert {"aten::sum", "aten::sigmoid_backward"} <= every and "aten::sin" not in every
+    options = [
+        "--backend",
+        "opinfo_tests.test_plugins:TEN",
+        "--families",
+        "pointwise",
+        "--dtypes",
+        "bool",
+        "--jobs",
+        "0",
+    ]
+    command.main([*options, "--max", "2"])
+    out = capsys.readouterr().out
+    assert "aten::sin" in out and "aten::sum" not in out
+    for backend in ("table", "torch-cpu"):
+        assert command.main(["--backend", backend, "--families", "nonesuch"]) == 2
+        assert "no family 'nonesuch': there are activation, " in capsys.readouterr().err
 
 
 def test_invalid_run(monkeypatch, capsys):
