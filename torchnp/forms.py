@@ -174,9 +174,11 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
     def run(bound: dict[str, Any]) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
-        refused = any(isinstance(x, complex) for x in bound.get("scalars") or ())  # in the order of the tensors
+        scalars = bound.get("scalars", ())
+        refused = any(isinstance(x, complex) for x in scalars)  # in the order of the tensors
         if narrow or (len(targets) > 1 and (refused or _share(targets, bound))):
-            lists = [k for k, v in bound.items() if isinstance(v, (list, tuple)) and len(v) == len(targets)]
+            alike = {k: v for k, v in bound.items() if isinstance(v, (list, tuple)) or k == "scalars"}
+            lists = [k for k, v in alike.items() if len(v) == len(targets)]
             steps = [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
         else:
             steps = [bound]

@@ -184,3 +184,11 @@ def test_an_out_that_is_the_input():
     assert outcome(lambda: TABLE["aten::gather.out"](i.copy(), 0, i[1:], out=i[:1])) is not None and expect is not None
     with pytest.raises(RuntimeError, match="some elements of the input tensor"):
         TABLE["aten::gather.out"](i.copy(), 0, i[1:], out=i[:1])
+
+
+def test_a_list_that_shares_memory_with_numbers_in_a_tensor():
+    x, tx = np.ones(4, np.float32), torch.ones(4)
+    scalars = np.array([0.5, 2.0], np.float32)
+    TABLE["aten::_foreach_addcmul_.Tensor"]([x, x], [x, x], [x, x], scalars)
+    torch._foreach_addcmul_([tx, tx], [tx, tx], [tx, tx], torch.from_numpy(scalars))
+    np.testing.assert_array_equal(x, tx.numpy())
