@@ -203,7 +203,7 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
-    both = running_mean is not None and running_var is not None  # torch leaves one alone as it is
+    both = running_mean is not None and running_var is not None
     stats = _check(input, None, None, *((running_mean, running_var) if both else (None, None)), True)
     stats = dt.float32 if mixed(input, running_mean, running_var) else stats
     mean, squares = _statistics(input, stats)

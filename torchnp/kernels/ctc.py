@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, wrap_dim
 from torchnp.kernels._elementwise import WIDE, refuse
 from torchnp.kernels.loss import MEAN, SUM
 from torchnp.registry import kernel
@@ -19,6 +19,13 @@ _NEVER = -np.inf
 
 def _lengths(lengths: Any) -> list[int]:
     return [int(n) for n in (lengths.reshape(-1) if isinstance(lengths, ndarray) else lengths)]
+
+
+def _both_lengths(of_inputs: Any, of_targets: Any) -> tuple[list[int], list[int]]:
+    for name, given in (("input", of_inputs), ("target", of_targets)):
+        if isinstance(given, ndarray):
+            check(dt.is_integral(given.dtype) or dt.is_bool(given.dtype), f"{name}_lengths must be integral")
+    return _lengths(of_inputs), _lengths(of_targets)
 
 
 def labels_of(
@@ -35,6 +42,11 @@ def labels_of(
     check(
         log_probs.ndim == 3,
         f"Expected 3-dimensional tensor, but got {log_probs.ndim}-dimensional tensor for argument #1 'log_probs' "
+        "(while checking arguments for ctc_loss_allocate_outputs)",
+    )
+    check(
+        targets.ndim in (1, 2),
+        f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor for argument #2 'targets' "
         "(while checking arguments for ctc_loss_allocate_outputs)",
     )
     steps, batch, classes = log_probs.shape
@@ -54,6 +66,11 @@ def labels_of(
         starts = np.cumsum([0, *target_lengths])
         rows = [targets[s : s + n] for s, n in zip(starts, target_lengths, strict=False)]
     else:
+        check(
+            targets.shape[0] == batch,
+            f"Expected tensor to have size {batch} at dimension 0, but got size {targets.shape[0]} for argument #2 "
+            "'targets' (while checking arguments for ctc_loss_allocate_outputs)",
+        )
         check(
             targets.shape[1] >= longest,
             f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} for "
@@ -99,7 +116,7 @@ def _ctc_loss(
     zero_infinity: bool = False,
 ) -> tuple[ndarray, ndarray]:
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
-    input_lengths, target_lengths = _lengths(input_lengths), _lengths(target_lengths)
+    input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)
     steps, batch, _ = log_probs.shape
     log_alpha = np.full((batch, steps, 2 * max(target_lengths, default=0) + 1), _NEVER, log_probs.dtype)
@@ -107,7 +124,7 @@ def _ctc_loss(
     for b, (labels, n) in enumerate(zip(padded, input_lengths, strict=True)):
         width = len(labels)
         if n == 0:
-            loss[b] = 0.0 if width == 1 else np.inf
+            loss[b] = -0.0 if width == 1 else np.inf
             continue
         emitted, skip, alpha = log_probs[:, b, :][:, labels], _may_skip(labels), log_alpha[b, :, :width]
         alpha[0, :2] = emitted[0, :2]
@@ -130,7 +147,7 @@ def _ctc_loss_backward(
     zero_infinity: bool = False,
 ) -> ndarray:
     """The gradient of `_ctc_loss` by forward and backward variables."""
-    input_lengths, target_lengths = _lengths(input_lengths), _lengths(target_lengths)
+    input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)
     out = np.zeros_like(log_probs)
     classes = log_probs.shape[2]
@@ -167,9 +184,10 @@ def ctc_loss(
 ) -> ndarray:
     """Minus the log likelihood; the mean is over the losses per target label."""
     batched = log_probs.ndim == 3
+    _both_lengths(input_lengths, target_lengths)
+    wrap_dim(1, log_probs.ndim + 1)
     scores = log_probs if batched else log_probs[:, None]
-    rows = targets if batched else targets[None]
-    loss = _ctc_loss(scores, rows, input_lengths, target_lengths, blank, zero_infinity)[0]
+    loss = _ctc_loss(scores, targets, input_lengths, target_lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = np.where(loss == np.inf, loss.dtype.type(0), loss)
     if reduction == MEAN:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import broadcast_shapes, check, shape_text
 from torchnp.kernels.dropout import dropout as drop
 from torchnp.registry import kernel
 
@@ -81,6 +81,7 @@ def _relu(gates: ndarray, state: State, w: Weights) -> State:
 def _run(cell: Cell, x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndarray, State]:
     """One direction of one layer over (time, batch, features)."""
     gates = linear(x, w.ih, w.bias_ih)
+    broadcast_shapes(state[0].shape[:1], gates.shape[1:2])
     out = np.empty((*x.shape[:2], state[0].shape[-1]), x.dtype)
     steps = range(len(x) - 1, -1, -1) if reverse else range(len(x))
     for t in steps:
@@ -108,6 +109,7 @@ def _run_packed(
 
 def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool, inner: np.dtype) -> Iterator[Weights]:
     each = 2 + 2 * has_biases + projected
+    check(len(params) % each == 0, "got an incorrect number of RNN parameters")
     params = [dt.cast(p, inner) for p in params]
     for i in range(0, len(params), each):
         part = params[i : i + each]
@@ -133,6 +135,10 @@ def _layers(
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
     rows = iter(_weights(params, has_biases, projected, inner))
     for s in states:
+        check(s.shape[0] <= num_layers * directions, "Expected more hidden states in stacked_rnn")
+        if len(states) == 1 and params and s.dtype != params[0].dtype:
+            names = f"{dt.scalar_name(s.dtype)} and {dt.scalar_name(params[0].dtype)}"
+            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names}")
         check(
             s.ndim == 3 and s.shape[0] == num_layers * directions,
             f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}",

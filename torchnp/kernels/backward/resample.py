@@ -51,7 +51,7 @@ def _backward(
     for d in range(n):
         g = unsample(g, 2 + d, input_size[2 + d], samplings(input_size[2 + d], output_size[d], scales[d], g.dtype))
     g = dt.cast(g, grad.dtype)
-    keeps = "bicubic" not in name and name != "upsample_nearest3d_backward"
+    keeps = "bicubic" not in name and not ("nearest" in name and n == 3)
     g = in_format(g, keeps and is_channels_last(grad))
     return g.copy("K") if np.may_share_memory(g, grad) else g
 
@@ -60,7 +60,7 @@ def _nearest(grad: ndarray, output_size: Ints, input_size: Ints, scales: Scales,
     def sampling(size: int, out: int, scale: float | None, dtype: np.dtype) -> Sampling:
         return Sampling(nearest(size, out, scale, exact, True)[:, None], np.ones((out, 1), dtype))
 
-    name = f"upsample_nearest{len(scales)}d_backward"
+    name = f"{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{len(scales)}d_backward"
     return _backward(grad, output_size, input_size, name, sampling, scales)
 
 
