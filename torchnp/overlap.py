@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,7 +163,6 @@ def write_expanded(schema: Schema, target: ndarray, bound: dict[str, Any], compu
     if kind not in kinds and f"{kind}?" not in kinds:
         _refuse_otherwise(schema, target, bound, compute, rule)
         raise RuntimeError(SELF_OVERLAP)
-    places = target[tuple(slice(0, 1 if s == 0 else None) for s in target.strides)]
     first = schema.args[0].name
     if schema.base in _ALONG:
         _step_by_step(
@@ -174,7 +172,9 @@ def write_expanded(schema: Schema, target: ndarray, bound: dict[str, Any], compu
     after = np.array(target)
     rule.write_inplace(after, compute(bound))
     if schema.base == "index_put_":
-        rule.write_inplace(places, _put(target, places, bound, compute, first))
+        from torchnp.kernels.index import put_expanded  # the kernels import this module
+
+        put_expanded(target, bound["indices"], bound["values"], bound["accumulate"])
         return
     # The others write one number to some of the elements: what stays must not be written over it.
     changed = (_bytes(after) != _bytes(np.array(target))).any(-1)
@@ -210,17 +210,6 @@ def _step_by_step(
             for name, axis in ((first, d), *along[d]):
                 step[name] = step[name][(slice(None),) * axis + (slice(i, i + 1),)]
         run(step)
-
-
-def _put(target: ndarray, places: ndarray, bound: dict[str, Any], compute: Compute, first: str) -> ndarray:
-    """The result of ``index_put_`` with the places of the memory, instead of the elements, as what is indexed."""
-    from torchnp.kernels.index import numpy_index  # the kernels import this module's users
-
-    numbers = np.broadcast_to(np.arange(math.prod(places.shape)).reshape(places.shape), target.shape)
-    picked = numbers[numpy_index(target, bound["indices"])]
-    values = np.broadcast_to(bound["values"], picked.shape)
-    flat = {first: places.reshape(-1), "indices": [picked.reshape(-1)], "values": values.reshape(-1)}
-    return compute(bound | flat).reshape(places.shape)
 
 
 def _bytes(x: ndarray) -> ndarray:

@@ -15,6 +15,7 @@ from torchnp.kernels._accumulate import INDEX_DTYPES, add_rows, check_bounds, li
 from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import expand
+from torchnp.overlap import overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -202,8 +203,22 @@ def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarr
 @kernel("_index_put_impl_", like=np.put)
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
-    self[...] = index_put(self, indices, values, accumulate)
+    out = index_put(self, indices, values, accumulate)
+    if overlaps_itself(self):
+        put_expanded(self, indices, values, accumulate)
+    else:
+        self[...] = out
     return self
+
+
+def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> None:
+    """`index_put` into expanded dimensions, in the order of the indices: what is indexed is the places in memory."""
+    places = self[tuple(slice(0, 1 if s == 0 else None) for s in self.strides)]
+    numbers = np.broadcast_to(np.arange(places.size).reshape(places.shape), self.shape)
+    picked = numbers[numpy_index(self, indices)]
+    values = np.broadcast_to(values, picked.shape).reshape(-1)
+    out = index_put(places.reshape(-1), [picked.reshape(-1)], values, accumulate)
+    places[...] = out.reshape(places.shape)
 
 
 @kernel("_unsafe_masked_index_put_accumulate")
