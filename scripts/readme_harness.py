@@ -1,0 +1,107 @@
+"""Write the harness's figures into README.md from a report: ``python scripts/readme_harness.py report.jsonl``.
+
+The report's totals go to opinfo_tests/results.json, and README's table is made of that file alone, so that ``--check``
+can compare the two without a run; it exits with 1 when they differ.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from opinfo_tests.case import DTYPES
+from opinfo_tests.samples import ERRORS
+
+ROOT = Path(__file__).resolve().parent.parent
+README, RESULTS = ROOT / "README.md", ROOT / "opinfo_tests" / "results.json"
+BEGIN, END = "<!-- harness -->\n", "<!-- /harness -->"
+HEAD = ("backend", "torch", "numpy", "ml_dtypes", "python", "machine", "cpu", "tier", "seed", "order", "dtypes")
+WHOLE = {"ops": None, "families": None, "max": 0}  # what a header says of a run that left nothing out
+
+
+def totals(report: Path) -> dict[str, Any]:
+    """What a report adds up to: by dtype, of inputs that torch refuses, of prims, and of all calls."""
+    calls: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: {"passed": 0, "unspecified": 0, "attempted": 0})
+    overloads: dict[tuple[str, str], set[str]] = defaultdict(set)
+    head: dict[str, Any] = {}
+    foot: dict[str, Any] = {}
+    with report.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            if "op" in row:
+                keys = [("dtypes", row["dtype"]), ("all", "calls")]
+                keys += [("all", "prims")] * row["op"].startswith("prims::")
+                keys += [("all", "errors")] * (row["sample_dtype"] == ERRORS or "torch_raises" in row)
+                for key in keys:
+                    calls[key]["passed"] += row["outcome"] == "pass"
+                    calls[key]["unspecified"] += row["outcome"] == "unspecified"
+                    calls[key]["attempted"] += 1
+                    overloads[key].add(row["op"])
+            elif "header" in row:
+                head = row
+            elif "footer" in row:
+                foot = row
+    if not foot or any(head.get(k) != v for k, v in WHOLE.items()):
+        raise SystemExit(f"{report} is of a run that was broken off or of chosen operators")
+    order = [*DTYPES, "none"]
+    found = {key: {**calls[key], "overloads": len(overloads[key])} for key in calls}
+    return {
+        "header": {k: head[k] for k in HEAD},
+        **{name: found.get(("all", name)) for name in ("calls", "errors", "prims")},
+        "dtypes": {
+            d: found["dtypes", d] for d in sorted((d for kind, d in found if kind == "dtypes"), key=order.index)
+        },
+        "usage": foot.get("usage"),
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    """The figures as Markdown."""
+    head = results["header"]
+    every = " --dtypes all" if set(DTYPES) <= set(head["dtypes"]) else ""
+    lines = [
+        f"`python -m opinfo_tests --tier {head['tier']}{every}`, seed {head['seed']}, torch {head['torch'].partition('+')[0]}, "
+        f"NumPy {head['numpy']}, Python {head['python']}, {head['machine']} ({head['cpu']}):",
+        "",
+        "| | passed | unspecified | attempted | overloads |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows = [
+        ("all calls", results["calls"]),
+        ("calls that torch refuses", results["errors"]),
+        ("calls of prims", results["prims"]),
+        *((f"`{d}`" if d in DTYPES else "no array", found) for d, found in results["dtypes"].items()),
+    ]
+    for name, found in rows:
+        if found:
+            cells = (f"{found[k]:,}" for k in ("passed", "unspecified", "attempted", "overloads"))
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def updated(text: str) -> str:
+    """README's text with the table of the present results."""
+    head, rest = text.split(BEGIN)
+    return head + BEGIN + table(json.loads(RESULTS.read_text(encoding="utf-8"))) + END + rest.split(END)[1]
+
+
+def main(arguments: list[str]) -> int:
+    """Write or, with ``--check``, compare."""
+    if arguments == ["--check"]:
+        old = README.read_text(encoding="utf-8")
+        stale = updated(old) != old
+        print("README.md's figures are " + ("not those of opinfo_tests/results.json" if stale else "up to date"))
+        return int(stale)
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    RESULTS.write_text(json.dumps(totals(Path(arguments[0])), indent=1) + "\n", encoding="utf-8")
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
