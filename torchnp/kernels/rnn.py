@@ -32,8 +32,9 @@ Cell = Callable[[ndarray, State, Weights], State]
 
 
 def _sigmoid(x: ndarray) -> ndarray:
-    one = x.dtype.type(1)
-    return one / (one + np.exp(-x))
+    wide = dt.cast(x, dt.opmath(x.dtype))
+    one = wide.dtype.type(1)
+    return dt.cast(one / (one + np.exp(-wide)), x.dtype)
 
 
 def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
@@ -43,10 +44,13 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]})"
         )
-    y = np.matmul(x, weight.T)
+    inner = dt.opmath(x.dtype)
+    y = np.matmul(dt.cast(x, inner), dt.cast(weight, inner).T)
     if bias is not None:
-        y += bias
-    return y
+        if x.ndim == 3 and not x.flags.c_contiguous:  # torch multiplies and adds in two steps then
+            return dt.cast(y, x.dtype) + bias
+        y += dt.cast(bias, inner)
+    return dt.cast(y, x.dtype)
 
 
 def _lstm(gates: ndarray, state: State, w: Weights) -> State:
@@ -130,7 +134,8 @@ def _layers(
     bidirectional: bool,
 ) -> tuple[ndarray, list[ndarray]]:
     """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
-    dtype, inner = x.dtype, dt.opmath(x.dtype)
+    # torch rounds every step of a half type, except in its fused LSTM.
+    dtype, inner = x.dtype, x.dtype if len(states) == 1 else dt.opmath(x.dtype)
     directions = 2 if bidirectional else 1
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
     rows = iter(_weights(params, has_biases, projected, inner))
@@ -165,7 +170,7 @@ def _layers(
 
 def _sequence(cell: Cell, input: ndarray, states: Sequence[ndarray], batch_first: bool, *rest: Any) -> tuple:
     x = input.swapaxes(0, 1) if batch_first else input
-    y, ends = _layers(cell, np.ascontiguousarray(x), None, states, *rest)
+    y, ends = _layers(cell, x, None, states, *rest)
     return (y.swapaxes(0, 1) if batch_first else y, *ends)
 
 
@@ -248,12 +253,7 @@ def _one(cell: Cell, input: ndarray, states: State, w_ih, w_hh, b_ih, b_hh) -> S
             s.shape[-1] == w_hh.shape[1],
             f"hidden{i} has inconsistent hidden_size: got {s.shape[-1]}, expected {w_hh.shape[1]}",
         )
-    inner = dt.opmath(input.dtype)
-    wide = (None if p is None else dt.cast(p, inner) for p in (w_ih, w_hh, b_ih, b_hh))
-    w = Weights(*wide, None)
-    gates = linear(dt.cast(input, inner), w.ih, w.bias_ih)
-    new = cell(gates, tuple(dt.cast(s, inner) for s in states), w)
-    return tuple(dt.cast(s, input.dtype) for s in new)
+    return cell(linear(input, w_ih, b_ih), states, Weights(w_ih, w_hh, b_ih, b_hh, None))
 
 
 @kernel("lstm_cell", differs=["half-opmath"])
