@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from . import constraint_layers  # noqa: F401  the rows here come over those
 from .constraints import C, I, L, N, T, Ts, rule, sizes
 
@@ -135,6 +137,10 @@ _LISTS = {
 }
 rule("_fused_*", args={**_LISTS, "state_steps": Ts("", "float32", "positive", count=2), "lr": C((0.1, 0.01)), "lr_decay": C((0.0, 0.1)), "weight_decay": C((0.0, 0.1)), "eps": C((1e-8,)),
      "beta1": C((0.9,)), "beta2": C((0.99,)), "grad_scale": C((None,)), "found_inf": C((None,)), "momentum": C((0.0, 0.9)), "dampening": C((0.0,))}, dtypes="wide", mixed=0, wild=0)  # fmt: skip
+rule(
+    "_fused_sgd*",
+    args={"momentum_buffer_list": Ts("3 2", "same", count=0), "momentum": C((0.0,)), "nesterov": C((False,))},
+)
 rule("_fused_rms_norm", args={"eps": C((None, 1e-5))})
 rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")})
 rule(
@@ -312,7 +318,43 @@ rule("_masked_softmax _masked_softmax_backward", args={"self": T("n g h h"), "ma
 for _amsgrad in ("_fused_adam", "_fused_adamw", "_fused_adam.tensor_lr", "_fused_adamw.tensor_lr"):
     rule(_amsgrad, args={"max_exp_avg_sqs": Ts("3 2", "same", "positive", count=0), "amsgrad": C((False,))})
 
+# After the rows of mm, segment_reduce and convolutions, which their names match too.
+rule("_foreach_mm", args={"self": Ts("n k", count=2), "mat2": Ts("k m", "same", count=2)}, dtypes="float")
+rule(
+    "segment_reduce",
+    args={"lengths": T("2", "int64", (2, 2), always=True), "offsets": C((None,)), "unsafe": C((True,))},
+)
+rule("_lu_with_info", args={"self": T("* n n", "main", "square")}, dtypes="lapack")
+rule(
+    "narrow.Tensor",
+    args={"self": T("n m k"), "dim": I(0, 1), "start": T("", "int64", (0, 0))},
+    sizes={"n": (1, 4), "m": (1, 4)},
+)
+rule("linalg_tensorsolve", args={"self": T("2 3 6", "main", "distinct"), "other": T("2 3", "same")}, wild=6)
+rule("mkldnn_convolution", args={"self": T("n g*c h w"), "weight": T("g*o c k kw", "same"), "bias": T("g*o", "same"), "padding": L(2, 0, 1),
+     "stride": L(2, 1, 2), "dilation": L(2, 1, 1), "groups": I("g", "g", always=True)}, dtypes="halffloat", mixed=0,
+     sizes={"k": (1, 3), "kw": (1, 3), "h": (3, 6), "w": (3, 6), "o": (1, 3), "c": (1, 3)})  # fmt: skip
+rule("thnn_conv2d", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES)
+rule("conv_tbc_backward", args={"self": T("t n o"), "input": T("t n c", "same"), "weight": T("1 c o", "same"), "bias": T("o", "same"), "pad": I(0, 0)},
+     dtypes="wide", mixed=0, wild=0, sizes={"t": (1, 4), "o": (1, 3)})  # fmt: skip
+
 # ---------------------------------------------------------------- prims
+
+rule("prims::zeta", dtypes="wide", values="positive")
+rule("prims::where", args={"pred": T("any", "bool"), "a": T("like"), "b": T("like", "same")}, mixed=2)
+rule("prims::transpose", args={"permutation": lambda c: list(c._draw(st.permutations(range(len(c.shape)))))})
+rule(
+    "prims::squeeze",
+    args={"self": T("n 1 m 1"), "a": T("n 1 m 1"), "dimensions": C(([1], [3], [1, 3], [])), "dims": C(([1], [3]))},
+)
+rule(
+    "prims::broadcast_in_dim",
+    args={"a": T("n ~m"), "shape": lambda c: [c.size("n"), 2, c.size("m")], "broadcast_dimensions": C(([0, 2],))},
+)
+rule(
+    "prims::empty_strided",
+    args={"shape": lambda c: [c.size("n"), c.size("m")], "strides": lambda c: [max(1, c.size("m")), 1]},
+)
 
 rule("prims::bitwise_* prims::shift_*", dtypes="int")
 rule("prims::conj prims::conj_physical prims::real prims::imag", dtypes="complex")

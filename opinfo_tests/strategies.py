@@ -256,6 +256,9 @@ class Call:
             flat = [self.integer(low, high) for _ in range(min(n, 6))] or [0]
             return np.resize(np.array(flat, np.int64), shape).astype(dt)
         kind = spec.values if spec.values != "any" else self.row.values
+        square = len(shape) > 1 and shape[-1] == shape[-2]
+        if kind in ("square", "spd") and not square:  # a wild shape
+            kind = "tame"
         if kind == "distinct" or (kind in ("any", "tame") and self.chance(25) and dt != np.bool_):
             a = np.arange(n) - self.integer(0, 3)
             return (a * 0.5 if is_inexact(dt) else a).astype(np.float64).astype(dt).reshape(shape)
