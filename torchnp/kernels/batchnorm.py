@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
     return dt.cast(mean, stats), squares.astype(kind if dt.opmath(x.dtype) != x.dtype else np.float64)
 
 
-def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: tuple, momentum: float) -> list[ndarray]:
+def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarray], momentum: float) -> list[ndarray]:
     """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value."""
     wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
     variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
@@ -207,8 +208,10 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     stats = _check(input, None, None, *((running_mean, running_var) if both else (None, None)), True)
     stats = dt.float32 if mixed(input, running_mean, running_var) else stats
     mean, squares = _statistics(input, stats)
-    if both:
-        running_mean[...], running_var[...] = _moved(input, mean, squares, (running_mean, running_var), momentum)
+    given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
+    for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
+        if running is not None:  # one may be left out here
+            running[...] = new
     return dt.cast(mean, stats), dt.cast(squares / squares.dtype.type(input.size // input.shape[1]), stats)
 
 
