@@ -132,7 +132,6 @@ KNOWN = {
     "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of order 1 and above
     "matmul.out linalg_matmul.out": ("same", writing.NOT_THE_SAME),  # two vectors aside
     "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),
-    "ldexp_": ("cast", "ldexp can't be cast to the desired output type {d}"),
     "float_power_.Tensor float_power_.Scalar": (
         "same",
         "the base given to float_power_ has dtype {d} but the operation's result requires dtype {r}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import (
+    ALL,
     HALVES,
+    can_cast,
     cast,
     category,
     complex32,
     complex128,
     float64,
-    is_complex,
     is_half,
     is_inexact,
     scalar_name,
@@ -94,6 +96,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
 
     numbers = schema.base in NUMBERS_AS_TENSORS
     before = INPLACE.get(schema.base)
+    compares = _COMPARE.fullmatch(schema.base)
     resized = schema.base == "addbmm_"
     rounds = schema.base in _ROUNDS_NUMBER and schema.overload == "Scalar"
 
@@ -126,8 +129,9 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             raise_mismatch(schema, args, kwargs)
             # torch looks at the shapes before it looks for code for a dtype: '"lt_cpu" not implemented for ...'
             if pointwise and isinstance(error, NotImplementedError) and str(error).startswith('"'):
-                check_holds_complex(error, target)
                 check_fits(target, [x for x in (*args, *kwargs.values()) if isinstance(x, ndarray)])
+                if not compares:
+                    check_holds(error, target)
             raise
         finally:
             leave_quiet(token)
@@ -136,11 +140,16 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     return straight(direct, kernel, len(schema.args) == 1)
 
 
-def check_holds_complex(error: NotImplementedError, target: ndarray) -> None:
+def check_holds(error: NotImplementedError, target: ndarray) -> None:
     """torch looks whether the target holds the result before it looks for code for the result's dtype."""
-    held = scalar_name(target.dtype)
-    words = f"result type ComplexHalf can't be cast to the desired output type {held}"
-    check(not str(error).endswith("for 'ComplexHalf'") or is_complex(target.dtype), words)
+    lacking = str(error).rpartition("for '")[2].rstrip("'")
+    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
+    words = f"result type {lacking} can't be cast to the desired output type {scalar_name(target.dtype)}"
+    check(can_cast(computed, target.dtype), words)
+
+
+# Their result is bool, whatever they compare; ldexp_ raises 2 to a power before it looks.
+_COMPARE = re.compile(r"(ldexp|eq|ne|lt|le|gt|ge|less|greater|not_equal|less_equal|greater_equal|logical_\w+)_")
 
 
 # torch multiplies number * self here, and reads the first of two operands in their common dtype.
@@ -194,7 +203,7 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
             try:
                 values = _call(source, source_schema, step)
             except NotImplementedError as error:
-                check_holds_complex(error, into[0])
+                check_holds(error, into[0])
                 raise
             for target, value in zip(into, values, strict=True):
                 rule.write_inplace(target, value)

@@ -27,6 +27,11 @@ def _addr(bound: Bound, _: list[ndarray]) -> None:
         check(x.shape == (u.size, v.size), f"size mismatch, {sizes}")
 
 
+def _ldexp(bound: Bound, _: list[ndarray]) -> None:
+    d = bound["self"].dtype
+    check(is_inexact(d), f"ldexp can't be cast to the desired output type {scalar_name(d)}")
+
+
 def _masked_scatter(bound: Bound, _: list[ndarray]) -> None:
     x, mask = bound["self"], bound["mask"]
     if x.dtype != bound["source"].dtype:
@@ -119,7 +124,7 @@ def _batch_norm(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
     return frozenset({1, 2})
 
 
-INPLACE: dict[str, Check] = {"addr_": _addr, "masked_scatter_": _masked_scatter}
+INPLACE: dict[str, Check] = {"addr_": _addr, "ldexp_": _ldexp, "masked_scatter_": _masked_scatter}
 OUT: dict[str, Check] = {
     "native_batch_norm.out": _batch_norm,
     "nansum.out": _nansum,

@@ -224,7 +224,7 @@ def resize(out: ndarray, shape: tuple[int, ...]) -> None:
 # ---------------------------------------------------------------- straight into the target
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
-_SMALL = range(-(2**16), 2**16)  # integers that every conversion keeps
+_SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
 
 
 def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
@@ -263,7 +263,9 @@ def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool
                 # Arrays that own their memory share none with each other.
                 if dtype is other.dtype and (other.base is None or other is target):
                     return run_quiet(ufuncs[dtype], target, other, target)
-            elif dtype.kind in _TAKES_NUMBER[type(other)] and (type(other) is float or other in _SMALL):
+            elif dtype.kind in _TAKES_NUMBER[type(other)] and (
+                type(other) is float or (other in _SMALL and (other >= 0 or dtype.kind != "u"))
+            ):
                 return run_quiet(ufuncs[dtype], target, other, target)
         except Exception:
             pass

@@ -383,3 +383,18 @@ def test_functional_forms_leave_their_inputs():
     assert (filled == 3).all() and not x.any()
     drawn = TABLE["aten::uniform"](x)
     assert drawn.any() and not x.any()
+
+
+@pytest.mark.parametrize("target", DTYPES, ids=str)
+@pytest.mark.parametrize("row", ["eq_.Scalar", "lt_.Scalar", "ge_.Scalar", "add_.Scalar", "bitwise_and_.Scalar"])
+def test_inplace_with_a_number_that_the_dtype_does_not_hold(row, target):
+    base, _, overload = row.partition(".")
+    for number in (-1, 255, 300, -129, 127, 65519, 70000, 0.1):
+        x = values(target)
+        x[0, 0] = dt.cast(np.asarray(255.0), target)
+        tx = tensor(x)
+        found = both(
+            lambda: TABLE[f"aten::{row}"](x, number), lambda: getattr(getattr(aten, base), overload)(tx, number)
+        )
+        if found:
+            np.testing.assert_array_equal(x, to_numpy(tx))
