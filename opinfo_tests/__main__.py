@@ -139,7 +139,7 @@ def run(a: argparse.Namespace) -> int:
         return 1 if tally.errors else 0
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
-    show(console, tally, ops, backend, a.messages)
+    show(console, tally, frozenset(tally.by(0)) if a.draws else ops, backend, a.messages)
     print(f"{tally.good:,} of {tally.total:,} calls pass, {len(tally.by(0))} overloads")
     print(usage.line(tally.usage.facts()))
     few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes, backend) else ""

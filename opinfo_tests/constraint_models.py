@@ -338,6 +338,13 @@ rule("thnn_conv2d", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES)
 rule("conv_tbc_backward", args={"self": T("t n o"), "input": T("t n c", "same"), "weight": T("1 c o", "same"), "bias": T("o", "same"), "pad": I(0, 0)},
      dtypes="wide", mixed=0, wild=0, sizes={"t": (1, 4), "o": (1, 3)})  # fmt: skip
 
+rule(
+    "_linalg_check_errors",
+    args={"info": T("n", "int32", (0, 1)), "api_name": C(("linalg.inv", "linalg.eigh")), "is_matrix": C((False,))},
+    mixed=0,
+    wild=0,
+)
+
 # ---------------------------------------------------------------- prims
 
 rule("prims::zeta", dtypes="wide", values="positive")

@@ -51,7 +51,7 @@ def kind_of_failure(outcome: str, message: str) -> Kind:
     """Return what must stay the same: the outcome and, numbers and shapes aside, the words of its message."""
     words = re.sub(r"\[.*?\]|\(.*?\)|\d+", "", message)
     if "error" in outcome:
-        return outcome, " ".join(words.split()[:6])
+        return outcome, " ".join(w for said in words.split(" | ") for w in said.split()[:6])
     special = re.findall(r"\b(?:nan|inf)\b", message.partition(":")[2])
     return outcome, " ".join([words.partition(":")[0], *sorted(set(special))])
 
