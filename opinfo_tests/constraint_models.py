@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from . import constraint_layers  # noqa: F401  the rows here come over those
+from .case import Named
 from .constraints import C, I, L, N, T, Ts, rule, sizes
 
 # ---------------------------------------------------------------- attention and recurrence
@@ -347,6 +348,8 @@ rule(
 
 # ---------------------------------------------------------------- prims
 
+rule("prims::scalar_tensor", always=frozenset(["dtype", "device"]),
+     args={"dtype": C((Named("dtype", "float32"), Named("dtype", "int64")), always=True), "device": C((Named("device", "cpu"),), always=True)})  # fmt: skip
 rule("prims::zeta", dtypes="wide", values="positive")
 rule("prims::where", args={"pred": T("any", "bool"), "a": T("like"), "b": T("like", "same")}, mixed=2)
 rule("prims::transpose", args={"permutation": lambda c: list(c._draw(st.permutations(range(len(c.shape)))))})
