@@ -48,6 +48,25 @@ _SCALAR_NAMES = {
     float8_e4m3fn: "Float8_e4m3fn", float8_e4m3fnuz: "Float8_e4m3fnuz", float8_e5m2: "Float8_e5m2",
     float8_e5m2fnuz: "Float8_e5m2fnuz", float8_e8m0fnu: "Float8_e8m0fnu",
 }  # fmt: skip
+# Integers as C++ spells them in messages: as the compiler prints a type, as it prints it demangled, as the source has it.
+_C_INTEGERS = {
+    "long int": {
+        uint8: "unsigned char", int8: "signed char", int16: "short int", int32: "int", int64: "long int",
+        uint16: "short unsigned int", uint32: "unsigned int", uint64: "long unsigned int",
+    },
+    "long": {
+        uint8: "unsigned char", int8: "signed char", int16: "short", int32: "int", int64: "long",
+        uint16: "unsigned short", uint32: "unsigned int", uint64: "unsigned long",
+    },
+    "int64_t": {
+        uint8: "uint8_t", int8: "int8_t", int16: "int16_t", int32: "int", int64: "int64_t",
+        uint16: "uint16_t", uint32: "uint32_t", uint64: "uint64_t",
+    },
+}  # fmt: skip
+_C_NAMES = {
+    bool_: "bool", float32: "float", float64: "double",
+    complex32: "c10::complex<c10::Half>", complex64: "c10::complex<float>", complex128: "c10::complex<double>",
+}  # fmt: skip
 _BY_NAME = {str(dt): dt for dt in _SCALAR_NAMES} | {
     "half": float16, "float": float32, "double": float64, "long": int64, "int": int32, "short": int16,
     "chalf": complex32, "cfloat": complex64, "cdouble": complex128,
@@ -77,6 +96,14 @@ def dtype_name(dtype: np.dtype) -> str:
 def scalar_name(dtype: np.dtype) -> str:
     """torch's C++ name of a dtype, as its error messages print it: ``"Long"``, ``"BFloat16"``."""
     return _SCALAR_NAMES.get(dtype) or str(dtype)
+
+
+def c_name(dtype: np.dtype, integers: str = "long int") -> str:
+    """A dtype as C++ spells its type in some messages: ``"long int"``, ``"c10::BFloat16"``.
+
+    ``integers`` is the spelling of int64 where that message has it: ``"long int"``, ``"long"`` or ``"int64_t"``.
+    """
+    return _C_NAMES.get(dtype) or _C_INTEGERS[integers].get(dtype) or f"c10::{scalar_name(dtype)}"
 
 
 # ---------------------------------------------------------------- categories

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, shape_text
-from torchnp.dtypes import float16, float32, is_complex, is_half, is_inexact, scalar_name
-from torchnp.writing import NOT_THE_SAME, c_name
+from torchnp.dtypes import c_name, float16, float32, is_complex, is_half, is_inexact, scalar_name
+from torchnp.writing import NOT_THE_SAME
 
 ndarray = np.ndarray
 Bound = dict[str, Any]

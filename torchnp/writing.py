@@ -18,7 +18,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, shape_text
-from torchnp.dtypes import bool_, can_cast, cast, category, is_complex, is_floating, is_inexact, scalar_name, uint8
+from torchnp.dtypes import (
+    bool_,
+    c_name,
+    can_cast,
+    cast,
+    category,
+    is_complex,
+    is_floating,
+    is_inexact,
+    scalar_name,
+    uint8,
+)
 from torchnp.overlap import check_target as check_target  # for the kernels that write an out themselves
 from torchnp.registry import run_quiet
 from torchnp.schema import Argument, Schema
@@ -44,17 +55,6 @@ ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
 _CAST = ALLOWS["cast"]
 _CANNOT_CAST = "result type {r} can't be cast to the desired output type {d}"
 NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
-_C_NAMES = {
-    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int", "float32": "float",
-    "float64": "double", "bool": "bool", "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}  # fmt: skip
-
-
-def c_name(dtype: np.dtype) -> str:
-    """A dtype as C++ spells its type: ``"long int"``, ``"c10::BFloat16"``."""
-    return _C_NAMES.get(str(dtype)) or f"c10::{scalar_name(dtype)}"
 
 
 class Rule(NamedTuple):

@@ -111,13 +111,6 @@ def operand(x: Any, dtype: np.dtype) -> ndarray:
     return dt.cast(x, dtype) if isinstance(x, ndarray) else number(x, dtype)
 
 
-_C_NAMES = {
-    dt.bool_: "bool", dt.uint8: "uint8_t", dt.int8: "int8_t", dt.int16: "int16_t", dt.int32: "int", dt.int64: "int64_t",
-    dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double",
-    dt.complex32: "c10::complex<c10::Half>", dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
-}  # fmt: skip
-
-
 def scalar(x: Any, dtype: np.dtype) -> ndarray:
     """A Scalar argument as a read-only 0-d array of ``dtype``, if its value fits.
 
@@ -147,7 +140,7 @@ def _scalar(x: Any, dtype: np.dtype) -> ndarray:
         largest = float(ml_dtypes.finfo(dt.to_real(dtype)).max)
         fits = fits and all(abs(p) <= largest or not math.isfinite(p) for p in parts)
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype]} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {dt.c_name(dtype, 'int64_t')} without overflow")
     return number(x, dtype)
 
 

@@ -11,14 +11,6 @@ from torchnp.checks import check, not_implemented, shape_text
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 
 ndarray = np.ndarray
-# C++ names of dtypes, as compilers print them in some messages.
-C_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int", "float32": "float",
-    "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>", "complex32": "c10::complex<c10::Half>",
-}  # fmt: skip
 LONG = 4  # torch's number of int64, the default of the index factories
 
 # ---------------------------------------------------------------- bits

@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import bool_, cast, is_complex, is_floating, is_integral, scalar_name, to_real
+from torchnp.dtypes import bool_, c_name, cast, is_complex, is_floating, is_integral, to_real
 
 ndarray = np.ndarray
 
-C_NAMES = {
-    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
-    "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex32": "c10::complex<c10::Half>",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 _LIMIT = {
     "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float(np.finfo(np.float32).max),
     "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0,
@@ -42,9 +36,7 @@ def fill_value(value: Any, dtype: np.dtype) -> ndarray:
     if kind is int and 0 <= value < 128 and dtype.num < 256:
         return np.array(value, dtype)
     if _overflows(value, dtype):
-        raise RuntimeError(
-            f"value cannot be converted to type {C_NAMES.get(str(dtype), f'c10::{scalar_name(dtype)}')} without overflow"
-        )
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype, 'int64_t')} without overflow")
     if isinstance(value, complex) and not is_complex(dtype) and dtype != bool_:
         value = value.real
     if is_integral(dtype):

@@ -13,16 +13,10 @@ from torchnp.kernels._elementwise import scalar
 
 ndarray = np.ndarray
 
-_WORDS = {
-    dt.bool_: "bool", dt.uint8: "unsigned char", dt.int8: "signed char", dt.int16: "short", dt.int32: "int",
-    dt.int64: "long", dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double",
-    dt.complex32: "c10::complex<c10::Half>", dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
-}  # fmt: skip
-
 
 def words(dtype: np.dtype) -> str:
     """A dtype as C++ spells it, in some of torch's messages."""
-    return _WORDS.get(dtype, dt.scalar_name(dtype))
+    return dt.c_name(dtype, "long")
 
 
 # ---------------------------------------------------------------- checks

@@ -381,16 +381,7 @@ def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
     first = named[0][1].dtype
     for name, x in named[1:]:
         if x.dtype != first:
-            raise RuntimeError(f"expected dtype {_SPELLED[first]} for `{name}` but got dtype {_SPELLED[x.dtype]}")
-
-
-# dtypes as C++ spells them in these messages.
-_SPELLED = {dt_: f"c10::{dt.scalar_name(dt_)}" for dt_ in (*dt.HALVES, *dt.FLOAT8S)} | {
-    dt.bool_: "bool", dt.uint8: "unsigned char", dt.int8: "signed char", dt.int16: "short int", dt.int32: "int",
-    dt.int64: "long int", dt.uint16: "short unsigned int", dt.uint32: "unsigned int", dt.uint64: "long unsigned int",
-    dt.float32: "float", dt.float64: "double", dt.complex32: "c10::complex<c10::Half>",
-    dt.complex64: "c10::complex<float>", dt.complex128: "c10::complex<double>",
-}  # fmt: skip
+            raise RuntimeError(f"expected dtype {dt.c_name(first)} for `{name}` but got dtype {dt.c_name(x.dtype)}")
 
 
 @kernel("lerp.Tensor")

@@ -105,9 +105,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
-    names = {dt.float32: "float", dt.float64: "double", dt.int64: "long int", dt.float16: "c10::Half"}
     if not query.dtype == key.dtype == value.dtype:
-        a, b, c = (names.get(x.dtype, str(x.dtype)) for x in (query, key, value))
+        a, b, c = (dt.c_name(x.dtype) for x in (query, key, value))
         raise RuntimeError(
             f"Expected query, key, and value to have the same dtype, but got query.dtype: {a} key.dtype: {b} "
             f"and value.dtype: {c} instead."
@@ -118,7 +117,7 @@ def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray 
         f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.",
     )
     if mask is not None and mask.dtype not in (dt.bool_, dt.float32, query.dtype):
-        a, b = (names.get(x.dtype, str(x.dtype)) for x in (mask, query))
+        a, b = (dt.c_name(x.dtype) for x in (mask, query))
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, "
             f"but got attn_mask.dtype: {a} and  query.dtype: {b} instead."

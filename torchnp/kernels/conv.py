@@ -20,7 +20,6 @@ from torchnp.kernels._conv_checks import (
     wants_channels_last,
 )
 from torchnp.kernels._correlate import correlate, correlate_input
-from torchnp.kernels._memory import C_NAMES
 from torchnp.kernels._spatial import Ints, in_format, legacy_type, out_sizes
 from torchnp.registry import kernel
 
@@ -160,7 +159,7 @@ def _conv(
     output_padding: Ints = (0,),
 ) -> ndarray:
     if not transposed and bias is not None and bias.dtype != input.dtype:
-        a, b = (C_NAMES.get(dt.dtype_name(x.dtype), f"c10::{dt.scalar_name(x.dtype)}") for x in (input, bias))
+        a, b = (dt.c_name(x.dtype) for x in (input, bias))
         raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
     x, batched = _batched(input, n, name)
     rest = (stride, padding, dilation, transposed, output_padding, groups)

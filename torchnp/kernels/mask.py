@@ -7,8 +7,19 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented
-from torchnp.dtypes import BARE_UNSIGNED, as_dtype, bool_, cast, complex64, float32, int64, is_complex, scalar_name
-from torchnp.kernels._memory import C_NAMES, RARE, bits, refuse
+from torchnp.dtypes import (
+    BARE_UNSIGNED,
+    as_dtype,
+    bool_,
+    c_name,
+    cast,
+    complex64,
+    float32,
+    int64,
+    is_complex,
+    scalar_name,
+)
+from torchnp.kernels._memory import RARE, bits, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
@@ -23,7 +34,7 @@ _BARE = frozenset(BARE_UNSIGNED)
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
     if mask.dtype != bool_:
-        name = C_NAMES.get(str(mask.dtype), f"c10::{scalar_name(mask.dtype)}")
+        name = c_name(mask.dtype)
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
     number = fill_value(value, self.dtype)
     refuse(self, "masked_fill", RARE)

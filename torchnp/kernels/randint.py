@@ -12,6 +12,7 @@ from torchnp.dtypes import (
     as_dtype,
     bfloat16,
     bool_,
+    c_name,
     cast,
     complex32,
     float16,
@@ -23,7 +24,7 @@ from torchnp.dtypes import (
     is_integral,
     uint64,
 )
-from torchnp.kernels._memory import C_NAMES, LONG, factory_dtype, like_order, memory_order
+from torchnp.kernels._memory import LONG, factory_dtype, like_order, memory_order
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, arrange, strided_size
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
@@ -134,9 +135,9 @@ def _check_bounds(low: int, last: int, dtype: np.dtype) -> None:
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     smallest, largest = _bounds(dtype)
     if not smallest <= low <= largest:
-        raise RuntimeError(f"from is out of bounds for {C_NAMES[str(dtype)]}")
+        raise RuntimeError(f"from is out of bounds for {c_name(dtype)}")
     if not smallest <= last <= largest:
-        raise RuntimeError(f"to - 1 is out of bounds for {C_NAMES[str(dtype)]}")
+        raise RuntimeError(f"to - 1 is out of bounds for {c_name(dtype)}")
 
 
 @functools.cache

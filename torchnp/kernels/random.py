@@ -16,6 +16,7 @@ from torchnp.dtypes import (
     as_dtype,
     bfloat16,
     bool_,
+    c_name,
     can_cast,
     cast,
     float16,
@@ -33,7 +34,6 @@ from torchnp.dtypes import (
 )
 from torchnp.kernels._fma import fma
 from torchnp.kernels._memory import (
-    C_NAMES,
     check_options,
     check_size,
     factory_dtype,
@@ -120,7 +120,7 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
     limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
     for bound, name in ((low, "from"), (high, "to")):
         if not -limit <= bound <= limit:
-            raise RuntimeError(f"{name} is out of bounds for {C_NAMES[str(dtype)]}")
+            raise RuntimeError(f"{name} is out of bounds for {c_name(dtype)}")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > limit:

@@ -13,6 +13,7 @@ from torchnp.dtypes import (
     FLOAT8S,
     as_dtype,
     bool_,
+    c_name,
     cast,
     complex32,
     complex128,
@@ -28,7 +29,7 @@ from torchnp.dtypes import (
 from torchnp.dtypes import get_default_dtype as default_dtype
 from torchnp.kernels._fma import fma, fma64
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
-from torchnp.kernels._number import C_NAMES, fill_value
+from torchnp.kernels._number import fill_value
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -170,7 +171,7 @@ def _space_dtype(name: str, start: Any, end: Any, dtype: Any, layout: Any, devic
             return inferred
         dtype = as_dtype(dtype)
         if not is_complex(dtype):
-            spelled = C_NAMES[str(inferred)]
+            spelled = c_name(inferred, "int64_t")
             raise RuntimeError(
                 f"torch.{name}(): inferred dtype {spelled} can't be safely cast to passed dtype {scalar_name(dtype)}"
             )

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented
-from torchnp.dtypes import cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
+from torchnp.dtypes import c_name, cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
 from torchnp.kernels._fma import fma
-from torchnp.kernels._memory import C_NAMES, memory_order
+from torchnp.kernels._memory import memory_order
 from torchnp.kernels.random import BARE, FLOATS, arrange
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel
@@ -56,7 +56,7 @@ def cauchy(self, median=0.0, sigma=1.0, *, generator=None):
     if not is_floating(self.dtype):
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. "
-            f"dtype must be a floating point but you specified {C_NAMES[str(self.dtype)]}"
+            f"dtype must be a floating point but you specified {c_name(self.dtype)}"
         )
     if self.size and self.dtype not in FLOATS:
         raise not_implemented("cauchy_cpu", self.dtype)

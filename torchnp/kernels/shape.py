@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes
 from torchnp.checks import check, shape_text, wrap_dim
-from torchnp.dtypes import bool_, complex64, float32, int64
+from torchnp.dtypes import bool_, c_name, complex64, float32, int64
 from torchnp.dtypes import is_complex as is_complex_dtype
 from torchnp.dtypes import is_floating as is_floating_dtype
 from torchnp.dtypes import is_signed as is_signed_dtype
@@ -212,7 +212,7 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
             raise RuntimeError(f"Tensor {name} mismatch! Expected: {shape_text(expected)}, Got: {shape_text(got)}")
     if dtype is not None and dtypes.as_dtype(dtype) != a.dtype:
         expected = dtypes.scalar_name(dtypes.as_dtype(dtype))
-        raise RuntimeError(f"Tensor dtype mismatch! Expected: {expected}, Got: {_memory.C_NAMES[str(a.dtype)]}")
+        raise RuntimeError(f"Tensor dtype mismatch! Expected: {expected}, Got: {c_name(a.dtype)}")
 
 
 @kernel("is_pinned")

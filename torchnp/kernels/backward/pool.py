@@ -15,15 +15,10 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-_TYPE_NAMES = {
-    dt.float16: "c10::Half", dt.bfloat16: "c10::BFloat16", dt.float32: "float", dt.float64: "double", dt.int64: "long",
-    dt.int32: "int", dt.int16: "short", dt.int8: "signed char", dt.uint8: "unsigned char", dt.bool_: "bool",
-}  # fmt: skip
-
 
 def _same_dtype(x: ndarray, grad: ndarray, what: str) -> None:
     if grad.dtype != x.dtype:
-        a, b = (_TYPE_NAMES.get(v.dtype, str(v.dtype)) for v in (x, grad))
+        a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
         raise RuntimeError(f"{what[0]}xpected dtype {a} for `{what[1:]}` but got dtype {b}")
 
 
@@ -149,7 +144,7 @@ def _adaptive_avg_backward(grad: ndarray, x: ndarray, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
     if grad.dtype != x.dtype:
-        a, b = (_TYPE_NAMES.get(v.dtype, str(v.dtype)) for v in (x, grad))
+        a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
         where = f"{name}_out_cpu_template: Expected" if n == 2 else "expected"
         raise RuntimeError(f"{where} dtype {a} for `grad_output` but got dtype {b}")
     if x.dtype not in dt.FLOATS:
