@@ -45,13 +45,18 @@ def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarr
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
-def bounded(at: ndarray, size: int, padding: int, align_corners: bool) -> tuple[ndarray, ndarray]:
-    """Places by the padding mode, and their derivative in the places given."""
+def bounded(at: ndarray, size: int, padding: int, align_corners: bool, masked: bool = False) -> tuple[ndarray, ndarray]:
+    """Places by the padding mode, and their derivative in the places given.
+
+    Beyond the image the derivative is 0: a product of torch's scalar loops, with the sign of the reflection, and
+    ``masked`` without one in its vector loops.
+    """
     slope = np.ones_like(at)
     if padding == REFLECTION:
         at, slope = reflect(at, size, align_corners)
     if padding in (BORDER, REFLECTION):
-        slope = slope * ~((at <= 0) | (at >= size - 1))
+        inside = ~((at <= 0) | (at >= size - 1))
+        slope = np.where(inside, slope, 0) if masked else slope * inside
         at = np.clip(np.where(np.isnan(at), 0, at), 0, size - 1)
     return at, slope
 
@@ -64,12 +69,12 @@ class Axis(NamedTuple):
     size: int
 
 
-def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> list[Axis]:
+def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, masked: bool = False) -> list[Axis]:
     """The last coordinate of a grid runs over the first dimension: x is the width."""
     found = []
     for d, size in enumerate(sizes):
         at = unnormalize(grid, d, size, align_corners)
-        at, slope = bounded(at, size, padding, align_corners)
+        at, slope = bounded(at, size, padding, align_corners, masked)
         step = (size - 1) / 2 if align_corners else size / 2
         found.append(Axis(at, grid.dtype.type(step) * slope, size))
     return found

@@ -34,6 +34,7 @@ def _backward(
     align_corners: bool,
     output_mask: Sequence[bool],
     n: int,
+    vector: bool = False,
 ) -> tuple[ndarray | None, ndarray | None]:
     check_grid(input, grid, n, mode)
     if input.dtype not in dt.FLOATS:
@@ -50,7 +51,7 @@ def _backward(
     planes = x.reshape(*x.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, np.float64)
     of_grid = np.zeros(points.shape, inner)
-    axes = axes_of(points, sizes, padding, align_corners)
+    axes = axes_of(points, sizes, padding, align_corners, vector)
     if mode == NEAREST:
         index, inside = nearest_corner(axes)
         found = [Corner(index, inside, np.ones(index.shape, inner), [])]
@@ -84,7 +85,9 @@ def _scatter(total: ndarray, index: ndarray, values: ndarray) -> None:
 @kernel("grid_sampler_2d_backward")
 def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
     """Gradients in the image and in the points."""
-    return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 2)
+    return _backward(
+        grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 2, vector=True
+    )
 
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
