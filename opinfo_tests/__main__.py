@@ -23,7 +23,7 @@ from .pool import run_pool
 from .reach import in_families, plan, select
 from .report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, summary
 from .runner import Options, run_here
-from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, opinfos, registered, supported
+from .samples import Task, dtypes_of, opinfos, registered, supported
 from .torch_backend import TorchDevice
 from .trials import Shrinker
 
@@ -42,8 +42,8 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
     )
-    p.add_argument("--dtypes", default=",".join((*QUICK_DTYPES, ERRORS)),
-                   help="dtypes of the samples, comma separated, or 'all'; 'errors' is the inputs that torch refuses")  # fmt: skip
+    p.add_argument("--dtypes", default="all",
+                   help="dtypes of the samples, comma separated; 'errors' is the inputs that torch refuses")  # fmt: skip
     p.add_argument("--tier", choices=("quick", "full"), default="full", help="a share chosen by hash, or every case")
     p.add_argument("--max", type=int, default=0, metavar="N", help="at most N cases for each overload and dtype")
     p.add_argument("--seed", type=int, default=0, help="moves the samples' values and the choice of the quick tier")
@@ -184,7 +184,7 @@ def run_tasks(
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
     """Return whether a run draws all that the recorded counts are of."""
     less = a.max or a.x or a.no_backward or a.draws or a.order != 1 or backend.dtypes is not None
-    return not less and {*QUICK_DTYPES, ERRORS} <= set(dtypes)
+    return not less and set(dtypes_of("all")) <= set(dtypes)
 
 
 def conclude(

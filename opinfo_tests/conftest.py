@@ -120,11 +120,11 @@ class Run:
         from .reach import reach
         from .report import Tally, header
         from .runner import Options
-        from .samples import ERRORS, QUICK_DTYPES, Task, dtypes_of, registered, supported
+        from .samples import Task, dtypes_of, registered, supported
 
         get = config.getoption
         self.backend = load_backend(get("--backend"))
-        dtypes = dtypes_of(get("--opinfo-dtypes") or ",".join((*QUICK_DTYPES, ERRORS)))
+        dtypes = dtypes_of(get("--opinfo-dtypes") or "all")
         self.rates = quick_rates() if get("--tier") == "quick" else None
         self.counted = not get("--opinfo-dtypes") and self.backend.dtypes is None
         self.options = Options(dtypes=tuple(dtypes), seed=0, rates=self.rates, choice=get("--opinfo-seed"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from .report import Tally
 
 DATA = Path(__file__).with_name("counts.tsv")
-QUICK_CALLS = 8  # of each overload and dtype, about: which ones is chosen by hash
+QUICK_CALLS = 5  # of each overload and dtype, about: which ones is chosen by hash
 LEAST = 0.95  # of the recorded cases must be collected, or the run is invalid
 
 Pairs = dict[tuple[str, str], int]

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from .own import own_reach
 from .record import Recorder
-from .samples import ERRORS, QUICK_DTYPES, Task, opinfos, registered, run_task, supported
+from .samples import ERRORS, PROBE_DTYPES, Task, opinfos, registered, run_task, supported
 from .schemas import siblings
 
 DATA = Path(__file__).with_name("reach.tsv")
@@ -53,7 +53,7 @@ def save(path: Path, found: Mapping[str, Iterable[str]]) -> None:
 
 @cache
 def reach() -> Reach:
-    """Return the overloads that each entry calls in the quick dtypes, forward, backward, directly and as siblings."""
+    """Return the overloads that each entry calls forward, backward, directly and as siblings."""
     found = load(DATA) or load(cache_file())
     if found is None:
         found = probe()
@@ -68,7 +68,7 @@ def probe() -> Reach:
     found: Reach = {}
     for source in track(opinfos(), description="finding which samples call which overloads (once)"):
         recorder.calls.clear()
-        for dtype in sorted(supported(source) & {*QUICK_DTYPES, ERRORS}) or sorted(supported(source))[:2]:
+        for dtype in sorted(supported(source) & {*PROBE_DTYPES, ERRORS}) or sorted(supported(source))[:2]:
             run_task(Task(source, dtype), recorder)
         found[source] = frozenset(recorder.calls)
     return found

@@ -19,7 +19,8 @@ from .record import Recorder, out_like
 from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
-QUICK_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+# Enough to see which overloads an entry calls.
+PROBE_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 
 
 @dataclass(frozen=True)

@@ -207,11 +207,16 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
         grad, out = (x.reshape(-1, x.shape[-1]) for x in (grad_output, output))
         found = np.empty_like(grad)
         for block in tiles(*grad.shape):
-            part = np.subtract(grad[block], np.vecdot(grad[block], out[block])[:, None], found[block])
+            total = np.vecdot(grad[block], out[block])[:, None]
+            if not total.all():  # a sum of negative zeros is one in torch
+                products = grad[block] * out[block]
+                total[((products == 0) & np.signbit(products)).all(-1)] = -0.0
+            part = np.subtract(grad[block], total, found[block])
             np.multiply(part, out[block], part)
         return found.reshape(output.shape)
     grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
-    total = add_reduce(grad * out, (axis,), True)
+    start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch sums rows from their first product on, columns from zero
+    total = np.add.reduce(grad * out, axis, keepdims=True, initial=start)
     return dt.cast((grad - total) * out, grad_output.dtype).reshape(output.shape)
 
 
@@ -237,10 +242,16 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
 @kernel("_masked_softmax_backward", differs=["half-opmath"])
 def _masked_softmax_backward(grad_output, output, mask, dim=None):
     """Gradient of `_masked_softmax`: that of softmax over what the mask leaves."""
-    if output.dtype not in dt.FLOATS:
-        raise not_implemented("masked_softmax_backward", output.dtype)
-    kept = np.broadcast_to(~mask, output.shape)
+    check(grad_output.shape == mask.shape, "Mask shape should match grad shape")
+    check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
+    axis = wrap_dim(-1 if dim is None else dim, grad_output.ndim)
+    if grad_output.dtype not in dt.FLOATS:
+        raise not_implemented("masked_softmax_backward", grad_output.dtype)
+    if output.dtype != grad_output.dtype:
+        expected, found = dt.scalar_name(grad_output.dtype), dt.scalar_name(output.dtype)
+        raise RuntimeError(f"expected scalar type {expected} but found {found}")
+    kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    found = _softmax_backward_data(grad, out, -1 if dim is None else dim, inner)
+    found = _softmax_backward_data(grad, out, axis, inner)
     return dt.cast(np.where(kept, found, inner.type(0)), output.dtype)
