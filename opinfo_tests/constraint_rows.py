@@ -402,8 +402,14 @@ rule(
 )
 BAG = {"weight": T("n m"), "indices": T("4", "index", (0, "n-1")), "offsets": lambda c: c.array(T("2", c.held["indices"].dtype, (0, 0))), "mode": I(0, 2),
        "sparse": C((False,)), "per_sample_weights": C((None,)), "scale_grad_by_freq": C((False,)), "padding_idx": C((-1, 0))}  # fmt: skip
-rule("embedding_bag _embedding_bag _embedding_bag_forward_only", args=BAG, dtypes="float", wild_values=False)
-rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0))})
+rule(
+    "embedding_bag _embedding_bag _embedding_bag_forward_only",
+    args=BAG,
+    dtypes="float",
+    sizes={"m": (1, 4)},
+    wild_values=False,
+)
+rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0))}, sizes={"m": (1, 4)})
 rule(
     "_unsafe_masked_index",
     args={

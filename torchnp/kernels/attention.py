@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -239,7 +239,15 @@ def _split_heads(x: ndarray, heads: int) -> ndarray:
 @kernel("_transform_bias_rescale_qkv")
 def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ndarray, ndarray]:
     """Queries (scaled), keys and values of all heads from one packed projection."""
-    check(qkv.shape[-1] % (3 * num_heads) == 0, "qkv.size(2) must be divisible by 3 * num_heads")
+    wrap_dim(2, qkv.ndim)
+    for condition, met in (("D % num_head", qkv.shape[2] // 3 % num_heads == 0), ("_3D % 3", qkv.shape[2] % 3 == 0)):
+        check(
+            met,
+            f"Expected {condition} == 0 to be true, but got false.  (Could this error message be improved?  If so, "
+            "please report an enhancement request to PyTorch.)",
+        )
+    if qkv.dtype not in dt.FLOATS:
+        raise not_implemented("transform_bias_rescale_qkv", qkv.dtype)
     inner = dt.opmath(qkv.dtype)
     packed = dt.cast(qkv, inner) + dt.cast(qkv_bias, inner)
     q, k, v = (_split_heads(part, num_heads) for part in np.split(packed, 3, -1))

@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
+from torchnp.overlap import check_target, overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -161,8 +162,20 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     *out, new_mean, new_var = batch_norm_values(input, weight, bias, running_mean, running_var, training, momentum, eps)
     # The schema does not say so, but torch updates the running statistics in place.
     if training and running_mean is not None:
-        running_mean[...], running_var[...] = new_mean, new_var
+        _write(running_mean, new_mean, momentum)
+        _write(running_var, new_var, momentum)
     return tuple(out)
+
+
+def _write(running: ndarray, moved: ndarray, momentum: float) -> None:
+    """Write a moved running statistic; an expanded one moves once for each channel, as torch goes through them."""
+    if not overlaps_itself(running):
+        running[...] = moved
+        return
+    start = running[0].copy()
+    wide = dt.opmath(running.dtype).type
+    for place, to in enumerate(moved):  # what each channel added, on what those before it left
+        running[place] = to + wide(1 - momentum) * (running[place] - start)
 
 
 @kernel("_native_batch_norm_legit_functional", differs=["half-opmath"])
@@ -204,14 +217,18 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
-    both = running_mean is not None and running_var is not None
-    stats = _check(input, None, None, *((running_mean, running_var) if both else (None, None)), True)
+    stats = _check(input, None, None, None, None, True)
     stats = dt.float32 if mixed(input, running_mean, running_var) else stats
+    for r in (running_mean, running_var):
+        check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
+    check_kernel("batch_norm", input, running_mean, running_var)
+    for name, r in (("running_mean", running_mean), ("running_var", running_var)):
+        check(r is None or r.size == input.shape[1], f"{name} should contain {input.shape[1]} elements")
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
     for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
         if running is not None:  # one may be left out here
-            running[...] = new
+            _write(running, new, momentum)
     return dt.cast(mean, stats), dt.cast(squares / squares.dtype.type(input.size // input.shape[1]), stats)
 
 
@@ -277,6 +294,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     )  # fmt: skip
     # As in native_batch_norm, torch writes the running statistics though the schema does not say so.
     for running, new in ((running_mean, means), (running_var, variances)):
-        if running is not None:
+        if running is not None and use_input_stats:
+            check_target(running)
             running[...] = dt.cast(inner(new).reshape(n, channels).mean(0), running.dtype)
     return out.reshape(input.shape)

@@ -301,6 +301,20 @@ def conv_transpose3d(
 # ---------------------------------------------------------------- time first
 
 
+def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
+    """torch views the steps under each tap of the kernel as rows, so that time and batch must lie in one run."""
+    if not x.size or x.shape[1] == 1 or x.strides[0] == x.shape[1] * x.strides[1]:
+        return
+    out = times + 2 * pad - len(weight) + 1
+    for tap in range(len(weight)):
+        steps = min(times + pad - tap, out) - max(0, pad - tap)
+        check(
+            steps <= 1,
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead.",
+        )
+
+
 @kernel("conv_tbc")
 def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> ndarray:
     """Convolution of (time, batch, channels) with (kernel, in, out) weights."""
@@ -312,6 +326,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
         "Input dim 2 (input channels) is not == dim 1 in the weight tensor (input channels)",
     )
     check(bias.shape[0] == weight.shape[2], "Bias size must equal dim 2 in the weight tensor (output channels).")
+    check_steps(self, len(self), weight, pad)
     inner = dt.opmath(self.dtype)
     x, w = (dt.cast(a, inner).transpose(order) for a, order in ((self, (1, 2, 0)), (weight, (2, 1, 0))))
     y = correlate(x, np.ascontiguousarray(w), (1,), (pad,), (pad,), (1,), 1, False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, shape_text
+from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.conv import convolution_backward
-from torchnp.kernels.conv import convolution
+from torchnp.kernels.conv import check_steps, convolution
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -50,15 +51,42 @@ def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=
     return _plain(self, weight, bias, stride, padding, (1, 1, 1))
 
 
+def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
+    """What these two check before the others do: the filter's sizes, the channels, then the bias."""
+    n = len(stride)
+    check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
+    if weight.ndim != n + 2 or min(stride) <= 0 or min(dilation) <= 0:
+        return  # refused by `convolution`
+    if weight.shape[2:] != tuple(kernel_size):
+        raise RuntimeError(
+            f"weight[2:] shape {shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
+        )
+    at = self.ndim - n - 1
+    if self.shape[at] != weight.shape[1]:
+        raise RuntimeError(
+            f"Need input of dimension {self.ndim} and input.size[{at}] == {weight.shape[1]} but got input to be of "
+            f"shape {shape_text(self.shape)}"
+        )
+    if bias is not None:
+        check(bias.ndim == 1, f"bias must be 1D tensor but got {bias.ndim}D tensor")
+        if len(bias) != len(weight):
+            raise RuntimeError(
+                f"Need bias of dimension 1 and bias.size[0] == {len(weight)} but got input to be of shape "
+                f"{shape_text(bias.shape)}"
+            )
+
+
 @kernel("slow_conv_dilated2d")
 def slow_conv_dilated2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1)):
     """Convolution over two dimensions, with holes."""
+    _check_dilated(self, weight, kernel_size, bias, stride, dilation)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
 @kernel("slow_conv_dilated3d")
 def slow_conv_dilated3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
     """Convolution over three dimensions, with holes."""
+    _check_dilated(self, weight, kernel_size, bias, stride, dilation)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -106,6 +134,8 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
 @kernel("conv_tbc_backward")
 def conv_tbc_backward(self, input, weight, bias, pad):
     """Gradients of `conv_tbc` in its input, weight and bias."""
+    for x in (self, input, empty_in_order(input.shape, input.dtype, memory_order(input))):
+        check_steps(x, len(input), weight, pad)
     grad, x = (a.transpose(1, 2, 0) for a in (self, input))
     w = weight.transpose(2, 1, 0)
     rest = ((1,), (pad,), (1,), False, (0,), 1, (True, True, True))

@@ -82,12 +82,12 @@ def _euclidean_dist(x1, x2):
     from torchnp.kernels.contraction import matmul
     from torchnp.kernels.power import pow_scalar
 
-    check(not dt.is_complex(x1.dtype), "clamp is not supported for complex types", NotImplementedError)
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
     ones = [np.ones(s.shape, s.dtype) for s in squares]
     left = np.concatenate([mul(x1, -2), squares[0], ones[0]], -1)
     right = np.concatenate([x2, ones[1], squares[1]], -1)
     out = matmul(left, right.swapaxes(-2, -1))
+    check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
     inner = dt.cast(out, dt.opmath(out.dtype))
     return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
 
@@ -139,7 +139,9 @@ def _cdist_backward(grad, x1, x2, p, cdist):
 @kernel("_pdist_forward")
 def _pdist_forward(self, p=2.0):
     """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
-    n = self.shape[0] if self.ndim else 0
+    check(self.flags.c_contiguous, "_pdist_forward requires contiguous input")
+    check(self.ndim, "Dimension specified as 0 but tensor has no dimensions", IndexError)
+    n = self.shape[0]
     if n <= 1:
         return np.empty(0, self.dtype)
     check(self.ndim > 1, "Dimension out of range (expected to be in range of [-1, 0], but got 1)", IndexError)
@@ -157,12 +159,14 @@ def pdist(self, p=2.0):
     check(self.ndim == 2, f"pdist only supports 2D tensors, got: {self.ndim}D")
     check(dt.is_floating(self.dtype), "pdist only supports floating-point dtypes")
     check(p >= 0, "pdist only supports non-negative p values")
-    return _pdist_forward(self, p)
+    return _pdist_forward(np.ascontiguousarray(self), p)
 
 
 @kernel("_pdist_backward")
 def _pdist_backward(grad, self, p, pdist):
     """Gradient of `_pdist_forward`."""
+    for name, x in (("self", self), ("pdist", pdist)):
+        check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
     out = np.zeros(self.shape, self.dtype)
     if pdist.size == 0 or self.size == 0:
         return out

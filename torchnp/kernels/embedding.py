@@ -18,11 +18,11 @@ TYPE_NAMES = {
 }  # fmt: skip
 
 
-def check_indices(indices: ndarray, where: str, position: int = 1) -> None:
+def check_indices(indices: ndarray, where: str, position: int = 1, name_of: str = "indices") -> None:
     if indices.dtype not in INDEX_DTYPES:
         name = scalar_name(indices.dtype)
         raise RuntimeError(
-            f"Expected tensor for argument #{position} 'indices' to have one of the following scalar types: Long, Int; "
+            f"Expected tensor for argument #{position} '{name_of}' to have one of the following scalar types: Long, Int; "
             f"but got {TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for {where})"
         )
 

@@ -17,6 +17,16 @@ SUM, MEAN, MAX = 0, 1, 2
 # ---------------------------------------------------------------- bags
 
 
+_SIZES = (("input", "1D or 2D", (1, 2)), ("weight", "2D", (2,)), ("offsets", "1D", (1,)))
+
+
+def _flat(weight: ndarray, indices: ndarray, offsets: ndarray) -> ndarray:
+    """Check the ranks; the indices, of which torch reads two dimensions one after the other."""
+    for (name, wanted, ranks), x in zip(_SIZES, (indices, weight, offsets), strict=True):
+        check(x.ndim in ranks, f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {x.ndim}")
+    return indices.reshape(-1)
+
+
 def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale: ndarray | None, last: bool) -> None:
     check_indices(indices, "embedding_bag")
     if offsets.dtype not in (int64, np.int32):
@@ -74,13 +84,16 @@ def _embed(
     padding_idx: int,
     forward_only: bool,
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    indices = _flat(weight, indices, offsets)
+    check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     common = np.promote_types(indices.dtype, offsets.dtype)
     indices, offsets = indices.astype(common, copy=False), offsets.astype(common, copy=False)
     _check(weight, indices, offsets, mode, scale, last)
     starts = offsets[:-1] if last else offsets
     n, width = len(starts), weight.shape[1]
     # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.
-    fast = mode != MAX and padding_idx < 0 and weight.dtype != float64 and weight.strides[1] == weight.itemsize
+    fast = mode != MAX and padding_idx < 0 and weight.dtype != float64
+    fast = fast and (not weight.size or weight.strides[1] == weight.itemsize)
     fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
     _check_range(indices, len(weight), fast)
     bag = bags_of(indices, starts)
@@ -205,6 +218,14 @@ def embedding_bag(
 # ---------------------------------------------------------------- gradients
 
 
+def _check_dense(name: str, x: ndarray) -> None:
+    check(
+        x.flags.c_contiguous,
+        f"Expected contiguous tensor, but got non-contiguous tensor for argument #1 '{name}' "
+        "(while checking arguments for embedding_bag)",
+    )
+
+
 @kernel("_embedding_bag_backward")
 def _embedding_bag_backward(
     grad,
@@ -223,8 +244,12 @@ def _embedding_bag_backward(
     """The gradient of the table; sparse gradients have no array form."""
     check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
     check_indices(indices, "embedding_bag")
+    _check_dense("indices", indices)
+    _check_dense("offsets", offsets)
     if indices.size and not offset2bag.size:
         offset2bag = bags_of(indices, offsets)
+    else:
+        _check_dense("offset2bag", offset2bag)
     return _embedding_bag_dense_backward(
         grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
         per_sample_weights, padding_idx,
@@ -276,8 +301,13 @@ def _embedding_bag_dense_backward(
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
     """The gradient of each sample's weight: its row times the gradient of its bag."""
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
+    check_indices(indices, "embedding_bag")
+    _check_dense("indices", indices)
     if indices.size and not offset2bag.size:
         offset2bag = bags_of(indices, offsets)
+    else:
+        check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
+        _check_dense("offset2bag", offset2bag)
     wide = opmath(grad.dtype)
     rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
     out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)

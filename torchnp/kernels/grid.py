@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -216,11 +216,28 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     return y
 
 
-@kernel("grid_sampler_2d", "_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])
+@kernel("grid_sampler_2d", differs=["grid-half-even"])
 def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners):
     """An image at the points of a grid, coordinates from -1 to 1."""
     check_grid(input, grid, 2, interpolation_mode)
     _check_dtypes(input, grid, "grid_sampler_2d_cpu_kernel_impl")
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def check_single(values: Iterable[ndarray]) -> None:
+    """torch's plain loop has code for float32 alone, which it finds out once there is something to do."""
+    for x in values:
+        if x.dtype != dt.float32:
+            raise RuntimeError(f"expected scalar type Float but found {dt.scalar_name(x.dtype)}")
+
+
+@kernel("_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])
+def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode, align_corners):
+    """`grid_sampler_2d` of float32."""
+    check_grid(input, grid, 2, interpolation_mode)
+    if input.shape[0] * input.shape[1] * grid.shape[1] * grid.shape[2] == 0:
+        return np.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
+    check_single((input, grid))
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 

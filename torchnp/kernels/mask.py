@@ -146,10 +146,13 @@ def nonzero_static(self, *, size, fill_value=-1):
 @kernel("_rowwise_prune")
 def _rowwise_prune(weight, mask, compressed_indices_dtype):
     """The rows where the mask is true, and for each row its new place or -1."""
+    check(weight.ndim == 2, "'weights' should have 2 dimensions.")
     check(
         mask.size == len(weight),
         "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'.",
     )
+    if weight.dtype in RARE or weight.dtype == bool_ or is_complex(weight.dtype):
+        raise not_implemented("rowwise_prune_helper", weight.dtype)
     mask = mask.reshape(-1).astype(bool)
     places = np.where(mask, np.cumsum(mask) - 1, -1)
     return weight[mask], places.astype(as_dtype(compressed_indices_dtype))

@@ -10,11 +10,14 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
+from torchnp.kernels._spatial import is_channels_last
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 # ---------------------------------------------------------------- shared
+
+SMALL = 1 << 16  # up to this many elements a half type's rounding is torch's own; beyond, speed counts
 
 
 def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
@@ -57,15 +60,27 @@ def channels_last(x: ndarray) -> bool:
     return x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous
 
 
-def centred(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d."""
+def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
+    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d.
+
+    In a row shorter than a vector an overflow is NaN: torch adds it to the vector's sums, 0 times.
+    """
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
-    return d, mean, np.vecdot(d, d)[:, None] / n
+    variance = np.vecdot(d, d)[:, None] / n
+    if x.shape[1] < vector:
+        variance[variance == np.inf] = np.nan
+    return d, mean, variance
 
 
 _add = np.add.reduce
+
+
+def _vector(x: ndarray) -> int:
+    """The elements of torch's vector."""
+    return 32 // x.itemsize
+
 
 # ---------------------------------------------------------------- layer norm
 
@@ -113,9 +128,12 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
     wide_scale, wide_shift = _repeated(scale, x), _repeated(shift, x)
     for block in tiles(*x.shape):
-        d, mean[block], variance = centred(x[block])
+        d, mean[block], variance = centred(x[block], _vector(input))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
+        if input.itemsize == 2 and x.size <= SMALL:  # torch moves half types by the mean over the deviation, in one FMA
+            shifted = np.float64(-mean[block] * rstd[block])
+            row[...] = x[block].astype(np.float64) * rstd[block] + shifted
         if scale is not None:
             np.multiply(row, scale if wide_scale is None else wide_scale[: len(row)], row)
         if shift is not None and wide_shift is not None:
@@ -202,10 +220,20 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -
             )
 
 
+def _in_format(x: ndarray) -> bool:
+    """Whether a tensor is dense in the memory format that its strides suggest."""
+    return channels_last(x) if is_channels_last(x) else bool(x.flags.c_contiguous)
+
+
 @kernel("native_group_norm", differs=["half-opmath"])
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
     check_group(input, weight, bias, C, group)
+    check(
+        _in_format(input),
+        "Expected X.is_contiguous(memory_format) to be true, but got false.  (Could this error message be improved?  "
+        "If so, please report an enhancement request to PyTorch.)",
+    )
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check_kernel("GroupNormKernelImpl", input, weight, bias)
     check(
@@ -216,7 +244,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     if input.size == 0:
         empty = np.zeros((N, group), stats)
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
-    y, mean, variance = centred(inner(input).reshape(N * group, -1))
+    y, mean, variance = centred(inner(input).reshape(N * group, -1), _vector(input))
     rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
     np.multiply(y, rstd, y)
     y = y.reshape(N, C, HxW)
@@ -234,6 +262,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
     check_group(input, weight, bias, channels, num_groups)
+    if not _in_format(input):
+        input = np.ascontiguousarray(input)
     return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
 
 

@@ -7,6 +7,7 @@ Every mode but nearest is a sum over a few input elements for each output elemen
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -213,6 +214,13 @@ def _check_forward(x: ndarray, out: Ints, n: int) -> None:
         raise RuntimeError(f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {shape_text(x.shape)}")
 
 
+def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
+    """Where a dimension keeps its size, torch adds 0 times each element to itself: inf is NaN."""
+    if not any(map(operator.eq, sizes, out)) or np.isfinite(x).all():
+        return x
+    return np.where(np.isinf(x), x.dtype.type(np.nan), x)
+
+
 def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
     """torch's name of the CPU kernel: small images take the one for channels_last."""
     channels_last = is_channels_last(x) and x.shape[1] > 3
@@ -232,6 +240,8 @@ def _resample(
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if x.dtype == dt.uint8 else (sample, inner)
     y = dt.cast(x, inner)
+    if mode == "linear" and x.dtype != dt.uint8:
+        y = without_inf(y, x.shape[2:], output_size)
     for d in reversed(range(n)):
         # Only the loop for bytes copies along a dimension that keeps its size.
         which = linear if x.dtype == dt.uint8 and x.shape[2 + d] == output_size[d] else sampling

@@ -20,6 +20,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         padding_side in ("left", "right"),
         f"Expected padding_side to be one of left or right, but got {padding_side}.",
     )
+    check(sequences[0].ndim, "ArrayRef: invalid slice, N = 1; size = 0")
+    check(all(x.ndim for x in sequences), "Dimension specified as 0 but tensor has no dimensions", IndexError)
     longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
     out = np.empty((len(sequences), longest, *trailing), sequences[0].dtype)
     out[...] = fill_value(padding_value, out.dtype)

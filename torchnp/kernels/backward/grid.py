@@ -15,6 +15,7 @@ from torchnp.kernels.grid import (
     Corner,
     axes_of,
     check_grid,
+    check_single,
     corners,
     cubic_corners,
     gather,
@@ -92,7 +93,11 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
 def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners):
-    """Gradients in the image and in the points."""
+    """Gradients in the image and in the points, of float32."""
+    check_grid(input, grid, 2, interpolation_mode)
+    if not grad_output.size:
+        return np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
+    check_single((input, grid, grad_output))
     mask = (True, True)
     return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, mask, 2)
 

@@ -20,6 +20,7 @@ from torchnp.kernels._elementwise import (
     number,
     refuse,
 )
+from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels.arithmetic import add_scalar, div, mul
 from torchnp.kernels.loss import MEAN, NONE, reshaped
 from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
@@ -203,6 +204,8 @@ def nll_loss2d_backward(
 ) -> ndarray:
     """`nll_loss_backward` of scores (N, C, H, W)."""
     check_nll2d(self, target, weight)
+    dense = empty_in_order(self.shape, self.dtype, memory_order(self)).flags.c_contiguous
+    check(dense, "grad_input must be contiguous")
     _check_total(total_weight)
     if reduction == NONE:
         check(

@@ -123,8 +123,13 @@ def batch_norm_backward(
 @kernel("_weight_norm_interface_backward", differs=["half-opmath"])
 def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     """Gradients of `_weight_norm_interface` with respect to v and g."""
+    for name, x in (("saved_v", saved_v), ("saved_g", saved_g), ("saved_norm", saved_norms)):
+        check(x.flags.c_contiguous, f"{name} must be contiguous")
     if saved_v.dtype not in dt.FLOATS:
         raise not_implemented("weight_norm_backward_kernel", saved_v.dtype)
+    for x in (grad_w, saved_g, saved_norms):
+        kind = dt.opmath(saved_v.dtype) if x is saved_norms else saved_v.dtype
+        check(x.dtype == kind, f"expected scalar type {dt.scalar_name(kind)} but found {dt.scalar_name(x.dtype)}")
     v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
     axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
     along = add_reduce(grad * v, axes, True)

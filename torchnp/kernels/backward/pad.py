@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import not_implemented
+from torchnp.checks import check, not_implemented, wrap_dim
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order, refuse
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
@@ -33,10 +33,31 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
     return dense
 
 
+def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
+    """The sizes that torch reads before it looks at the number of dimensions."""
+    if reflects and n == 3:
+        for condition, met in (
+            ("input.dim() > 3", x.ndim > 3),
+            ("grad_output.dim() == input.dim()", grad.ndim == x.ndim),
+        ):
+            check(
+                met,
+                f"Expected {condition} to be true, but got false.  (Could this error message be improved?  If so, "
+                "please report an enhancement request to PyTorch.)",
+            )
+    first = 0 if n == 3 else 1
+    if x.ndim == 0:
+        raise IndexError(f"Dimension specified as {first} but tensor has no dimensions")
+    if x.ndim <= n:
+        wrap_dim(max(first, x.ndim), x.ndim)
+
+
 _NAMES = {"W": "width", "H": "height", "D": "depth"}
 
 
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, name: str, comma: str) -> None:
+    if n == 3 and name == "gradOutput" and grad.shape[-4] != x.shape[-4]:
+        raise RuntimeError(f"gradOutput channel unexpected. Expected: {x.shape[-4]}, Got: {grad.shape[-4]}")
     for i in range(n):
         dim = x.ndim - 1 - i
         expected = x.shape[dim] + pad[2 * i] + pad[2 * i + 1]
@@ -51,6 +72,12 @@ def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) 
     comma = "" if kind == "replication" and n == 1 else ","
 
     def body(grad_output, self, padding):
+        _check_ranks(grad_output, self, n, kind == "reflection")
+        if self.ndim > n + 2:  # torch takes the first dimensions then
+            outer = tuple(a[(*[slice(None)] * (n + 1), *[0] * (a.ndim - n - 1))] for a in (grad_output, self) if a.size)
+            if len(outer) == 2:
+                check_padded(outer[1], padding, n, kind == "reflection")
+                _check_grad(*outer, padding, n, spelled, comma)
         check_padded(self, padding, n, kind == "reflection")
         _check_grad(grad_output, self, padding, n, spelled, comma)
         refuse(grad_output, name, NOT_PADDED)

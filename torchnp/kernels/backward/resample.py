@@ -18,6 +18,7 @@ from torchnp.kernels.resample import (
     linear,
     nearest,
     unsample,
+    without_inf,
 )
 from torchnp.registry import kernel
 
@@ -48,6 +49,8 @@ def _backward(
     if grad.dtype not in accepted:
         raise not_implemented(name, grad.dtype)
     g = dt.cast(grad, dt.opmath(grad.dtype))
+    if "linear" in name and "_aa" not in name:
+        g = without_inf(g, input_size[2:], output_size)
     for d in range(n):
         g = unsample(g, 2 + d, input_size[2 + d], samplings(input_size[2 + d], output_size[d], scales[d], g.dtype))
     g = dt.cast(g, grad.dtype)
