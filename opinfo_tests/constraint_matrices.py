@@ -93,7 +93,8 @@ LU = {
 }
 rule("linalg_lu_solve", args={**LU, "B": T("n m", "same"), "left": C((True,))}, wild_values=False)
 rule("lu_solve", args={**LU, "self": T("n m")}, wild_values=False)
-rule("lu_unpack", args={**LU, "LU_data": T("n n", "main")}, wild_values=False)
+# Of too few pivots torch reads what is in memory behind them.
+rule("lu_unpack", args={**LU, "LU_data": T("n n", "main")}, wild_values=False, wild=0)
 rule(
     "linalg_ldl_solve",
     args={"LD": T("n n", "main", "square"), "pivots": T("n", "int32", ("n", "n")), "B": T("n m", "same")},
@@ -121,8 +122,18 @@ rule(
     "linalg_pinv linalg_matrix_rank linalg_pinv.atol_rtol_float linalg_matrix_rank.atol_rtol_float",
     args={"hermitian": C((False,))},
 )
-rule("linalg_tensorinv", args={"self": T("2 3 6", "main", "distinct"), "ind": C((2,))})
-rule("linalg_tensorsolve", args={"self": T("2 3 6", "main", "distinct"), "other": T("2 3", "same"), "dims": C((None,))})
+# With weights and one observation torch writes its input: of [0.5] with fweights [2] it leaves [0.0] behind.
+rule(
+    "cov",
+    args={"self": T("n? m"), "fweights": T("m", "int64", (1, 3)), "aweights": T("m", "same", "unit")},
+    sizes={"m": (2, 4)},
+)
+# Of a singular matrix rounding decides whether an error is met, and below the rounding of singular values what the rank is.
+rule("linalg_tensorinv", args={"self": T("1 n n", "main", "square"), "ind": C((2,))})
+rule("linalg_tensorsolve", args={"self": T("1 n n", "main", "square"), "other": T("1 n", "same"), "dims": C((None,))})
+rule("linalg_matrix_rank", args={"tol": C((0.01, 0.5, 3.0, float("inf")))})
+rule("linalg_pinv", args={"rcond": C((0.01, 0.5, 1.0))})
+rule("linalg_*.atol_rtol_float", args={"rtol": C((None, 0.01, 0.5, 1.0))})
 rule(
     "linalg_ldl_factor* linalg_lu_factor* linalg_lu",
     args={"self": T("* n n", "main", "square"), "A": T("* n n", "main", "square")},

@@ -303,7 +303,7 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     if source == dtype:
         return x
     if dtype == bool_:
-        return x != 0
+        return np.asarray(x != 0)  # of a 0-d array a scalar
     if _CATEGORY[source] == 3 and _CATEGORY[dtype] != 3:
         x = x.astype(complex64).real if source == complex32 else x.real
         return cast(x, dtype)
@@ -322,7 +322,7 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
 
 def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:
     if dtype == float8_e4m3fn:
-        return np.clip(x, -448.0, 448.0).astype(dtype)
+        return np.asarray(np.clip(x, -448.0, 448.0).astype(dtype))
     if dtype == float8_e8m0fnu:  # a bare exponent: the sign is dropped and zero becomes the smallest power
         return np.maximum(np.abs(x), np.float32(2.0**-127)).astype(dtype)
     return x.astype(dtype)

@@ -302,6 +302,13 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
     lists = [a.name for a in schema.args if a.type.endswith("[]") and a.name in pairs]
 
     def run(bound: dict[str, Any]) -> list[Any]:
+        if lone is not None and (bound[lone].ndim or bound[lone].size != 1):
+            raise RuntimeError(
+                f"scalar tensor expected to be 0 dim but it has {bound[lone].ndim} dimensions and {bound[lone].size} "
+                "elements."
+            )
+        if unzipped is not None:
+            _check_scalars(bound[unzipped], len(bound[schema.args[0].name]))
         length = _check_lists(schema, bound, lists)
         results = []
         for i in range(length):
@@ -312,8 +319,18 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
         return results
 
     # `_foreach_addcmul.Tensor` takes a 1-d tensor with one number per list entry.
+    lone = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "other"), None)
     unzipped = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "scalars"), None)
     return _guarded(schema, run)
+
+
+def _check_scalars(scalars: ndarray, length: int) -> None:
+    check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
+    check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
+    if scalars.size != length:
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."
+        )
 
 
 def _item(values: Any, i: int) -> Any:

@@ -93,6 +93,7 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
 _FORMATS = (("contiguous_format", 0), ("preserve_format", 1), ("channels_last", 2), ("channels_last_3d", 3))
 _FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.{name}")}
 _CHANNELS_LAST = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
+FORMAT_OF_ORDER = {order: name for name, order in _CHANNELS_LAST.items()}
 
 
 def format_name(memory_format: Any) -> str:

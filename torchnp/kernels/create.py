@@ -21,6 +21,7 @@ from torchnp.dtypes import (
     to_complex,
 )
 from torchnp.kernels._memory import (
+    FORMAT_OF_ORDER,
     check_options,
     check_size,
     empty_in_order,
@@ -28,6 +29,7 @@ from torchnp.kernels._memory import (
     format_name,
     format_order,
     like_order,
+    memory_order,
 )
 from torchnp.kernels._number import fill_value
 from torchnp.registry import kernel
@@ -320,4 +322,6 @@ def resize_(self, size, *, memory_format=None):
 @kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"])
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
+    if memory_format is not None and format_name(memory_format) == "preserve_format":
+        memory_format = FORMAT_OF_ORDER.get(memory_order(the_template))
     return resize_(self, the_template.shape, memory_format=memory_format)

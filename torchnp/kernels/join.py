@@ -315,7 +315,7 @@ def unflatten_dense_tensors(flat, tensors):
     start, out = 0, []
     for x in tensors:
         if not x.size:
-            out.append(np.empty(0, flat.dtype))
+            out.append(np.empty(x.shape, flat.dtype))
             continue
         out.append(reshape(narrow(flat, 0, start, x.size), x.shape))
         start += x.size

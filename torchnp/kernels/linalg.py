@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -168,16 +169,36 @@ def linalg_lu(A, *, pivot=True):
     return _permutation_matrix(pivots, A.shape[-2], A.dtype), *_unpacked(lu)
 
 
+def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
+    """The exchanges of each matrix: as torch does, the first of as many rows of pivots as there are matrices."""
+    batch, m, count = lu.shape[:-2], lu.shape[-2], min(lu.shape[-2:])
+    rows = pivots.reshape(-1, pivots.shape[-1] if pivots.ndim else 1) if pivots.size else pivots.reshape(0, 0)
+    needed, out_of_range = math.prod(batch) if count else 0, bool(((pivots < 1) | (pivots > m)).any())
+    # Of too few pivots torch reads what is in memory behind them.
+    check(
+        not needed or (len(rows) >= needed and rows.shape[1] >= count and not out_of_range),
+        "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+        "Did you properly pass the result of lu_factor?",
+    )
+    return rows[:needed, :count].reshape(*batch, count) if needed else np.empty((*batch, 0), pivots.dtype)
+
+
 @kernel("lu_unpack")
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """Permutation and triangular factors from packed ones."""
     check(
-        LU_pivots.dtype == dt.int32,
+        LU_data.ndim >= 2,
+        f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {shape_text(LU_data.shape)} instead",
+    )
+    check(
+        not unpack_pivots or LU_pivots.dtype == dt.int32,
         "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
         "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor",
     )
     empty = np.empty(0, LU_data.dtype)
-    p = _permutation_matrix(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
+    p = empty
+    if unpack_pivots:
+        p = _permutation_matrix(_row_pivots(LU_data, LU_pivots), LU_data.shape[-2], LU_data.dtype)
     lower, upper = _unpacked(LU_data) if unpack_data else (empty.copy(), empty.copy())
     return p, lower, upper
 
@@ -268,13 +289,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     vector = _is_vector(A, B)
     right = B[..., None] if vector else B
     check_square("linalg.solve", A)
-    check_matrix("linalg.solve", right, "B")
-    side = -2 if left else -1
-    if A.shape[-2] != right.shape[side]:
-        raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({A.shape[-2]}x{A.shape[-1]} and {right.shape[-2]}x{right.shape[-1]})"
-        )
+    _check_sides("linalg.solve", A, right, left)
     check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
     lu, pivots, info = lu_factor(A)
@@ -282,6 +297,15 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
         raise_first(info, "torch.linalg.solve_ex", "The solver failed because the input matrix is singular.")
     x = lu_solved(lu, pivots, right, left)
     return x[..., 0] if vector else x, lu, pivots, info
+
+
+def _check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
+    check_matrix(name, b, "B")
+    if a.shape[-2] != b.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
 
 
 def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bool = False) -> ndarray:
@@ -331,10 +355,26 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
         )
     check(
         pivots.dtype == dt.int32,
-        "torch.linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",
+        "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",
     )
-    check_square("torch.linalg.lu_solve", LU, "LU")
+    check_square("torch.linalg.lu_solve", LU)
+    _check_sides("linalg.lu_solve", LU, B, left)
+    check(pivots.ndim > 0, "Dimension specified as -1 but tensor has no dimensions", IndexError)
+    check(
+        pivots.shape[-1] == LU.shape[-1],
+        "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix",
+    )
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{shape_text(pivots.shape)} instead"
+        )
+    broadcast_shapes(B.shape[:-2], LU.shape[:-2])
     check_lapack("linalg.lu_solve_cpu", LU)
+    if B.size:
+        words = "Pivots given to lu_solve must all be {}. Did you properly pass the result of lu_factor?"
+        check(bool((pivots >= 1).all()), words.format("greater or equal to 1"))
+        check(bool((pivots <= LU.shape[-2]).all()), words.format("smaller or equal to LU.size(-2)"))
     return lu_solved(LU, pivots, B, left, adjoint)
 
 
@@ -364,8 +404,13 @@ def _inverse(a: ndarray) -> tuple[ndarray, ndarray]:
 @kernel("linalg_inv", like=np.linalg.inv, differs=["no-integers-linalg"])
 def linalg_inv(A):
     """Inverses."""
-    out, info = _inverse(A)
-    raise_first(info, "linalg.inv", SINGULAR)
+    return inverted(A, "linalg.inv")
+
+
+def inverted(a: ndarray, name: str) -> ndarray:
+    """Inverses; the error for a singular matrix opens with the name."""
+    out, info = _inverse(a)
+    raise_first(info, name, SINGULAR)
     return out
 
 

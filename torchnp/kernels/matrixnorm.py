@@ -12,7 +12,15 @@ from torchnp.checks import check, shape_text, wrap_dim
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
-from torchnp.kernels.linalg import _inverse, check_inexact, check_matrix, check_square, linalg_inv, linalg_solve
+from torchnp.kernels.linalg import (
+    _inverse,
+    check_inexact,
+    check_matrix,
+    check_square,
+    inverted,
+    linalg_inv,
+    linalg_solve,
+)
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
@@ -223,7 +231,7 @@ def linalg_tensorinv(self, ind=2):
         m == n,
         f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}",
     )
-    return linalg_inv(self.reshape(m, n)).reshape(*columns, *rows)
+    return inverted(self.reshape(m, n), "inv").reshape(*columns, *rows)
 
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)

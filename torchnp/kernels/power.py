@@ -43,9 +43,30 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:
-    """By the logarithm where the base is 0, with the NaN that infinity times 0 gives."""
-    value, zero = np.power(a, b), a == 0
-    return np.where(zero, np.exp(b * np.log(a)), value) if np.any(zero) else value
+    """By the logarithm, as the C library does it: NumPy multiplies for small integers, and has rules for a base of 0."""
+    value = np.power(a, b)
+    apart = (a == 0) | ((b.imag == 0) & (np.abs(b.real) < 100) & (np.trunc(b.real) == b.real))
+    return np.where(apart, np.exp(_c_product(b, np.log(a))), value) if np.any(apart) else value
+
+
+def _c_product(a: ndarray, b: ndarray) -> ndarray:
+    """Complex product where C keeps the infinity of a factor, though both parts of the sum come out as nan."""
+    out = np.asarray(a * b)
+    lost = np.isnan(out.real) & np.isnan(out.imag)
+    infinite = [np.isinf(x.real) | np.isinf(x.imag) for x in (a, b)]
+    lost &= infinite[0] | infinite[1]
+    if not lost.any():
+        return out
+    (ar, ai), (br, bi) = (_boxed(x, inf) for x, inf in zip((a, b), infinite))
+    out.real[lost] = (np.inf * (ar * br - ai * bi))[lost]
+    out.imag[lost] = (np.inf * (ar * bi + ai * br))[lost]
+    return out
+
+
+def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
+    """The parts of a factor: of an infinite one 1 for an infinity, else 0, and 0 for nan, with their signs."""
+    kept = [np.where(np.isnan(part), np.copysign(0, part), part) for part in (x.real, x.imag)]
+    return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
 
 _POWER = binary(

@@ -182,10 +182,7 @@ def _cummin_helper(self, values, indices, dim):
 @kernel("cummaxmin_backward")
 def cummaxmin_backward(grad, input, indices, dim):
     """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
+    from torchnp.kernels.scatter import scatter_add
+
     out = np.zeros(input.shape, input.dtype)
-    if input.ndim == 0 or input.size == 0:
-        return grad.copy() if input.ndim == 0 else out
-    places = list(np.indices(indices.shape, sparse=True))
-    places[wrap_dim(dim, input.ndim)] = indices
-    np.add.at(out, tuple(places), grad)
-    return out
+    return scatter_add(out, dim, indices, grad) if input.size else out

@@ -93,6 +93,11 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
             f"torch.triangular_solve: Expected {letter} to have at least 2 dimensions, but it has {x.ndim} dimensions "
             "instead",
         )
+    if self.dtype != A.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {dt.scalar_name(self.dtype)} and A of type "
+            f"{dt.scalar_name(A.dtype)} instead."
+        )
     _check_system("triangular_solve", self, A)
     check_lapack("triangular_solve_cpu", A, True)
     batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])

@@ -97,6 +97,12 @@ def view(self, size):
         ) from None
 
 
+@kernel("view_copy", like=np.reshape)
+def view_copy(self, size):
+    """A copy in another shape: of strides that allow no view, too."""
+    return reshape(self, size).copy("K")
+
+
 @kernel("reshape", like=np.reshape)
 def reshape(self, shape):
     """Another shape, on the same memory where the strides allow it, else of a copy."""

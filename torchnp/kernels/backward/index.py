@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.checks import broadcast_shapes, check
 from torchnp.kernels.mask import masked_scatter, masked_select
 from torchnp.kernels.scatter import index_add, scatter, scatter_add
 from torchnp.kernels.view import unsqueeze, view
@@ -31,7 +31,7 @@ def index_select_backward(grad, self_sizes, dim, index):
 @kernel("masked_select_backward")
 def masked_select_backward(grad, input, mask):
     """The gradient, element by element, where the mask is true."""
-    out = np.zeros(np.broadcast_shapes(input.shape, mask.shape), grad.dtype)
+    out = np.zeros(broadcast_shapes(input.shape, mask.shape), input.dtype)
     return masked_scatter(out, mask, grad)
 
 

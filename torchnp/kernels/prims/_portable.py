@@ -11,6 +11,11 @@ from torchnp.dtypes import as_dtype, dtype_name
 from torchnp.registry import REGISTERED
 
 ndarray = np.ndarray
+# What torch says of a condition that has no words of its own.
+NOT_TRUE = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
 Array = Any  # an ndarray, or an array of any library that follows the array API standard
 
 

@@ -9,12 +9,19 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import Array, aten, namespace
+from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, namespace
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 # ---------------------------------------------------------------- arrays
+
+
+def _check_new(dtype: Any, requires_grad: bool, shape: Ints = ()) -> None:
+    """Refuse a negative length, and gradients of numbers that have none."""
+    check(all(n >= 0 for n in shape), NOT_TRUE)
+    floats = dt.is_inexact(dt.as_dtype(dtype))
+    check(floats or not requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
 
 
 @kernel("prims::iota", like=np.arange)
@@ -23,31 +30,40 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
     found = dt.as_dtype(dtype)
     check(dt.is_integral(found), "prims.iota only supports integer dtypes")
     check(step != 0, "step must be nonzero")
+    _check_new(dtype, requires_grad)
     return dt.cast(start + np.arange(length, dtype=np.int64) * step, found)
 
 
 @kernel("prims::empty", like=np.empty)
 def empty(shape: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """An unset array."""
+    _check_new(dtype, requires_grad, shape)
     return np.empty(tuple(shape), dt.as_dtype(dtype))
 
 
 @kernel("prims::empty_strided")
 def empty_strided(shape: Ints, strides: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """An unset array with given strides, in elements."""
-    return aten("empty_strided")(shape, strides, dtype=dtype)
+    out = aten("empty_strided")(shape, strides, dtype=dtype)
+    _check_new(dtype, requires_grad)
+    return out
 
 
 @kernel("prims::empty_permuted")
 def empty_permuted(shape: Ints, physical_layout: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """An unset array whose memory runs through the dimensions in a given order."""
-    return aten("empty_permuted")(shape, physical_layout, dtype=dtype)
+    out = aten("empty_permuted")(shape, physical_layout, dtype=dtype)
+    _check_new(dtype, requires_grad)
+    return out
 
 
 @kernel("prims::full", like=np.full)
 def full(shape: Ints, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """An array that holds one number."""
-    return aten("full")(shape, fill_value, dtype=dtype)
+    _check_new(dtype, False, shape)
+    out = aten("full")(shape, fill_value, dtype=dtype)
+    _check_new(dtype, requires_grad)
+    return out
 
 
 @kernel("prims::full_like", like=np.full_like)
@@ -55,13 +71,21 @@ def full_like(a: Array, fill_value: Any, *, dtype: Any, device: Any, requires_gr
     """An array of the shape of another that holds one number."""
     if type(a) is not ndarray:
         return namespace(a).full_like(a, fill_value)
-    return aten("full_like")(a, fill_value, dtype=dtype)
+    out = aten("full_like")(a, fill_value, dtype=dtype)
+    _check_new(dtype, requires_grad)
+    return out
 
 
 @kernel("prims::scalar_tensor", like=np.asarray)
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
     """A number as a 0-d array."""
-    if isinstance(s, complex) and (dtype is None or not dt.is_complex(dt.as_dtype(dtype))):
+    missing = [repr(name) for name, value in (("dtype", dtype), ("device", device)) if value is None]
+    if missing:  # torch's schema lets them be None, its implementation does not
+        plural = "s" if len(missing) > 1 else ""
+        raise TypeError(
+            f"_scalar_tensor_meta() missing {len(missing)} required keyword-only argument{plural}: {' and '.join(missing)}"
+        )
+    if isinstance(s, complex) and not dt.is_complex(dt.as_dtype(dtype)):
         raise TypeError("Complex scalar requires complex tensor dtype.")
     return aten("scalar_tensor")(s, dtype=dtype)
 

@@ -220,8 +220,10 @@ def cbrt(self: Array) -> Array:
         not dt.is_complex(self.dtype),
         "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)",
     )
-    if self.dtype == dt.bool_:
+    if self.dtype == dt.bool_ or self.dtype in dt.BARE_UNSIGNED:
         raise not_implemented("abs_cpu", self.dtype)
+    if self.dtype in dt.FLOAT8S:
+        raise not_implemented("pow", self.dtype)
     out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
     x = dt.cast(self, dt.opmath(out))
     return dt.cast(np.cbrt(x), out)

@@ -6,87 +6,81 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import Array, aten, check_index, dtype_in, namespace
+from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 
-def _dims(x: Array, dims: Ints | None) -> list[int]:
-    """The dimensions to reduce: all when none is named."""
-    if dims is None:
-        return list(range(x.ndim))
+def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "") -> list[int]:
+    """The dimensions to reduce; torch fails on the None that its schemas offer, and so does this loop."""
     for d in dims:
         check_index(x.ndim, d)
         check(list(dims).count(d) == 1, f"dim {d} appears multiple times in the list of dims")
+    _refuse_dtype(output_dtype, name)
     return list(dims)
 
 
-def _cast(x: Array, dtype: Any) -> Array:
-    if dtype is None:
-        return x
-    if type(x) is not ndarray:
-        xp = namespace(x)
-        return xp.astype(x, dtype_in(xp, dtype))
-    return dt.cast(x, dt.as_dtype(dtype))
+def _refuse_dtype(output_dtype: Any, name: str) -> None:
+    """Fail as torch does: its schemas have an ``output_dtype`` that none of its implementations takes."""
+    if output_dtype is not None:
+        raise TypeError(f"{name}() got an unexpected keyword argument 'output_dtype'")
 
 
-def _portable(name: str, inp: Array, dims: Ints | None, output_dtype: Any, **more: Any) -> Array:
-    """Reduce an array of another library; no dimension named means all."""
-    axes = tuple(d for d in _dims(inp, dims) if inp.ndim) or tuple(range(inp.ndim))
+def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
+    """Reduce an array of another library; an empty list of dimensions means all."""
+    axes = tuple(d for d in dims if inp.ndim) or tuple(range(inp.ndim))
     xp = namespace(inp)
     if name in ("max", "min") and xp.isdtype(inp.dtype, "bool"):  # the standard orders numbers alone
-        return _cast(xp.astype(getattr(xp, name)(xp.astype(inp, xp.uint8), axis=axes), inp.dtype), output_dtype)
+        return xp.astype(getattr(xp, name)(xp.astype(inp, xp.uint8), axis=axes), inp.dtype)
     if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # of real numbers alone in the standard
         parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
-        return _cast(parts[0] + parts[1], output_dtype)
-    return _cast(getattr(xp, name)(inp, axis=axes, **more), output_dtype)
+        return parts[0] + parts[1]
+    return getattr(xp, name)(inp, axis=axes, **more)
 
 
 @kernel("prims::sum", like=np.sum, differs=["empty-dim"])
 def sum(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     """Sum over dimensions; integers give int64."""
-    if type(inp) is not ndarray:
-        return _portable("sum", inp, dims, output_dtype)
-    return _cast(aten("sum.dim_IntList")(inp, _dims(inp, dims)), output_dtype)
+    dims = _dims(inp, dims, output_dtype, "sum")
+    return aten("sum.dim_IntList")(inp, dims) if type(inp) is ndarray else _portable("sum", inp, dims)
 
 
 @kernel("prims::prod", like=np.prod)
 def prod(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     """Product over dimensions; none named leaves the array as it is."""
-    if dims is not None and not len(dims):
-        return _cast(inp.copy("K") if type(inp) is ndarray else namespace(inp).asarray(inp, copy=True), output_dtype)
-    if type(inp) is not ndarray:
-        return _portable("prod", inp, dims, output_dtype)
-    out = inp
-    for d in sorted(range(inp.ndim) if dims is None else dims, reverse=True):
+    for d in dims:  # type: ignore[union-attr]
         check_index(inp.ndim, d)
+    _refuse_dtype(output_dtype, "_prod_aten")
+    if type(inp) is not ndarray:
+        return _portable("prod", inp, list(dims)) if len(dims) else namespace(inp).asarray(inp, copy=True)
+    out = inp if len(dims) else inp.copy("K")
+    for d in sorted(dims, reverse=True):
         out = aten("prod.dim_int")(out, d)
-    return _cast(out, output_dtype)
+    return out
 
 
 @kernel("prims::amax", like=np.amax, differs=["empty-dim"])
 def amax(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     """Maximum over dimensions."""
-    if type(inp) is not ndarray:
-        return _portable("max", inp, dims, output_dtype)
-    return _cast(aten("amax")(inp, _dims(inp, dims)), output_dtype)
+    dims = _dims(inp, dims, output_dtype, "amax")
+    return aten("amax")(inp, dims) if type(inp) is ndarray else _portable("max", inp, dims)
 
 
 @kernel("prims::amin", like=np.amin, differs=["empty-dim"])
 def amin(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     """Minimum over dimensions."""
-    if type(inp) is not ndarray:
-        return _portable("min", inp, dims, output_dtype)
-    return _cast(aten("amin")(inp, _dims(inp, dims)), output_dtype)
+    dims = _dims(inp, dims, output_dtype, "amin")
+    return aten("amin")(inp, dims) if type(inp) is ndarray else _portable("min", inp, dims)
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
     """Mean squared distance from the mean, over N - correction."""
+    _refuse_dtype(output_dtype, "_var_reduction_meta")
+    dims = _dims(inp, dims)
     if type(inp) is not ndarray:
-        return _portable("var", inp, dims, output_dtype, correction=1 if correction is None else correction)
-    return _cast(aten("var.correction")(inp, _dims(inp, dims), correction=correction), output_dtype)
+        return _portable("var", inp, dims, correction=1 if correction is None else correction)
+    return aten("var.correction")(inp, dims, correction=correction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels._memory import window
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
+from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, namespace
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -169,6 +170,9 @@ def conj(a: Array) -> Array:
 @kernel("prims::reshape", like=np.reshape)
 def reshape(a: Array, shape: Ints) -> Array:
     """A contiguous copy in another shape."""
+    if not len(shape):
+        raise TypeError("reduce() of empty iterable with no initial value")  # torch multiplies the lengths so
+    check(all(n >= 0 for n in shape), NOT_TRUE)
     size, wanted = math.prod(a.shape), math.prod(shape)
     if size != wanted:
         raise ValueError(f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!")
@@ -203,6 +207,7 @@ def cat(tensors: list[Array], dim: int) -> Array:
                 f"Sizes of tensors must match except in dimension {dim}. "
                 f"Expected {common} in dimension {d} but got {length} for tensor number {i} in the list",
             )
+    _require(dim < len(shape), "list assignment index out of range", IndexError)
     if type(tensors[0]) is not ndarray:
         return namespace(tensors[0]).concat(list(tensors), axis=dim)
     return aten("cat")(tensors, dim)
@@ -227,7 +232,7 @@ def copy_strided(a: ndarray, stride: Ints) -> ndarray:
 @kernel("prims::as_strided_scatter")
 def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
     """A copy whose strided window holds ``src``."""
-    return aten("as_strided_scatter")(self, src, size, stride, storage_offset)
+    return aten("as_strided_scatter")(self, src, size, stride, index(storage_offset))
 
 
 @kernel("prims::device_put")
