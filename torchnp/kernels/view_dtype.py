@@ -85,7 +85,7 @@ def view_as_complex(self):
     check(self.ndim > 0, "Input tensor must have one or more dimensions")
     check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
     strides = element_strides(self)
-    check(strides[-1] == 1, "Tensor must have a last dimension with stride 1")
+    check(strides[-1] == 1 or not self.size, "Tensor must have a last dimension with stride 1")
     check(
         all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)),
         "Tensor must have a stride divisible by 2 for all but last dimension",
