@@ -400,7 +400,7 @@ rule(
     },
     dtypes="wide",
 )
-BAG = {"weight": T("n m"), "indices": T("4", "index", (0, "n-1")), "offsets": lambda c: c.array(T("2", c.held["indices"].dtype, (0, 0))), "mode": I(0, 2),
+BAG = {"weight": T("n m"), "indices": T("4", "index", (0, "n-1"), layout="c"), "offsets": lambda c: c.array(T("2", c.held["indices"].dtype, (0, 0), layout="c")), "mode": I(0, 2),
        "sparse": C((False,)), "per_sample_weights": C((None,)), "scale_grad_by_freq": C((False,)), "padding_idx": C((-1, 0))}  # fmt: skip
 rule(
     "embedding_bag _embedding_bag _embedding_bag_forward_only",

@@ -95,6 +95,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
+    for x in (key, value):
+        check(x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, attn_mask, is_causal, scale)

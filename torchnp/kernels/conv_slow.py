@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check, shape_text, wrap_dims
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.conv import check_steps, convolution
+from torchnp.kernels.reduce import sum_dim
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -54,6 +55,7 @@ def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=
 def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
     """What these two check before the others do: the filter's sizes, the channels, then the bias."""
     n = len(stride)
+    check(len(kernel_size) == n, f"kernel sizes length should be {n}, but got {len(kernel_size)}")
     check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
     if weight.ndim != n + 2 or min(stride) <= 0 or min(dilation) <= 0:
         return  # refused by `convolution`
@@ -90,7 +92,9 @@ def slow_conv_dilated3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), 
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
-def _transposed(self, weight, bias, stride, padding, output_padding, dilation) -> ndarray:
+def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation) -> ndarray:
+    n = len(stride)
+    check(len(kernel_size) == n, f"It is expected kernel_size equals to {n}, but got size {len(kernel_size)}")
     x = self[None] if self.ndim == len(stride) + 1 else self
     y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
     return y if x is self else y[0]
@@ -101,7 +105,7 @@ def slow_conv_transpose2d(
     self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1)
 ):
     """The adjoint of a convolution over two dimensions."""
-    return _transposed(self, weight, bias, stride, padding, output_padding, dilation)
+    return _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation)
 
 
 @kernel("slow_conv_transpose3d")
@@ -110,7 +114,7 @@ def slow_conv_transpose3d(
     dilation=(1, 1, 1),
 ):  # fmt: skip
     """The adjoint of a convolution over three dimensions."""
-    return _transposed(self, weight, bias, stride, padding, output_padding, dilation)
+    return _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation)
 
 
 @kernel("mkldnn_convolution")
@@ -126,9 +130,13 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
 @kernel("_slow_conv2d_backward.output_mask")
 def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, output_mask):
     """Gradients of `_slow_conv2d_forward`."""
+    if not any(output_mask[:2]):  # torch looks at the gradient alone then
+        wrap_dims((0, 2, 3), grad_output.ndim)
+        return None, None, sum_dim(grad_output, (0, 2, 3)) if output_mask[2] else None
     sizes = [weight.shape[0]]
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
-    return convolution_backward(grad_output, self, weight, sizes, *rest)
+    of_x, of_w, of_b = convolution_backward(grad_output, self, weight, sizes, *rest)
+    return of_x, of_w if output_mask[1] else None, of_b
 
 
 @kernel("conv_tbc_backward")

@@ -167,11 +167,14 @@ def _pdist_backward(grad, self, p, pdist):
     """Gradient of `_pdist_forward`."""
     for name, x in (("self", self), ("pdist", pdist)):
         check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
+    if self.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("pdist_backward", self.dtype)
+    for x in (grad, pdist):
+        if x.dtype != self.dtype:
+            raise RuntimeError(f"expected scalar type {dt.scalar_name(self.dtype)} but found {dt.scalar_name(x.dtype)}")
     out = np.zeros(self.shape, self.dtype)
     if pdist.size == 0 or self.size == 0:
         return out
-    if self.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("pdist_backward", self.dtype)
     i, j = np.triu_indices(self.shape[0], 1)
     step = grad[:, None] * _slope(self[i] - self[j], pdist, p)
     np.add.at(out, i, step)

@@ -61,17 +61,25 @@ def channels_last(x: ndarray) -> bool:
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
-    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d.
-
-    In a row shorter than a vector an overflow is NaN: torch adds it to the vector's sums, 0 times.
-    """
+    """Rows less their means, the means, and the mean squares of what is left; means are kept 2-d."""
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
+    mean[np.isinf(mean)] = np.nan  # torch moves the mean by steps, the first of which is inf, the next inf - inf
     variance = np.vecdot(d, d)[:, None] / n
-    if x.shape[1] < vector:
-        variance[variance == np.inf] = np.nan
+    over = variance == np.inf
+    if over.any():
+        variance[over & _first_step_overflows(x, mean, vector)] = np.nan
     return d, mean, variance
+
+
+def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
+    """Whether torch squares to inf what it adds 0 times: the first lane, or of a short row the mean, against nothing."""
+    n = x.shape[1]
+    if n > vector and n % vector:
+        return False
+    first = mean if n < vector else np.add.reduce(x[:, ::vector], 1, None, None, True) / x.dtype.type(n // vector)
+    return np.isinf(first * first)
 
 
 _add = np.add.reduce

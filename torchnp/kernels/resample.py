@@ -15,6 +15,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._fma import fma
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.registry import kernel
 
@@ -46,7 +47,7 @@ def positions(size: int, out: int, align_corners: bool, scale: float | None, dty
     """Where output elements lie between input elements."""
     step = scale_of(size, out, align_corners, scale, dtype)
     at = np.arange(out, dtype=dtype)
-    return step * at if align_corners else step * (at + dtype.type(0.5)) - dtype.type(0.5)
+    return step * at if align_corners else fma(at + dtype.type(0.5), float(step), -0.5)
 
 
 @functools.lru_cache(maxsize=256)

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._conv_checks import (
     Geometry,
+    by_vendor,
     check_dtypes,
     geometry,
     sum_dtype,
@@ -66,7 +67,7 @@ def convolution_backward(
             grad_input = in_format(dt.cast(grad, dtype), channels_last)
         else:
             grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
-    if output_mask[1]:
+    if output_mask[1] or (output_mask[2] and by_vendor(input, weight, g, transposed, groups)):  # which makes both
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     if output_mask[2]:
@@ -74,11 +75,19 @@ def convolution_backward(
     return grad_input, grad_weight, grad_bias
 
 
+_TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of
+
+
 def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed: bool, groups: int) -> None:
     dims = 3 if x.ndim == 5 else 2
     if x.dtype not in dt.FLOATS:
         name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
         raise not_implemented(name, x.dtype)
+    if by_vendor(x, w, g, transposed, groups):
+        for a in (y, w):
+            if a.dtype not in _TAKEN:
+                words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
+                raise RuntimeError(words + dt.scalar_name(a.dtype))
     check_dtypes(x, w, None, transposed, g, groups)
     if y.dtype != x.dtype:
         raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(y.dtype)}")
