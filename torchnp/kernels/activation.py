@@ -15,17 +15,18 @@ from torchnp.kernels._elementwise import (
     WIDE,
     check_broadcast,
     check_same_dtype,
+    common_dtype,
     finish,
     in_opmath,
     int_to_float,
     number,
+    operand,
     refuse,
     scalar,
     unary,
 )
 from torchnp.kernels._erf import erf
 from torchnp.kernels._strips import STRIP, in_strips, limited
-from torchnp.kernels.arithmetic import add
 from torchnp.kernels.limits import clamp
 from torchnp.registry import kernel
 
@@ -340,13 +341,29 @@ def check_approximate(approximate: str) -> None:
 # ---------------------------------------------------------------- sums with relu
 
 
+_CLAMPED = frozenset((*WIDE, *(d for d in INTS if d.kind == "i")))
+
+
+def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
+    """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
+    if self.dtype not in _CLAMPED:
+        words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
+        raise RuntimeError(words + dt.c_name(self.dtype))
+    common = common_dtype(self, other)
+    refuse("add_clamp_cpu", _CLAMPED, common)
+    top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
+    a, b, factor, top = (x.astype(common) for x in (self, operand(other, common), scalar(alpha, common), np.array(top)))
+    check_broadcast(a, b)
+    return np.clip(a + b * factor, common.type(0), top)
+
+
 @kernel("_add_relu.Tensor")
 def add_relu(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
-    """`relu` of the sum."""
-    return relu(add(self, other, alpha=alpha))
+    """`relu` of the sum, as a number that is finite."""
+    return _add_relu(self, other, alpha)
 
 
 @kernel("_add_relu.Scalar")
 def add_relu_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
-    """`relu` of the sum."""
-    return relu(add(self, other, alpha=alpha))
+    """`relu` of the sum, as a number that is finite."""
+    return _add_relu(self, other, alpha)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
+from torchnp.checks import check, shape_text, wrap_dim
 from torchnp.kernels.linalg import (
     LAPACK,
     _lapack,
     _LinAlgError,
+    check_epsilon,
     check_inexact,
     check_lapack,
     check_matrix,
@@ -279,10 +280,6 @@ def svd(self, some=True, compute_uv=True):
 # ---------------------------------------------------------------- rank and pseudo-inverse
 
 
-def _check_epsilon(a: ndarray) -> None:
-    check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
-
-
 def _check_tolerances(name: str, **tolerances: ndarray | None) -> None:
     for word, t in tolerances.items():
         if t is not None and dt.is_complex(t.dtype):
@@ -305,7 +302,7 @@ def _spectrum(a: ndarray, hermitian: bool) -> ndarray:
 
 def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     check_matrix("torch.linalg.matrix_rank", a, "input")
-    _check_epsilon(a)
+    check_epsilon(a)
     if a.size == 0:
         return np.zeros(a.shape[:-2], np.int64)
     s = _spectrum(a, hermitian)
@@ -343,7 +340,7 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
 
 def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     wrap_dim(-2, a.ndim)
-    _check_epsilon(a)
+    check_epsilon(a)
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     atol, rtol = _tolerance(a, atol, rtol)
@@ -389,49 +386,3 @@ def linalg_pinv_rcond(self, rcond, hermitian=False):
 def pinverse(self, rcond=1e-15):
     """Moore-Penrose inverse with a relative tolerance."""
     return _pinv(self, 0.0, rcond, False)
-
-
-# ---------------------------------------------------------------- least squares
-
-_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
-
-
-@kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results", "lstsq-tolerance"])
-def linalg_lstsq(self, b, rcond=None, *, driver=None):
-    """Least squares solutions, and for some drivers residuals, ranks and singular values."""
-    name = "torch.linalg.lstsq:"
-    chosen = "gelsy" if driver is None else driver
-    check(
-        chosen in _DRIVERS,
-        f"{name} parameter `driver` should be one of (gels, gelsy, gelsd, gelss)",
-    )
-    _check_epsilon(self)
-    check(self.ndim >= 2, f"{name} input must have at least 2 dimensions.")
-    check(b.ndim >= 1, f"{name} other must have at least 1 dimension.")
-    check(
-        0 <= self.ndim - b.ndim <= 1,
-        f"{name} input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1",
-    )
-    if self.dtype != b.dtype:
-        raise RuntimeError(
-            f"{name} Expected input and other to have the same dtype, but got input's dtype "
-            f"{dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
-        )
-    vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
-    right = b[..., None] if vector else b
-    m, n = self.shape[-2:]
-    check(right.shape[-2] == m, f"{name} input.size(-2) should match other.size(-{1 if vector else 2})")
-    batch = broadcast_shapes(self.shape[:-2], right.shape[:-2])
-    a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
-    real = dt.to_real(self.dtype)
-    eps = np.finfo(real).eps * max(m, n) if rcond is None else rcond
-    x = _pinv(a, 0.0, eps, False) @ right
-    counts = chosen != "gels"
-    s = _singular_values(a) if counts else None
-    rank = np.asarray((s > eps * s.max(-1, keepdims=True, initial=0)).sum(-1, dtype=np.int64)) if counts else np.empty(0, np.int64)  # fmt: skip
-    residuals = np.empty(0, real)
-    if m > n and chosen != "gelsy" and (not counts or bool((rank == n).all())):
-        d = a @ x - right
-        residuals = (np.abs(d) ** 2).sum(-2).astype(real)
-    values = s if chosen in ("gelsd", "gelss") else np.empty(0, real)
-    return x[..., 0] if vector else x, residuals, rank, values

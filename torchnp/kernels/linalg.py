@@ -45,6 +45,10 @@ def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
         raise not_implemented(kernel_name, a.dtype)
 
 
+def check_epsilon(a: ndarray) -> None:
+    check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
+
+
 def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = _LinAlgError) -> None:
     """Raise for the first matrix of a batch whose algorithm failed; ``{}`` stands for its code."""
     if not info.any():

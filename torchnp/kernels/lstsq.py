@@ -1,0 +1,112 @@
+"""Least squares by LAPACK's drivers, which differ in what they count as rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check
+from torchnp.kernels.linalg import _lapack, check_epsilon, column_major, raise_first
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+_NAME = "torch.linalg.lstsq"
+_NOT_FULL = "The least squares solution could not be computed because the input matrix does not have full rank (error code: {})."
+_NAN = (
+    "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. torch.linalg.lstsq: Argument {} has illegal value."
+)
+
+
+@kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results", "lstsq-tolerance"])
+def linalg_lstsq(self, b, rcond=None, *, driver=None):
+    """Least squares solutions, and for some drivers residuals, ranks and singular values.
+
+    "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
+    ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+    """
+    chosen = "gelsy" if driver is None else driver
+    check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    check_epsilon(self)
+    check(self.ndim >= 2, f"{_NAME}: input must have at least 2 dimensions.")
+    check(b.ndim >= 1, f"{_NAME}: other must have at least 1 dimension.")
+    check(
+        0 <= self.ndim - b.ndim <= 1,
+        f"{_NAME}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1",
+    )
+    if self.dtype != b.dtype:
+        raise RuntimeError(
+            f"{_NAME}: Expected input and other to have the same dtype, but got input's dtype "
+            f"{dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
+        )
+    vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
+    right = b[..., None] if vector else b
+    m, n = self.shape[-2:]
+    check(right.shape[-2] == m, f"{_NAME}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    batch = broadcast_shapes(self.shape[:-2], right.shape[:-2])
+    a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
+    limit = np.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
+    x, rank, values = _solve(a, right, float(limit), chosen)
+    # The drivers leave under the solution what it does not explain; of a matrix without full rank, something else.
+    told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
+    residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
+    x = x[..., :n, :]
+    return x[..., 0] if vector else x, residuals, rank, values
+
+
+def _solve(a: ndarray, right: ndarray, limit: float, driver: str) -> tuple[ndarray, ndarray, ndarray]:
+    """Solutions on top of what is left of ``right``, ranks, and singular values; of the last two what ``driver`` has."""
+    *batch, m, n = a.shape
+    x = column_major((*batch, max(m, n), right.shape[-1]), a.dtype)
+    x[..., :m, :] = right
+    x[..., m:, :] = 0
+    rank = np.zeros(0 if driver == "gels" else batch, np.int64)
+    values = np.zeros((*batch, min(m, n)) if driver in ("gelsd", "gelss") else 0, dt.to_real(a.dtype))
+    info = np.zeros(batch, np.int32)
+    if a.size == 0 or (right.size == 0 and driver in ("gels", "gelsy")):
+        if driver in ("gels", "gelsy"):
+            x[...] = 0
+        return x, rank, values
+    for i in np.ndindex(*batch):
+        for given, argument in ((a[i], 4), (right[i], 6)):
+            if np.isnan(given).any():
+                raise RuntimeError(_NAN.format(argument))
+        x[i], *counts, info[i] = _DRIVERS[driver](a[i], x[i], limit)
+        for kept, count in zip((rank, values), counts, strict=False):
+            kept[i] = count
+    raise_first(info, _NAME, _NOT_FULL)
+    return x, rank, values
+
+
+def _gels(a: ndarray, b: ndarray, _: float) -> tuple[Any, ...]:
+    _, x, info = _lapack("gels", a.dtype)(a, b)
+    return x, info
+
+
+def _gelsy(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
+    room = _room("gelsy_lwork", a, b, limit)[0]
+    # torch does not clear the list of columns that go first, so its rank of a matrix without full rank may vary.
+    first = np.zeros(a.shape[1], np.int32)
+    _, x, _, rank, info = _lapack("gelsy", a.dtype)(a, b, first, limit, room)
+    return x, rank, info
+
+
+def _gelsd(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
+    x, values, rank, info = _lapack("gelsd", a.dtype)(a, b, *_room("gelsd_lwork", a, b), limit)
+    return x, rank, values, info
+
+
+def _gelss(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
+    _, x, values, rank, _, info = _lapack("gelss", a.dtype)(a, b, limit)
+    return x, rank, values, info
+
+
+def _room(query: str, a: ndarray, b: ndarray, *limit: float) -> list[int]:
+    """The sizes of the work space that a driver asks for."""
+    *sizes, _ = _lapack(query, a.dtype)(*a.shape, b.shape[1], *limit)
+    return [int(np.real(n)) for n in sizes]
+
+
+_DRIVERS = {"gels": _gels, "gelsy": _gelsy, "gelsd": _gelsd, "gelss": _gelss}
