@@ -61,9 +61,10 @@ def totals(report: Path) -> dict[str, Any]:
 def table(results: dict[str, Any]) -> str:
     """The figures as Markdown."""
     head = results["header"]
-    every = " --dtypes all" if set(DTYPES) <= set(head["dtypes"]) else ""
+    options = [] if head["tier"] == "full" else [f"--tier {head['tier']}"]
+    options += [] if set(DTYPES) <= set(head["dtypes"]) else [f"--dtypes {','.join(head['dtypes'])}"]
     lines = [
-        f"`python -m opinfo_tests --tier {head['tier']}{every}`, seed {head['seed']}, torch {head['torch'].partition('+')[0]}, "
+        f"`{' '.join(['python -m opinfo_tests', *options])}`, seed {head['seed']}, torch {head['torch'].partition('+')[0]}, "
         f"NumPy {head['numpy']}, Python {head['python']}, {head['machine']} ({head['cpu']}):",
         "",
         "| | passed | unspecified | attempted | overloads |",
@@ -79,6 +80,13 @@ def table(results: dict[str, Any]) -> str:
         if found:
             cells = (f"{found[k]:,}" for k in ("passed", "unspecified", "attempted", "overloads"))
             lines.append(f"| {name} | {' | '.join(cells)} |")
+    if usage := results["usage"]:
+        peak = usage["peak_mib"]
+        lines += [
+            "",
+            f"That took {usage['wall_s'] / 60:.0f} minutes ({usage['cpu_s'] / 60:.0f} of processor time) in "
+            f"{len(peak['workers'])} worker processes and {(peak['parent'] + sum(peak['workers'])) / 1024:.1f} GiB at most.",
+        ]
     return "\n".join(lines) + "\n"
 
 
