@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from torchnp.dtypes import float32
+from torchnp.dtypes import float32, float64
 
 ndarray = np.ndarray
+STRIP = 1 << 13  # elements: all steps find their operands in the cache
 
 
 def fma(a: ndarray, b: float, c: float) -> ndarray:
@@ -23,7 +24,21 @@ def fma(a: ndarray, b: float, c: float) -> ndarray:
     return fma64(a, np.float64(b), np.float64(c))
 
 
-def fma64(a: ndarray, b: np.float64, c: np.float64) -> ndarray:
+def fused(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
+    """a * b + c of arrays of one dtype that broadcast: with one rounding where they are float32 or float64."""
+    if a.dtype == float32:
+        wide = np.multiply(a, b, dtype=np.float64)
+        return np.add(wide, c, out=wide if wide.ndim and wide.shape == a.shape == c.shape else None).astype(float32)
+    if a.dtype != float64:
+        return np.add(a * b, c)
+    flags = [["readonly"], ["readonly"], ["readonly"], ["writeonly", "allocate"]]
+    with np.nditer((a, b, c, None), ["external_loop", "buffered", "zerosize_ok"], flags, buffersize=STRIP) as strips:
+        for x, y, z, out in strips:
+            out[...] = fma64(x, y, z)
+        return strips.operands[3]
+
+
+def fma64(a: ndarray, b: ndarray | np.float64, c: ndarray | np.float64) -> ndarray:
     # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
     high, low = _two_product(a, b)
     middle, rest = _two_sum(c, low)
@@ -32,10 +47,15 @@ def fma64(a: ndarray, b: np.float64, c: np.float64) -> ndarray:
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    return np.where(np.isfinite(result), result, a * b + c)
+    finite = np.isfinite(result)
+    if finite.all():
+        return result
+    # A step has overflowed, perhaps not the result: a longer exponent tells.
+    plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
+    return np.where(finite, result, plain)
 
 
-def _two_product(a: ndarray, b: np.float64) -> tuple[ndarray, ndarray]:
+def _two_product(a: ndarray, b: ndarray | np.float64) -> tuple[ndarray, ndarray]:
     def split(x: ndarray) -> tuple[ndarray, ndarray]:
         t = 134217729.0 * x
         high = t - (t - x)
@@ -46,7 +66,7 @@ def _two_product(a: ndarray, b: np.float64) -> tuple[ndarray, ndarray]:
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
 
-def _two_sum(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+def _two_sum(a: ndarray | np.float64, b: ndarray) -> tuple[ndarray, ndarray]:
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)

@@ -27,6 +27,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
+from torchnp.kernels._fma import fused
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -78,22 +79,14 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
             value = function(a, b)
         elif common == dt.bool_:
             value = np.add(a, b & bool(alpha))
-        elif common == dt.float32:
-            # torch fuses the multiplication and the addition: the product is exact in double.
-            value = np.add(a, np.multiply(b, scalar(alpha, common), dtype=np.float64))
+        elif common in WIDE:  # torch fuses the multiplication and the addition
+            value = fused(b, scalar(alpha, common), a)
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
         check_broadcast(a, b)
         raise
     return finish(value, common)
-
-
-def _fused(a: ndarray, b: ndarray, alpha: Any) -> ndarray:
-    """``a + alpha * b`` of float32: torch fuses both steps, and in double the product is exact."""
-    wide = b.astype(dt.float64)
-    np.multiply(wide, scalar(alpha, dt.float32).astype(dt.float64), wide)
-    return np.add(wide, a, wide).astype(dt.float32)
 
 
 def _check_subtractable(a: Any, b: Any) -> None:
@@ -129,7 +122,7 @@ def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
     plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(other) is ndarray
     if plain and self.dtype is dt.float32 and _alike(self, other):
-        return _fused(self, other, alpha)
+        return fused(other, scalar(alpha, dt.float32), self)
     return _scaled_sum(self, other, alpha, np.add)
 
 
@@ -331,8 +324,7 @@ def _alike(x: ndarray, *others: ndarray) -> bool:
 def _quick_addcmul(self, tensor1, tensor2, *, value=1):
     if value != 1 or not _alike(self, tensor1, tensor2):
         return None
-    product = np.multiply(tensor1, tensor2)
-    return np.add(self, product, product)
+    return fused(tensor1, tensor2, self)
 
 
 def _quick_lerp(self, end, weight):
@@ -341,9 +333,7 @@ def _quick_lerp(self, end, weight):
     w = scalar(weight, self.dtype)
     if not -0.5 < w.item() < 0.5:
         return None
-    step = np.subtract(end, self)
-    np.multiply(w, step, step)
-    return np.add(self, step, step)
+    return fused(np.subtract(end, self), w, self)
 
 
 @kernel("addcmul", quick=_quick_addcmul)
@@ -351,7 +341,9 @@ def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
     """``self + value * tensor1 * tensor2``."""
     takes = REAL | ANY_COMPLEX
     (x, a, b, scale), out = _three("addcmul_cpu_out", takes, self, tensor1, tensor2, value)
-    return finish(x + (a if value == 1 else scale * a) * b, out)
+    # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
+    scaled = a if value == 1 and not dt.is_complex(out) else scale * a
+    return finish(fused(scaled, b, x), out)
 
 
 @kernel("addcdiv")
@@ -366,15 +358,16 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
         "(input + value * tensor1 / tensor2), for all dtypes.",
     )
     (x, a, b, scale), out = _three("addcdiv_cpu_out", FLOATS | COMPLEX, self, tensor1, tensor2, value)
-    return finish(x + (a if value == 1 else scale * a) / b, out)
+    return finish(x + (a if value == 1 and not dt.is_complex(out) else scale * a) / b, out)
 
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
     """From the nearer end, so that both ends are exact."""
     near = np.abs(w) < 0.5
+    step = np.subtract(b, a)
     if near.ndim == 0:
-        return a + w * (b - a) if near else b + (w - w.dtype.type(1)) * (b - a)
-    return np.where(near, a + w * (b - a), b + (w - w.dtype.type(1)) * (b - a))
+        return fused(step, w, a) if near else fused(step, w - w.dtype.type(1), b)
+    return fused(step, np.where(near, w, w - w.dtype.type(1)), np.where(near, a, b))
 
 
 def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
