@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, shape_text
-from torchnp.dtypes import c_name, float16, float32, is_complex, is_half, is_inexact, scalar_name
+from torchnp.dtypes import c_name, float16, float32, is_complex, is_half, is_inexact, result_type, scalar_name
 from torchnp.writing import NOT_THE_SAME
 
 ndarray = np.ndarray
@@ -25,6 +25,15 @@ def _addr(bound: Bound, _: list[ndarray]) -> None:
         check(x.ndim == 2, f"2D tensor expected, got {x.ndim}D tensor for input")
         sizes = f"input: {shape_text(x.shape)}, v1: {shape_text(u.shape)}, v2: {shape_text(v.shape)}"
         check(x.shape == (u.size, v.size), f"size mismatch, {sizes}")
+
+
+def _clamp(bound: Bound, _: list[ndarray]) -> None:
+    """The numbers around integers have a say in the result dtype, which is looked at before their values."""
+    x, given = bound["self"], [n for n in (bound["min"], bound["max"]) if n is not None]
+    if not is_inexact(x.dtype) and not any(isinstance(n, ndarray) for n in given):
+        found = result_type(x, *given)
+        words = f"result type {scalar_name(found)} can't be cast to the desired output type {c_name(x.dtype)}"
+        check(found == x.dtype, words)
 
 
 def _ldexp(bound: Bound, _: list[ndarray]) -> None:
@@ -124,7 +133,7 @@ def _batch_norm(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
     return frozenset({1, 2})
 
 
-INPLACE: dict[str, Check] = {"addr_": _addr, "ldexp_": _ldexp, "masked_scatter_": _masked_scatter}
+INPLACE: dict[str, Check] = {"addr_": _addr, "clamp_": _clamp, "clip_": _clamp, "ldexp_": _ldexp, "masked_scatter_": _masked_scatter}
 OUT: dict[str, Check] = {
     "native_batch_norm.out": _batch_norm,
     "nansum.out": _nansum,

@@ -86,8 +86,9 @@ def number(x: Any, dtype: np.dtype) -> ndarray:
     OverflowError
         An integer beyond 64 bits.
     """
-    # 0.0 and -0.0 are equal: the cache tells them apart by their text.
-    return _number(x, dtype) if x or type(x) is int else _zero(str(x), x, dtype)
+    # 0.0 and -0.0 are equal, as parts of complex numbers too: the cache tells them apart by their text.
+    kind = type(x)
+    return _number(x, dtype) if kind is int or (x and kind is not complex) else _zero(str(x), x, dtype)
 
 
 def _make_number(x: Any, dtype: np.dtype) -> ndarray:
@@ -119,11 +120,17 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
     RuntimeError
         The value is beyond the range of the dtype, or complex where the dtype is not.
     """
-    return _scalar(x, dtype) if x else number(x, dtype)
+    if not x:
+        return number(x, dtype)
+    return _check_scalar(x, dtype) if type(x) is complex else _scalar(x, dtype)
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
-def _scalar(x: Any, dtype: np.dtype) -> ndarray:
+def real(x: Any) -> float:
+    """A Scalar argument as the double that torch takes it for."""
+    return x if type(x) is float else float(scalar(x, dt.float64))
+
+
+def _check_scalar(x: Any, dtype: np.dtype) -> ndarray:
     kind = dt.category(dtype)
     if isinstance(x, complex):
         fits = kind == 3 or x.imag == 0
@@ -140,8 +147,13 @@ def _scalar(x: Any, dtype: np.dtype) -> ndarray:
         largest = float(ml_dtypes.finfo(dt.to_real(dtype)).max)
         fits = fits and all(abs(p) <= largest or not math.isfinite(p) for p in parts)
     if not fits:
+        if isinstance(x, int):
+            number(x, dtype)  # beyond 64 bits Python has other words
         raise RuntimeError(f"value cannot be converted to type {dt.c_name(dtype, 'int64_t')} without overflow")
     return number(x, dtype)
+
+
+_scalar = functools.lru_cache(maxsize=4096, typed=True)(_check_scalar)
 
 
 def tensor(x: Any) -> ndarray:

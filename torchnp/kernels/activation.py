@@ -21,6 +21,7 @@ from torchnp.kernels._elementwise import (
     int_to_float,
     number,
     operand,
+    real,
     refuse,
     scalar,
     unary,
@@ -59,7 +60,7 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     """Limit to [min_val, max_val], in the tensor's own dtype."""
     check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
-        min_val, max_val = int(min_val), int(max_val)
+        min_val, max_val = int(scalar(min_val, dt.int64)), int(scalar(max_val, dt.int64))
         check(
             self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0),
             "cannot do hardtanh on an unsigned type with negative limits",
@@ -152,6 +153,7 @@ def selu(self: ndarray) -> ndarray:
 @kernel("celu")
 def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
     """`elu` that is smooth for every alpha."""
+    alpha = real(alpha)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return elu(self, alpha, 1.0, 1.0 / alpha)
@@ -288,6 +290,7 @@ def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
     (x,), out = in_opmath("softshrink_check", FLOATS, self)
+    lambd = real(lambd)
     _check_lambda(lambd, self.dtype)
     step = scalar(lambd, x.dtype)
     inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative

@@ -73,6 +73,7 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     try:
         if dt.is_complex(common):
             # Real parts of zero keep their signs only in complex arithmetic, which a number of Python's has as well.
+            scalar(alpha, common)
             factor = inner.type(complex(-alpha if function is np.subtract else alpha))
             value = np.add(a, np.multiply(b, factor, dtype=inner))
         elif alpha == 1 or function is np.subtract:
@@ -109,7 +110,9 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
     _check_subtractable(a, b)
     _alpha(alpha, common_dtype(a, b))
-    return _scaled_sum(a, b, alpha, np.subtract) if alpha == 1 else _scaled_sum(a, b, -alpha, np.add)
+    if alpha == 1:
+        return _scaled_sum(a, b, alpha, np.subtract)
+    return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
 
 
 @kernel(

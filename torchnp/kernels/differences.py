@@ -134,4 +134,4 @@ def cumulative_trapezoid_dx(y, *, dx=1, dim=-1):
     """Running areas under points at equal distances along a dimension."""
     _check_samples("cumulative_trapezoid", y, None, dx)
     axis = _running_axis(y, dim)
-    return mul(cumsum(_neighbours(y, axis), axis), dx / 2.0)
+    return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)

@@ -10,6 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.kernels._elementwise import real
 from torchnp.kernels._products import words
 from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
 from torchnp.kernels.arithmetic import div, sub
@@ -60,7 +61,7 @@ def _outer_range(column: ndarray, low: Any, high: Any) -> tuple[Any, Any]:
 def histc(self, bins=100, min=0, max=0):
     """How many elements fall in each of ``bins`` equal bins; NaN and elements out of range in none."""
     _check_bins(bins, 0)
-    low, high = float(min), float(max)
+    low, high = real(min), real(max)
     if low == high and self.size:
         refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))

@@ -74,12 +74,13 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
     )
 
 
-def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any) -> ndarray:
+def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
+    """``fixed`` if the limits of a floating tensor have no say in the result dtype, not even complex numbers."""
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
     if out not in WIDE or any(type(x) is not float and type(x) is not int for x in given):
-        out = dt.result_type(self, *given)
+        out = out if fixed and out in FLOATS else dt.result_type(self, *given)
         if dt.is_complex(out):
             raise NotImplementedError("clamp is not supported for complex types")
         refuse(cpu, takes, out)
@@ -113,8 +114,8 @@ def _quick_clamp(self, min=None, max=None):
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
     if min is not None and max is not None:
-        return _clamp("clamp_scalar_cpu", REAL, self, min, max)
-    return _clamp("clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu", REAL, self, min, max)
+        return _clamp("clamp_scalar_cpu", REAL, self, min, max, fixed=True)
+    return _clamp("clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu", REAL, self, min, max, fixed=True)
 
 
 @kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=_CLAMP)

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels._elementwise import number
+from torchnp.kernels._elementwise import number, real
 from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
@@ -41,7 +41,7 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
             raise not_implemented("std_cpu", x.dtype)
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
-    freedom = n - (1 if correction is None else float(correction))
+    freedom = n - (1 if correction is None else real(correction))
     if dt.is_complex(x.dtype):
         wide = dt.cast(x, dt.complex128)
         parts = [wide.real, wide.imag]
@@ -56,7 +56,7 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
             UserWarning,
             stacklevel=2,
         )
-    spread = sum(t / np.float64(max(freedom, 0.0) if n else 0.0) for t, _ in found)
+    spread = sum(t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found)
     if name.startswith("std"):
         spread = np.sqrt(spread)
     mean = np.empty(total.shape, np.float64 if len(found) == 1 else np.complex128)
@@ -91,7 +91,7 @@ def _quick_spread(self, dim, correction, keepdim):
     m, n = self.shape
     if len(dim) != 1 or (dim[0] != 1 and dim[0] != -1) or n > 16 or not m:
         return None
-    freedom = n - (1 if correction is None else float(correction))
+    freedom = n - (1 if correction is None else real(correction))
     if freedom <= 0:
         return None
     x = self.astype(np.float64)

@@ -64,7 +64,14 @@ unary("sin", np.sin, int_to_float, cpu="sin_vml_cpu", differs=FLOAT)
 unary("cos", np.cos, int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
 unary("tan", np.tan, int_to_float, cpu="tan_vml_cpu", differs=FLOAT)
 unary("asin arcsin", np.arcsin, int_to_float, cpu="asin_vml_cpu", differs=FLOAT)
-unary("acos arccos", np.arccos, int_to_float, cpu="acos_vml_cpu", differs=FLOAT)
+
+
+def _acos(z: ndarray) -> ndarray:
+    """Of complex128 torch goes by the arc sine, so that the sign of a zero imaginary part is lost."""
+    return np.pi / 2 - np.arcsin(z) if z.dtype == dt.complex128 else np.arccos(z)
+
+
+unary("acos arccos", np.arccos, int_to_float, cpu="acos_vml_cpu", complex=_acos, differs=FLOAT)
 unary("atan arctan", np.arctan, int_to_float, cpu="atan_vml_cpu", differs=FLOAT)
 unary("sinh", np.sinh, int_to_float, cpu="sinh_cpu", differs=FLOAT)
 unary("cosh", np.cosh, int_to_float, cpu="cosh_cpu", differs=FLOAT)
@@ -237,7 +244,8 @@ def conj_physical(self: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- predicates
 
-_FINITE = BOOL | INTS | UNSIGNED | FLOATS | ANY_COMPLEX
+# Of the float8s these have infinities for torch, though a fnuz has none.
+_FINITE = BOOL | INTS | UNSIGNED | FLOATS | ANY_COMPLEX | frozenset({dt.float8_e5m2, dt.float8_e5m2fnuz})
 _nowhere = np.zeros_like
 
 
@@ -253,7 +261,7 @@ def _no_complex_infinity(name: str) -> dict[str, Any]:
 
 unary("isnan", np.isnan, always_bool, takes=ALL)
 unary("isinf", np.isinf, always_bool, cpu="isinf", takes=_FINITE)
-unary("isfinite", np.isfinite, always_bool, cpu="isfinite", takes=_FINITE)
+unary("isfinite", np.isfinite, always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
 unary("isposinf", lambda x: x == np.inf, always_bool, like=np.isposinf, **_no_complex_infinity("isposinf"))
 unary("isneginf", lambda x: x == -np.inf, always_bool, like=np.isneginf, **_no_complex_infinity("isneginf"))
 unary(

@@ -59,13 +59,17 @@ def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=Non
         check(step != 0, "step must be nonzero", ValueError)
         return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, True)
     count = math.ceil((float(end) - float(start)) / float(step))
+    check(count < 2**63, "invalid size, possible overflow?")
     if is_integral(dtype):
         start, step = _to_int(start), _to_int(step)
     return _ramp(start, step, count, dtype, True)
 
 
 def _real(number: Any) -> Any:
-    return number.real if isinstance(number, complex) else number
+    if not isinstance(number, complex):
+        return number
+    check(number.imag == 0, "value cannot be converted to type double without overflow")
+    return number.real
 
 
 def _to_int(number: Any) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
+from torchnp.kernels._elementwise import real
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
 from torchnp.registry import kernel
 
@@ -24,7 +25,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {got}")
     check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
     axes = axes_of(dim, self.ndim)
-    ord = float(ord)
+    ord = real(ord)
     _check_has_identity(name, self, ord, dim, axes)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
     if self.dtype in dt.FLOAT8S and self.size and length_of(self.shape, axes) != 1:
@@ -36,6 +37,8 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
     if ord == 0:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
+    if length_of(x.shape, axes) == 1:  # a large number is not squared
+        return add_reduce(np.abs(x), axes, keepdim)
     if ord == 2:
         if x.dtype.kind == "c":
             squares = x.real * x.real + x.imag * x.imag
@@ -43,13 +46,13 @@ def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
             return np.sqrt(add_reduce(np.where(np.isinf(x), squares.dtype.type(np.inf), squares), axes, keepdim))
         return np.sqrt(add_reduce(x * x, axes, keepdim))
     x = np.abs(x)
-    if ord == 1 or length_of(x.shape, axes) == 1:
+    if ord == 1:
         return add_reduce(x, axes, keepdim)
     if abs(ord) == math.inf:
         ufunc = np.maximum if ord > 0 else np.minimum
         return ufunc.reduce(x, axes, None, None, keepdim)
     kind = x.dtype.type
-    return add_reduce(x ** kind(ord), axes, keepdim) ** kind(1 / ord)
+    return add_reduce(x ** kind(ord), axes, keepdim) ** (kind(1) / kind(ord))
 
 
 def _check_has_identity(name: str, x: ndarray, ord: float, dim: Any, axes: Any) -> None:
@@ -88,13 +91,16 @@ def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
 @kernel("linalg__powsum", differs=["no-integers-norm", "empty-dim", "half-norm"])
 def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """sum |x|**ord over dimensions: `linalg_vector_norm` before the root."""
-    name = "linalg._powsum"
-    if not dt.is_inexact(self.dtype):
-        got = dt.scalar_name(self.dtype)
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {got}")
-    wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
+    ord, axes = real(ord), axes_of(dim, self.ndim)
+    if dtype is not None:
+        wide = dt.as_dtype(dtype)
+        wide = dt.to_complex(wide) if dt.is_complex(self.dtype) else wide
+    else:
+        wide = self.dtype if dt.is_inexact(self.dtype) else dt.int64
+    if self.size and (not dt.is_inexact(wide) or wide in dt.FLOAT8S):
+        raise not_implemented("powsum_cpu", wide)
     x = np.abs(dt.cast(self, dt.opmath(wide)))
-    total = add_reduce(x ** x.dtype.type(ord), axes_of(dim, self.ndim), keepdim)
+    total = add_reduce(x ** x.dtype.type(ord), axes, keepdim)
     return dt.cast(np.asarray(total), dt.to_real(wide))
 
 
