@@ -56,7 +56,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
         "array-api-strict or another array-api-NAME, an entry point of the group torchnp.backends, or package.module:object",
     )  # fmt: skip
     p.add_argument("--jobs", type=int, default=2, help="worker processes; 0 runs here")
-    p.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
+    p.add_argument("--timeout", type=float, default=Options.timeout, help="seconds for one case (%(default).0f)")
     p.add_argument("--messages", type=int, default=4, metavar="N", help="messages shown for each overload and outcome")
     p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
     p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")

@@ -31,7 +31,7 @@ class Options:
     seed: int = 0
     backward: bool = True
     order: int = 1
-    timeout: float = 60.0
+    timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
     rates: dict[tuple[str, str], float] | None = None
     choice: int = 0
     count_only: bool = False
