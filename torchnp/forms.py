@@ -11,6 +11,7 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.dtypes import (
     ALL,
+    FLOAT8S,
     HALVES,
     can_cast,
     cast,
@@ -120,7 +121,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             if into and kwargs.get("dtype") is None:
                 kwargs["dtype"] = target.dtype
             if rounds:
-                args, kwargs = (target, rounded(args[1] if len(args) > 1 else kwargs["other"], target.dtype)), {}
+                args, kwargs = (target, rounded(args[1] if len(args) > 1 else kwargs["other"], target)), {}
             value = source(*args, **kwargs)
             if resized and value.shape != target.shape:
                 resize(target, value.shape)  # torch writes it by way of out=
@@ -156,8 +157,11 @@ _COMPARE = re.compile(r"(ldexp|eq|ne|lt|le|gt|ge|less|greater|not_equal|less_equ
 _ROUNDS_NUMBER = frozenset({"mul_", "multiply_", "_foreach_mul_"})
 
 
-def rounded(number: Any, dtype: np.dtype) -> Any:
-    """A number as a half precision dtype holds it; any other dtype takes it as it is."""
+def rounded(number: Any, target: ndarray) -> Any:
+    """A number as a half precision target holds it, of a float8 as often; any other takes it as it is."""
+    dtype = target.dtype
+    if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
+        return np.broadcast_to(cast(np.asarray(number), dtype), target.shape)
     if (is_half(dtype) and not isinstance(number, complex)) or dtype == complex32:
         return cast(cast(np.asarray(number), dtype), complex128 if dtype == complex32 else float64).item()
     return number
@@ -196,9 +200,11 @@ def _make_inplace_list(schema: Schema, source: Callable[..., Any], source_schema
             for target in into:
                 check_each(target)
             if narrow:
-                given, dtype = step[numbers], into[0].dtype
+                given = step[numbers]
                 step[numbers] = (
-                    [rounded(x, dtype) for x in given] if isinstance(given, (list, tuple)) else rounded(given, dtype)
+                    [rounded(x, into[0]) for x in given]
+                    if isinstance(given, (list, tuple))
+                    else rounded(given, into[0])
                 )
             try:
                 values = _call(source, source_schema, step)

@@ -102,9 +102,15 @@ def as_matrix(x: ndarray, dim: int) -> tuple[ndarray, Callable[[ndarray], ndarra
 _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
-def reduce_at(flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True) -> ndarray:
-    """A flat array with values reduced into places, in order; half types are reduced in float32 and rounded once."""
-    dtype, wide = flat.dtype, opmath(flat.dtype)
+def reduce_at(
+    flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False
+) -> ndarray:
+    """A flat array with values reduced into places, in order.
+
+    Half types are reduced in float32 and rounded once, sums and products after each step if ``stepwise``.
+    """
+    dtype = flat.dtype
+    wide = dtype if stepwise and reduce in ("sum", "mean", "prod") else opmath(dtype)
     out = cast(flat, wide)
     out = out.copy() if out is flat else out
     values = cast(values, wide)

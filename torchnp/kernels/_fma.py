@@ -47,12 +47,12 @@ def fma64(a: ndarray, b: ndarray | np.float64, c: ndarray | np.float64) -> ndarr
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    finite = np.isfinite(result)
-    if finite.all():
+    right = np.isfinite(result) & (result != 0)
+    if right.all():
         return result
-    # A step has overflowed, perhaps not the result: a longer exponent tells.
+    # A step has overflowed, perhaps not the result, or lost the sign of a zero: a longer exponent tells.
     plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
-    return np.where(finite, result, plain)
+    return np.where(right, result, plain)
 
 
 def _two_product(a: ndarray, b: ndarray | np.float64) -> tuple[ndarray, ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import bool_, c_name, cast, is_complex, is_floating, is_integral, to_real
+from torchnp.dtypes import FLOAT8S, bool_, c_name, cast, float8_e5m2, is_complex, is_floating, is_integral, to_real
 
 ndarray = np.ndarray
 
@@ -46,6 +46,11 @@ def fill_value(value: Any, dtype: np.dtype) -> ndarray:
     return cast(np.array(value), dtype)
 
 
+def has_infinity(dtype: np.dtype) -> bool:
+    """Whether a floating dtype has infinities: most float8s have none."""
+    return dtype not in FLOAT8S or dtype == float8_e5m2
+
+
 def _overflows(value: Any, dtype: np.dtype) -> bool:
     if dtype == bool_:
         return False
@@ -58,7 +63,7 @@ def _overflows(value: Any, dtype: np.dtype) -> bool:
         value = value.real
     if is_floating(dtype):
         limit = _LIMIT.get(str(dtype))
-        return limit is not None and abs(value) > limit and not math.isinf(value)
+        return limit is not None and abs(value) > limit and not (math.isinf(value) and has_infinity(dtype))
     if value != value:
         return True
     info = np.iinfo(dtype)

@@ -23,6 +23,7 @@ from torchnp.kernels._elementwise import (
 )
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.pointwise import abs
+from torchnp.kernels.view import view
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -229,10 +230,15 @@ def _isin(elements: Any, tests: Any, invert: bool, unique: bool = False) -> ndar
         check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
     if not tensor(elements).size:
         return np.empty(elements.shape, bool)
-    common = dt.result_type(elements, tests)
+    a, b = map(tensor, (elements, tests))
+    by_sorting = b.size >= 10 * a.size**0.145
+    if by_sorting:  # torch joins both as vectors, of which none is weaker
+        common = dt.promote_types(a.dtype, b.dtype)
+    else:
+        view(b, [-1])
+        common = dt.result_type(elements, tests)
     inner = dt.opmath(common)
     a, b = (operand(x, common) for x in (elements, tests))
-    by_sorting = b.size >= 10 * a.size**0.145
     if common in dt.FLOAT8S or common == dt.complex32:
         raise not_implemented("unique" if by_sorting else "isin_default_cpu", common)
     if common in dt.BARE_UNSIGNED and not by_sorting:

@@ -77,7 +77,7 @@ def histc(self, bins=100, min=0, max=0):
     x = self.reshape(-1)
     x = x[(x >= low) & (x <= high)]
     place = ((x - low) * kind(bins) / (high - low)).astype(np.int64)
-    counts = np.bincount(np.minimum(place, bins - 1), None, bins)
+    counts = np.bincount(np.clip(place, 0, bins - 1), None, bins)  # a quotient that overflows is negative
     # torch counts in the dtype itself, where the half types stop when adding 1 changes nothing.
     limit = {dt.float16: 2048, dt.bfloat16: 256}.get(self.dtype)
     return dt.cast(counts if limit is None else np.minimum(counts, limit), self.dtype)

@@ -244,8 +244,7 @@ def conj_physical(self: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- predicates
 
-# Of the float8s these have infinities for torch, though a fnuz has none.
-_FINITE = BOOL | INTS | UNSIGNED | FLOATS | ANY_COMPLEX | frozenset({dt.float8_e5m2, dt.float8_e5m2fnuz})
+_FINITE = BOOL | INTS | UNSIGNED | FLOATS | ANY_COMPLEX | {dt.float8_e5m2}
 _nowhere = np.zeros_like
 
 

@@ -20,6 +20,7 @@ from torchnp.kernels._accumulate import (
 )
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
 from torchnp.kernels._number import fill_value
+from torchnp.kernels.arithmetic import add
 from torchnp.kernels.mask import _number
 from torchnp.kernels.slicing import at
 from torchnp.registry import kernel
@@ -193,13 +194,17 @@ def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
     factor = _alpha(alpha, self.dtype)
-    whole = self.ndim > 1 and dim in (0, self.ndim - 1)  # torch's scatter_add, which rounds half types once
+    # torch's scatter_add, which rounds half types once; else it adds slice after slice
+    whole = dim in (0, self.ndim - 1) and alpha == 1 and index.dtype == int64 and self.dtype != complex32
+    whole = whole and self.ndim > 1
     if index.size:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         refuse(self, "scatter_gather_tensor_cpu" if whole else rare, RARE)
     if self.ndim > 1 and not self.size:
         return self.copy()
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+    if self.ndim > 1 and not whole and (factor is not None or is_complex(self.dtype)):
+        return _add_slices(self, dim, index.reshape(-1), source, alpha)
     if factor is not None:
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
     if not self.ndim:
@@ -210,6 +215,17 @@ def index_add(self, dim, index, source, *, alpha=1):
     rows = source if dim == 0 else source.transpose(dim, *(d for d in range(source.ndim) if d != dim))
     add_rows(matrix, index.reshape(-1), np.ascontiguousarray(rows).reshape(len(rows), matrix.shape[1]))
     return cast(back(matrix), dtype)
+
+
+def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
+    """`index_add` by sums with alpha, which slices of one position are added with one after the other."""
+    out, left = self.copy(), np.arange(index.size)
+    while left.size:
+        first = np.unique(index[left], return_index=True)[1]
+        one = left[first]
+        out[at(dim, index[one])] = add(out[at(dim, index[one])], source[at(dim, one)], alpha=alpha)
+        left = np.delete(left, first)
+    return out
 
 
 def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
@@ -252,8 +268,8 @@ def index_copy(self, dim, index, source):
         )
     extent = self.shape[dim] if self.ndim else 1
     check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
-    if index.size:
-        refuse(self, "index_copy_cpu", RARE)
+    if self.dtype in RARE:
+        raise not_implemented("index_copy_cpu", self.dtype)
     out = np.array(self, order="C", copy=True)
     if not self.ndim:
         if index.size:
@@ -277,12 +293,12 @@ def index_fill(self, dim, index, value):
     extent = self.shape[dim] if self.ndim else 1
     i = index.reshape(-1)
     wrong = i[(i < -extent) | (i >= extent)]
-    if wrong.size:
+    if wrong.size and (self.size or not extent):
         raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {extent}")
-    if i.size:
-        refuse(self, "index_fill_cpu", RARE)
+    if self.dtype in RARE:
+        raise not_implemented("index_fill_cpu", self.dtype)
     out = np.array(self, order="C", copy=True)
-    if self.ndim:
+    if self.ndim and self.size:
         bits(out)[at(dim, i)] = bits(number)
     elif i.size:
         bits(out)[...] = bits(number)
@@ -317,7 +333,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
     i = np.broadcast_to(i, source.shape or (1,))
     places = linear(i, shape, dim)
-    return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self).reshape(self.shape)
+    return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True).reshape(
+        self.shape
+    )
 
 
 _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}

@@ -31,14 +31,15 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     if self.dtype in dt.FLOAT8S and self.size and length_of(self.shape, axes) != 1:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
+    named = isinstance(dim, int) or bool(dim)
+    if ord != 0 and length_of(self.shape, axes) == 1 and (self.ndim or not named):
+        return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square overflows
     return dt.cast(np.asarray(_norm(x, ord, axes, keepdim)), dt.to_real(wide))
 
 
 def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
     if ord == 0:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
-    if length_of(x.shape, axes) == 1:  # a large number is not squared
-        return add_reduce(np.abs(x), axes, keepdim)
     if ord == 2:
         if x.dtype.kind == "c":
             squares = x.real * x.real + x.imag * x.imag
