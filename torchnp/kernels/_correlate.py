@@ -51,7 +51,8 @@ def correlate(
     x = pad(x, before, after)
     if per_group == 1 and groups == c > 1 and o % c == 0:
         return in_format(_depthwise(x, w, out, stride, dilation), channels_last)
-    columns = _columns(x, kernel, out, stride, dilation).reshape(n, groups, -1, math.prod(out))
+    columns = _columns(x, kernel, out, stride, dilation)
+    columns = columns.reshape(n, groups, per_group * math.prod(kernel), math.prod(out))
     y = np.matmul(w.reshape(groups, o // groups, -1), columns).reshape(n, o, *out)
     return in_format(y, channels_last)
 
@@ -88,7 +89,7 @@ def correlate_input(
         return x
     x = np.zeros((n, c, *padded), y.dtype)
     if x.size and o:
-        grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, -1)
+        grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, math.prod(out))
         columns = np.matmul(w.reshape(groups, o // groups, -1).swapaxes(1, 2), grouped)
         columns = columns.reshape(n, c, *kernel, *out)
         for tap in taps(kernel):

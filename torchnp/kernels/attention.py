@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -137,6 +137,7 @@ def scaled_dot_product_attention(
         and query.ndim == key.ndim == value.ndim == 4
         and query.dtype in dt.FLOATS
         and query.shape[-1] == key.shape[-1] == value.shape[-1]
+        and (enable_gqa or query.shape[:2] == key.shape[:2] == value.shape[:2])
     )
     if not flash:
         if attn_mask is not None and attn_mask.dtype == dt.bool_:
@@ -190,7 +191,7 @@ def _scaled_dot_product_attention_math(
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     key, value = _grouped(query, key, value, enable_gqa)
-    batch = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2]))
+    batch = math.prod(broadcast_shapes(query.shape[:-2], key.shape[:-2]))
     check(
         query.shape[-1] == key.shape[-1],
         f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {query.shape[-1]}] "

@@ -79,7 +79,11 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
     # A half input's deviations are from the mean before it is rounded, except where memory is strided.
     centre = mean.astype(kind) if _dense(x) else inner(dt.cast(mean, stats)).astype(kind)
     d = value - per_channel(centre, x)
-    squares = channel_dot(d, d) if value.size > WIDE else channel_sum(np.square(d).astype(np.float64))
+    if value.size > WIDE:  # what the first sum in the narrow dtype left over
+        rest = channel_sum(d) / kind.type(x.size // x.shape[1])
+        mean, squares = mean + rest, channel_dot(d, d) - rest * rest * kind.type(x.size // x.shape[1])
+    else:
+        squares = channel_sum(np.square(d).astype(np.float64))
     if _dense(x):
         kept = dt.float32 if stats == dt.float16 else stats
         return dt.cast(mean, kept), dt.cast(squares, kept)
@@ -135,7 +139,8 @@ def batch_norm_values(
         mean, squares = _statistics(x, stats)
         variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1]), dt.opmath(squares.dtype))
         wide = variance if dt.opmath(x.dtype) != x.dtype else variance.astype(np.float64)
-        invstd = dt.cast(1 / np.sqrt(wide + wide.dtype.type(eps)), stats)
+        root = np.sqrt(wide + wide.dtype.type(eps))
+        invstd = dt.cast(np.divide(1, root, out=np.zeros_like(root), where=root != 0), stats)
         if running_mean is not None:
             running_mean, running_var = _moved(x, mean, squares, (running_mean, running_var), momentum)
         mean = dt.cast(mean, stats)
@@ -252,8 +257,9 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
     if input.size == 0:
         out = input.copy()
         for p in (weight, bias):
-            if p is not None and p.size:
-                out = out * p[0] if p is weight else out + p[0]
+            if p is not None:
+                check(p.size, "select(): index 0 out of range for tensor of size [0] at dimension 0", IndexError)
+                out = dt.cast(out, dt.result_type(out, p[:1].reshape(())))
         wide = np.zeros(channels, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
     named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))

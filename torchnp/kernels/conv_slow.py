@@ -31,25 +31,27 @@ def _plain(
 @kernel("_slow_conv2d_forward")
 def _slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding):
     """Convolution over two dimensions."""
+    check(self.ndim == 4, f"Expected 4D input tensor, but got: {shape_text(self.shape)}")
     return _plain(self, weight, bias, stride, padding, (1, 1))
 
 
 @kernel("thnn_conv2d")
 def thnn_conv2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0)):
     """Convolution over two dimensions."""
-    return _plain(self, weight, bias, stride, padding, (1, 1))
+    return _slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding)
 
 
 @kernel("slow_conv3d_forward")
 def slow_conv3d_forward(self, weight, kernel_size, bias, stride, padding):
     """Convolution over three dimensions."""
+    check(self.ndim == 5, f"non-empty 5D input tensor expected but got: {shape_text(self.shape)}")
     return _plain(self, weight, bias, stride, padding, (1, 1, 1))
 
 
 @kernel("slow_conv3d")
 def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0)):
     """Convolution over three dimensions."""
-    return _plain(self, weight, bias, stride, padding, (1, 1, 1))
+    return slow_conv3d_forward(self, weight, kernel_size, bias, stride, padding)
 
 
 def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
@@ -97,7 +99,7 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     check(len(kernel_size) == n, f"It is expected kernel_size equals to {n}, but got size {len(kernel_size)}")
     x = self[None] if self.ndim == len(stride) + 1 else self
     y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
-    return y if x is self else y[0]
+    return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
 
 
 @kernel("slow_conv_transpose2d")

@@ -44,9 +44,7 @@ def linalg_qr(A, mode="reduced"):
         )
     check_matrix("linalg.qr", A)
     check_inexact("linalg.qr", A)
-    check_lapack("geqrf_cpu", A)
-    if A.dtype not in LAPACK:
-        return _columns(A[..., :0]), _columns(A[..., :0, :])
+    check_lapack("geqrf_cpu", A, True)
     if mode == "r":
         return np.empty(0, A.dtype), _columns(np.linalg.qr(A, "r"))
     q, r = np.linalg.qr(A, mode)
@@ -63,7 +61,7 @@ def qr(self, some=True):
 def geqrf(self):
     """QR factors as LAPACK packs them: Householder vectors below R, and their scales."""
     check(self.ndim >= 2, "torch.geqrf: input must have at least 2 dimensions.")
-    check_lapack("geqrf_cpu", self)
+    check_lapack("geqrf_cpu", self, True)
     packed = column_major(self.shape, self.dtype)
     tau = np.empty((*self.shape[:-2], min(self.shape[-2:])), self.dtype)
     if self.size:
@@ -237,7 +235,10 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     try:
         if not compute_uv:
             return np.empty(0, A.dtype), _singular_values(A), np.empty(0, A.dtype)
-        u, s, vh = np.linalg.svd(A, full_matrices)
+        wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # of other dtypes only empty ones get here
+        u, s, vh = np.linalg.svd(wide, full_matrices)
+        if wide is not A:
+            u, s, vh = u.astype(A.dtype), s.astype(dt.to_real(A.dtype)), vh.astype(A.dtype)
     except np.linalg.LinAlgError:
         batch = "" if A.ndim == 2 else "(Batch element 0): "
         raise _LinAlgError(
@@ -302,7 +303,8 @@ def _spectrum(a: ndarray, hermitian: bool) -> ndarray:
 
 def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     check_matrix("torch.linalg.matrix_rank", a, "input")
-    check_epsilon(a)
+    if rtol is None:
+        check_epsilon(a)
     if a.size == 0:
         return np.zeros(a.shape[:-2], np.int64)
     s = _spectrum(a, hermitian)
@@ -339,8 +341,11 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
 
 
 def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
-    wrap_dim(-2, a.ndim)
-    check_epsilon(a)
+    check(
+        a.ndim >= 2 and a.dtype in LAPACK,
+        f"linalg.pinv({dt.scalar_name(a.dtype)}{{{shape_text(a.shape)}}}): expected a tensor with 2 or more dimensions of "
+        "float, double, cfloat or cdouble types",
+    )
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     atol, rtol = _tolerance(a, atol, rtol)
@@ -366,6 +371,9 @@ def linalg_pinv_tensor(self, *, atol=None, rtol=None, hermitian=False):
 @kernel("linalg_pinv.atol_rtol_float", like=np.linalg.pinv, differs=["rank-tolerance"])
 def linalg_pinv(self, *, atol=None, rtol=None, hermitian=False):
     """Moore-Penrose inverse; singular values up to the tolerance count as 0."""
+    if rtol is None:
+        wrap_dim(-2, self.ndim)
+        check_epsilon(self)
     return _pinv(self, atol, rtol, hermitian)
 
 

@@ -88,6 +88,11 @@ def _euclidean_dist(x1, x2):
     right = np.concatenate([x2, ones[1], squares[1]], -1)
     out = matmul(left, right.swapaxes(-2, -1))
     check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
+    check(
+        dt.is_inexact(out.dtype),
+        f"result type {dt.scalar_name(dt.get_default_dtype())} can't be cast to the desired output type "
+        f"{dt.scalar_name(out.dtype)}",
+    )
     inner = dt.cast(out, dt.opmath(out.dtype))
     return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
 
@@ -121,12 +126,12 @@ def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
 @kernel("_cdist_backward")
 def _cdist_backward(grad, x1, x2, p, cdist):
     """Gradient of `_cdist_forward` with respect to ``x1``."""
-    if x1.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("cdist_backward", x1.dtype)
     batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
     if out.size == 0 or x2.size == 0:
         return np.zeros(x1.shape, x1.dtype)
+    if x1.dtype not in (dt.float32, dt.float64):
+        raise not_implemented("cdist_backward", x1.dtype)
     for rows, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., rows, :], p)
         out[..., rows, :] = np.add.reduce(grad[..., rows, :, None] * slope, -2)

@@ -50,11 +50,12 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     check_indices(indices, "embedding_renorm_", 2)
     n = len(self)
     places = np.unique(indices)
-    wrong = places[(places < 0) | (places >= n)]
+    wrong = places[(places < -n) | (places >= n)]
     if wrong.size:
         raise IndexError(
             f"select(): index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
         )
+    places = np.unique(places % max(n, 1))
     rows = self[places]
     norms = cast(linalg_vector_norm(rows, norm_type, [1]), float64)
     large = norms > max_norm

@@ -280,6 +280,7 @@ def _embedding_bag_dense_backward(
         places = maximum_indices[full].astype(int64) * width + np.arange(width)
         np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
         return cast(out, grad.dtype)
+    check(offset2bag.size == indices.size, "index out of range in self", IndexError)
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     index, bag = indices[used], offset2bag[used]
     scale = np.ones(len(index), np.float64)

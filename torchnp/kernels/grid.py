@@ -262,6 +262,8 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 def base_grid(sizes: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
     """The homogeneous coordinates of all points of an image or volume: (*sizes, n + 1)."""
     n = len(sizes)
+    if dtype in dt.HALVES and min(sizes) <= 1:  # torch makes a tensor of one number there
+        raise not_implemented("tensor_cpu", dtype)
     grid = np.ones((*sizes, n + 1), dtype)
     for d, size in enumerate(sizes):
         line = np.zeros(size, dtype)

@@ -170,6 +170,8 @@ def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
     _check_factored("linalg.lu", A)
     lu, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
+    if not pivot:
+        return np.empty(0, A.dtype), *_unpacked(lu)
     return _permutation_matrix(pivots, A.shape[-2], A.dtype), *_unpacked(lu)
 
 

@@ -85,9 +85,9 @@ def l1_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
 def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: float = 1.0) -> ndarray:
     """Quadratic where the difference is below ``beta``, linear beyond."""
     check(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
+    x, t, out = _elementwise("smooth_l1_cpu", self, target)
     if beta == 0:
         return l1_loss(self, target, reduction)
-    x, t, out = _elementwise("smooth_l1_cpu", self, target)
     if out == dt.float16:  # rounded at each step
         x, t = dt.cast(x, out), dt.cast(t, out)
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check
-from torchnp.kernels.linalg import _lapack, check_epsilon, column_major, raise_first
+from torchnp.kernels.linalg import _lapack, check_epsilon, check_lapack, column_major, raise_first
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -29,7 +29,8 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     """
     chosen = "gelsy" if driver is None else driver
     check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    check_epsilon(self)
+    if rcond is None:
+        check_epsilon(self)
     check(self.ndim >= 2, f"{_NAME}: input must have at least 2 dimensions.")
     check(b.ndim >= 1, f"{_NAME}: other must have at least 1 dimension.")
     check(
@@ -41,6 +42,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
             f"{_NAME}: Expected input and other to have the same dtype, but got input's dtype "
             f"{dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
         )
+    check_lapack("linalg_lstsq_cpu", self, True)
     vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
     right = b[..., None] if vector else b
     m, n = self.shape[-2:]

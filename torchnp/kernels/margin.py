@@ -55,9 +55,10 @@ def multi_margin(
         weight is None or (weight.ndim <= 1 and weight.size == c),
         f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}",
     )
-    refuse(cpu, WIDE, self.dtype)
-    _check_long(target)
-    _check_weight(self, weight)
+    if x.size:
+        refuse(cpu, WIDE, self.dtype)
+        _check_long(target)
+        _check_weight(self, weight)
     index = target.reshape(-1)
     check(np.all((index >= 0) & (index < c)), "target out of range")
     reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
@@ -115,8 +116,9 @@ def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) ->
     )
     rows = target.reshape(x.shape)
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
-    refuse(cpu, WIDE, self.dtype)
-    _check_long(target)
+    if x.size:
+        refuse(cpu, WIDE, self.dtype)
+        _check_long(target)
     return x, rows
 
 

@@ -56,9 +56,9 @@ def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
 @kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
 def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
-    check_matrix("linalg.matrix_norm", self)
     ord = float(ord)
     check(abs(ord) in (1, 2, math.inf), f"linalg.matrix_norm: Order {ord:g} not supported.")
+    check_matrix("linalg.matrix_norm", self)
     axes = _matrix_axes(self, dim)
     check_inexact("linalg.matrix_norm", self)
     pick = _amax if ord > 0 else amin
@@ -164,6 +164,8 @@ def linalg_cond_str(self, p):
 
 def _cond(x: ndarray, norm: Any, p: Any) -> ndarray:
     inverse, info = _inverse(x)
+    if p == "nuc":  # an inverse that is none has no singular values
+        inverse = np.where(info[..., None, None] > 0, 0, inverse)
     out = norm(x, p) * norm(inverse, p)
     return np.where(info > 0, out.dtype.type(np.inf), out)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -102,6 +104,10 @@ def nll_loss2d_forward(
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     check_nll2d(self, target, weight)
     check_target(target)
+    check(
+        target.dtype == dt.int64 or (not target.size and reduction != NONE),
+        f"expected scalar type Long but found {dt.scalar_name(target.dtype)}",
+    )
     refuse("nll_loss2d_forward_out_frame", FLOATS, self.dtype)
     check_weight_dtype(self, weight)
     return _forward(self, target, weight, reduction, ignore_index)
@@ -157,8 +163,8 @@ def nll_loss_nd(
         return nll_loss2d(self, target, weight, reduction, ignore_index)
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
-    n, c = self.shape[:2]
-    flat = nll_loss2d(self.reshape(n, c, 1, -1), target.reshape(n, 1, -1), weight, reduction, ignore_index)
+    n, c, points = *self.shape[:2], math.prod(self.shape[2:])
+    flat = nll_loss2d(self.reshape(n, c, 1, points), target.reshape(n, 1, points), weight, reduction, ignore_index)
     return flat.reshape(expected) if reduction == NONE else flat
 
 

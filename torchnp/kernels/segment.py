@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]
     """The data as rows and the segment of each, those of no segment left out."""
     extent, count = data.shape[axis], lengths.shape[-1]
     outer = lengths.size // max(count, 1)
-    rows = np.ascontiguousarray(data).reshape(outer * extent, -1)
+    rows = np.ascontiguousarray(data).reshape(outer * extent, math.prod(data.shape[axis + 1 :]))
     per = lengths.reshape(outer, count)
     kept = (np.arange(extent) < per.sum(1)[:, None]).reshape(-1)
     return rows[kept], np.repeat(np.arange(outer * count), per.reshape(-1))
@@ -98,7 +99,7 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
     out = np.zeros(data.shape, dtype)
     extent, count = data.shape[axis], lengths.shape[-1]
     kept = (np.arange(extent) < lengths.reshape(-1, count).sum(1)[:, None]).reshape(-1)
-    out.reshape(kept.size, -1)[kept] = found
+    out.reshape(kept.size, rows.shape[1])[kept] = found
     return out
 
 

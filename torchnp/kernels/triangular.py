@@ -158,7 +158,7 @@ def cholesky_solve(self, input2, upper=False):
     check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")
     check(input2.ndim >= 2, f"u should have at least 2 dimensions, but has {input2.ndim} dimensions instead")
     _check_system("cholesky_solve", self, input2)
-    check_lapack("cholesky_solve_cpu", self)
+    check_lapack("cholesky_solve_cpu", self, True)
     adjoint = 2 if dt.is_complex(self.dtype) else 1
     first, second = (adjoint, 0) if upper else (0, adjoint)
     return _triangular(input2, _triangular(input2, self, upper, first, False), upper, second, False)
@@ -174,7 +174,7 @@ def _cholesky_solve_helper(self, A, upper):
 def cholesky_inverse(self, upper=False):
     """Inverse of A from its Cholesky factor."""
     check_square("cholesky_inverse", self)
-    check_lapack("cholesky_inverse_out_cpu", self)
+    check_lapack("cholesky_inverse_out_cpu", self, True)
     out = column_major(self.shape, self.dtype)
     if self.size == 0:
         return out

@@ -112,7 +112,8 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
             f"but got{shape_text(x.shape)} with dimension {d} being empty.",
         )
     names = ("time", "height", "width")[3 - n :]
-    for label, size, out, window in zip(names, x.shape[-n:], output_size, kernel_size, strict=True):
+    sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
+    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width before the height of three
         check(
             out + window - 1 <= size - (n == 3),  # in three dimensions torch wants one more
             f"{where}: pool {label} {window} too large relative to input {label} {size}",

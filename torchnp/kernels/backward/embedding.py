@@ -20,10 +20,9 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[-1]
     index, rows = indices.reshape(-1), grad_output.reshape(indices.size, width)
-    if padding_idx >= 0:
-        keep = index != padding_idx
-        if not keep.all():
-            index, rows = index[keep], rows[keep]
+    keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch passes over indices of no row
+    if not keep.all():
+        index, rows = index[keep], rows[keep]
     if scale_grad_by_freq and index.size:
         counts = np.bincount(index, minlength=num_weights)
         wide = opmath(rows.dtype)

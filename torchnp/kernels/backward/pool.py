@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, tap_slices, taps
-from torchnp.kernels.pool import Windows, channels_last_of, check_average, divide, divisors, result, windows
+from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
 from torchnp.kernels.pool_adaptive import bins
 from torchnp.registry import kernel
 
@@ -36,30 +36,27 @@ def _check_shape(x: ndarray, shape: Ints) -> None:
 # ---------------------------------------------------------------- maximum
 
 
-def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int, unique: bool) -> ndarray:
-    """Add each gradient where its index points in its plane of the last ``n`` dimensions."""
+def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndarray:
+    """Add each gradient where its index points in its plane of the last ``n`` dimensions, rounding every sum as torch."""
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
     within = indices.reshape(planes, math.prod(indices.shape[-n:]))
     flat = (within + np.arange(planes)[:, None] * plane).reshape(-1)
-    values = np.ascontiguousarray(grad).reshape(-1)
+    values = np.ascontiguousarray(grad).reshape(-1) + grad.dtype.type(0)  # a sum of -0 alone is 0
     if within.size and (within.min() < 0 or within.max() >= plane):  # torch writes such beside the plane
         inside = ((within >= 0) & (within < plane)).reshape(-1)
         flat, values = flat[inside], values[inside]
-    if unique:  # unless the indices are not those of this pool
-        out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
-        out[flat], hit[flat] = values, True
-        if np.count_nonzero(hit) == len(flat):
-            return out.reshape(shape)
-    # bincount adds in float64
-    return np.bincount(flat, values, planes * plane).astype(grad.dtype).reshape(shape)
+    out, hit = np.zeros(planes * plane, grad.dtype), np.zeros(planes * plane, np.bool_)
+    out[flat], hit[flat] = values, True
+    if np.count_nonzero(hit) < len(flat):
+        out[...] = 0
+        np.add.at(out, flat, values)
+    return out.reshape(shape)
 
 
-def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int, w: Windows) -> ndarray:
+def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
     if indices.dtype != dt.int64:
         raise RuntimeError(f"expected scalar type Long but found {dt.scalar_name(indices.dtype)}")
-    apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(w.stride, w.dilation, w.kernel, strict=True))
-    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, apart)
-    return result(dt.cast(out, x.dtype), n, channels_last_of(x, n))
+    return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
 
 
 def _max_pool_backward(grad, x, n, kernel, stride, padding, dilation, ceil_mode, indices):
@@ -70,7 +67,7 @@ def _max_pool_backward(grad, x, n, kernel, stride, padding, dilation, ceil_mode,
     _check_shape(indices, shape)
     if x.dtype not in dt.FLOATS:
         raise not_implemented(f"max_pool{n}d_backward", x.dtype)
-    return _max_backward(grad, x, indices, n, w)
+    return _max_backward(grad, x, indices, n)
 
 
 @kernel("max_pool2d_with_indices_backward")
@@ -186,8 +183,7 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) 
     _same_dtype(x, grad, "egrad_output")
     if x.dtype not in dt.FLOATS:
         raise not_implemented(name, x.dtype)
-    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, False)
-    return result(dt.cast(out, x.dtype), n, n == 2 and channels_last_of(x, n))
+    return result(scatter_planes(grad, indices, x.shape, n), n, n == 2 and channels_last_of(x, n))
 
 
 @kernel("adaptive_max_pool2d_backward")

@@ -26,8 +26,7 @@ def _backward(grad: ndarray, x: ndarray, output_size: Ints, indices: ndarray, n:
         grad.dtype == x.dtype,
         f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(grad.dtype)}",
     )
-    out = scatter_planes(dt.cast(grad, dt.opmath(grad.dtype)), indices, x.shape, n, False)
-    return dt.cast(out, x.dtype)
+    return scatter_planes(grad, indices, x.shape, n)
 
 
 @kernel("fractional_max_pool2d_backward")
