@@ -25,10 +25,12 @@ from torchnp.dtypes import (
     to_real,
 )
 from torchnp.overlap import (
+    WRITE_AT,
     check_apart,
     check_out,
     check_resized,
     check_target,
+    check_written_at,
     contiguous_outs,
     exceptions,
     overlaps_itself,
@@ -100,6 +102,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     compares = _COMPARE.fullmatch(schema.base)
     resized = schema.base == "addbmm_"
     rounds = schema.base in _ROUNDS_NUMBER and schema.overload == "Scalar"
+    writes_at = schema.base in WRITE_AT
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet()
@@ -116,6 +119,8 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             for x in args:
                 if type(x) is ndarray and x is not target:
                     check_apart(target, x)
+            if writes_at:
+                check_written_at(target, (*args[1:], *(v for k, v in kwargs.items() if k != name)))
             if before:
                 before(schema.bind(args, kwargs), [target])
             if into and kwargs.get("dtype") is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,23 @@ def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
         first = x.__array_interface__["data"][0]
         if x.size and start < first + x.nbytes and first < start + size * out.itemsize:
             raise RuntimeError(OVERLAP)
+
+
+# These write at indices, and refuse a target that is their index or their source as well.
+WRITE_AT = frozenset(
+    {
+        "index_add_", "index_copy_", "index_fill_", "index_put_", "index_reduce_", "put_", "scatter_", "scatter_add_",
+        "scatter_reduce_", "_index_put_impl_",
+    }
+)  # fmt: skip
+
+
+def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
+    """Refuse a target of such an op that shares memory with its other tensors."""
+    for x in operands:
+        for t in tensors_of(x):
+            if overlap(target, t) in ("full", "partial"):
+                raise RuntimeError(OVERLAP)
 
 
 def check_apart(target: ndarray, x: ndarray) -> None:

@@ -15,7 +15,7 @@ from torchnp.kernels._accumulate import INDEX_DTYPES, add_rows, check_bounds, li
 from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import expand
-from torchnp.overlap import overlaps_itself
+from torchnp.overlap import check_written_at, overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -203,6 +203,7 @@ def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarr
 @kernel("_index_put_impl_", like=np.put)
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
+    check_written_at(self, [indices, values])
     out = index_put(self, indices, values, accumulate)
     if overlaps_itself(self):
         put_expanded(self, indices, values, accumulate)
