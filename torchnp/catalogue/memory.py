@@ -122,6 +122,16 @@ ROWS = (
         why="clone first.",
     ),
     Difference(
+        "index-write-overlap",
+        "Writing at indices into the tensor that is read is an error",
+        torch="(x := torch.ones(2)).index_add_(0, torch.tensor([0, 1]), x)",
+        torch_value="RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
+        numpy="(x := np.ones(2, np.float32), np.add.at(x, [0, 1], x))[0]",
+        numpy_value="float32[2] [2, 2]",
+        kernel="aten.index_add_(x := np.ones(2, np.float32), 0, np.array([0, 1]), x)",
+        why="The index and the source alike, of index_put_, scatter_ and the others too: clone first.",
+    ),
+    Difference(
         "out-resized",
         "out= of the wrong shape is resized",
         torch="torch.add(torch.ones(2), 1, out=torch.empty(0))",

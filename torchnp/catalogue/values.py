@@ -25,6 +25,16 @@ ROWS = (
         why="Convert to float32 first and back at the end.",
     ),
     Difference(
+        "fused-sum",
+        "addcmul, lerp and add with alpha round once",
+        torch="torch.addcmul(-torch.tensor([1.00048828125]), x := torch.tensor([1.000244140625]), x)",
+        torch_value="float32[1] [5.960464e-08]",
+        numpy="-np.array([1.00048828125], np.float32) + (x := np.array([1.000244140625], np.float32)) * x",
+        numpy_value="float32[1] [0]",
+        kernel="aten.addcmul(-np.array([1.00048828125], np.float32), x := np.array([1.000244140625], np.float32), x)",
+        why="torch's loops multiply and add in one instruction, of float32 and float64. A product of float32 is exact in float64.",
+    ),
+    Difference(
         "cast-float8-saturates",
         "float8_e4m3fn saturates at 448",
         torch="torch.tensor([500.0]).to(torch.float8_e4m3fn).to(torch.float32)",

@@ -118,7 +118,15 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
 @kernel(
     "add.Tensor",
     like=np.add,
-    differs=[*PROMOTION, "integer-alpha", "inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"],
+    differs=[
+        *PROMOTION,
+        "integer-alpha",
+        "inplace-within-category",
+        "overlap-inplace",
+        "out-resized",
+        "out-overlap",
+        "fused-sum",
+    ],
     make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
 )
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
@@ -339,7 +347,7 @@ def _quick_lerp(self, end, weight):
     return fused(np.subtract(end, self), w, self)
 
 
-@kernel("addcmul", quick=_quick_addcmul)
+@kernel("addcmul", differs=["fused-sum"], quick=_quick_addcmul)
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     takes = REAL | ANY_COMPLEX
@@ -380,7 +388,7 @@ def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
             raise RuntimeError(f"expected dtype {dt.c_name(first)} for `{name}` but got dtype {dt.c_name(x.dtype)}")
 
 
-@kernel("lerp.Tensor")
+@kernel("lerp.Tensor", differs=["fused-sum"])
 def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))
@@ -393,7 +401,7 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
 
 
-@kernel("lerp.Scalar", quick=_quick_lerp)
+@kernel("lerp.Scalar", differs=["fused-sum"], quick=_quick_lerp)
 def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))

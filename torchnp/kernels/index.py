@@ -130,7 +130,7 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
     "index_put",
     "_unsafe_index_put",
     like=np.ndarray.__setitem__,
-    differs=["index-put-accumulates", "index-uint8-mask"],
+    differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
 )
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""

@@ -77,7 +77,7 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
     return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
 
 
-@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative"])
+@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"])
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, src, lambda: refuse(self, "scatter_gather_tensor_cpu"))
@@ -119,7 +119,7 @@ def scatter_reduce_value(self, dim, index, value, *, reduce):
     return _reduced(self, dim, index, None, reduce, True, value)
 
 
-@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath"])
+@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"])
 def scatter_add(self, dim, index, src):
     """The tensor with ``src``'s elements added along a dimension at the positions of the index."""
     return _reduced(self, dim, index, src, "sum", True)
@@ -189,7 +189,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-@kernel("index_add", like=np.add.at, differs=["gather-negative"])
+@kernel("index_add", like=np.add.at, differs=["gather-negative", "index-write-overlap"])
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
