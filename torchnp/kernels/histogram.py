@@ -13,7 +13,7 @@ from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._elementwise import real
 from torchnp.kernels._products import words
 from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
-from torchnp.kernels.arithmetic import div, sub
+from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
@@ -253,15 +253,15 @@ def histogramdd_edges(self, bins, range=None, weight=None, density=False):
 
 def _quantile(x: ndarray, q: ndarray, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> ndarray:
     modes = ("linear", "lower", "higher", "midpoint", "nearest")
-    check(x.size > 0, "quantile() input tensor must be non-empty")
-    check(q.ndim <= 1, "quantile() q must be a scalar or 1D tensor")
-    check(x.dtype in (dt.float32, dt.float64), "quantile() input tensor must be either float or double dtype")
-    check(x.dtype == q.dtype, "quantile() q tensor must be same dtype as the input tensor")
     if interpolation not in modes:
         raise RuntimeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
+    check(x.size > 0, "quantile() input tensor must be non-empty")
+    check(q.ndim <= 1, "quantile() q must be a scalar or 1D tensor")
+    check(x.dtype in (dt.float32, dt.float64), "quantile() input tensor must be either float or double dtype")
+    check(x.dtype == q.dtype, "quantile() q tensor must be same dtype as the input tensor")
     axis = None if dim is None else wrap_dim(dim, x.ndim)
     check(bool(((q >= 0) & (q <= 1)).all()), "quantile() q values must be in the range [0, 1]")
     rows = x.reshape(-1) if axis is None or x.ndim == 0 else np.moveaxis(x, axis, -1)
@@ -281,18 +281,13 @@ def _quantile(x: ndarray, q: ndarray, dim: Any, keepdim: bool, interpolation: st
     if interpolation in ("linear", "midpoint"):
         weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.astype(x.dtype)
         above = np.take_along_axis(ordered, np.ceil(rank).astype(np.int64), -1)
-        value = _lerp(value, above, weight)
+        value = lerp(value, above, weight)
     out = np.moveaxis(value, -1, 0)
     if keepdim and axis is None:
         out = out.reshape(q.size, *(1,) * x.ndim)
     elif keepdim and x.ndim:
         out = np.expand_dims(out, axis + 1)
     return (out if q.ndim else out[0]).copy()
-
-
-def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
-    """From the nearer end, as torch interpolates."""
-    return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
 def _scalar_q(x: ndarray, q: float) -> ndarray:

@@ -47,7 +47,9 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
         parts = [wide.real, wide.imag]
     else:
         parts = [x.astype(np.float64)]
-    found = [_spread_and_mean(part, axes, n, keepdim) for part in parts]
+    # A variance of all elements alone goes by their sum; sums of narrower types are exact, or as good as that.
+    running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
+    found = [_spread_and_mean(part, axes, n, keepdim, running) for part in parts]
     total = found[0][0]
     if freedom <= 0 and total.size:
         warnings.warn(
@@ -66,10 +68,18 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     return dt.cast(np.asarray(spread), dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
 
 
-def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool) -> tuple[ndarray, ndarray]:
-    """Sum of squared distances from the mean, and the mean."""
+def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
+    """Sum of squared distances from the mean, and the mean.
+
+    A ``running`` mean, as torch's, of equal numbers is that number, so that they have no variance.
+    """
     mean = np.asarray(add_reduce(x, axes, True)) / np.float64(n)
     d = x - mean
+    if running:
+        slip = np.asarray(add_reduce(d, axes, True)) / np.float64(n)
+        if (slip != 0).any():
+            mean = np.where(np.isfinite(slip), mean + slip, mean)
+            d = x - mean
     total = np.asarray(add_reduce(d * d, axes, keepdim))
     return total, _running_mean(x, mean, axes).reshape(total.shape)
 

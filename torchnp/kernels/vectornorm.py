@@ -143,6 +143,7 @@ def norm_dim_dtype(self, p, dim, keepdim, *, dtype):
 @kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
 def frobenius_norm(self, dim, keepdim=False):
     """2-norm over one or two dimensions."""
+    check(len(dim) <= 2, f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
     _check_norm(self)
     return norm_dim(self, 2, dim, keepdim)
 
