@@ -6,9 +6,10 @@ import numpy as np
 
 from torchnp.checks import shape_text
 from torchnp.dtypes import cast
-from torchnp.kernels._memory import empty_in_order, memory_order
+from torchnp.kernels._memory import empty_in_order, memory_order, storage
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided
+from torchnp.overlap import overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -19,6 +20,14 @@ def _copied(x: ndarray) -> ndarray:
     out = empty_in_order(x.shape, x.dtype, memory_order(x))
     out[...] = x
     return out
+
+
+def _storage_copied(x: ndarray) -> ndarray:
+    """The same window on a copy of the whole memory that ``x`` lies in; dense if elements share a place."""
+    if not x.size or overlaps_itself(x):
+        return _copied(x)
+    memory, start = storage(x)
+    return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
 
 
 def _write(part: ndarray, src: ndarray) -> None:
@@ -58,6 +67,6 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 @kernel("as_strided_scatter", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"])
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
     """A copy with a window on its memory overwritten."""
-    out = _copied(self)
+    out = _storage_copied(self)
     _write(as_strided(out, size, stride, storage_offset), src)
     return out
