@@ -358,4 +358,4 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
 
     parts = (widened(i1, expand1), widened(i2, expand2), widened(i3, expand3))
     out = parts[0] * parts[1] * parts[2]
-    return dt.cast(sum_dim(out, sumdim) if len(sumdim) else out, i1.dtype)
+    return dt.cast(sum_dim(out, sumdim) if len(sumdim) else out + out.dtype.type(0), i1.dtype)

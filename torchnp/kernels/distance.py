@@ -36,7 +36,7 @@ def _lengths(d: ndarray, p: float) -> ndarray:
         return np.sqrt(np.vecdot(d, d))
     a = np.abs(d)
     if p == 0:
-        return (d != 0).sum(-1).astype(d.dtype)
+        return np.add.reduce(np.where(np.isnan(d), d, d != 0), -1, d.dtype)
     if p == 1:
         return np.add.reduce(a, -1)
     if p == math.inf:

@@ -199,7 +199,9 @@ def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
 # ---------------------------------------------------------------- kernels
 
 
-def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool) -> ndarray:
+def _sample(
+    input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, vector: bool = False
+) -> ndarray:
     # torch rounds every step to the dtype of the image, of half types too.
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
@@ -212,7 +214,9 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
             found = corners(axes_of(grid, sizes, padding, align_corners))
         y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
         for c in found:
-            y += gather(planes, c.index, c.inside) * np.where(c.inside, c.weight, 0)[:, None]
+            # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
+            weight = c.weight if vector else np.where(c.inside, c.weight, 0)
+            y += gather(planes, c.index, c.inside) * weight[:, None]
     return y
 
 
@@ -221,7 +225,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
     """An image at the points of a grid, coordinates from -1 to 1."""
     check_grid(input, grid, 2, interpolation_mode)
     _check_dtypes(input, grid, "grid_sampler_2d_cpu_kernel_impl")
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, vector=True)
 
 
 def check_single(values: Iterable[ndarray]) -> None:

@@ -60,11 +60,11 @@ def _backward(
         found = cubic_corners(points, sizes, padding, align_corners) if mode == BICUBIC else corners(axes)
     for c in found:
         if output_mask[0]:
-            _scatter(of_input, c.index, g * np.where(c.inside, c.weight, 0)[:, None])
+            _scatter(of_input, c.index, np.where(c.inside[:, None], g * c.weight[:, None], 0))
         if c.slopes:
             share = (g * gather(planes, c.index, c.inside)).sum(1, dtype=inner)
             for d, slope in enumerate(c.slopes):
-                of_grid[..., n - 1 - d] += share * np.where(c.inside, slope, 0)
+                of_grid[..., n - 1 - d] += share * (slope if vector else np.where(c.inside, slope, 0))
     for d, a in enumerate(axes if mode != NEAREST else ()):
         of_grid[..., n - 1 - d] *= a.slope if mode != BICUBIC else _step(a.size, align_corners, inner)
     result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None

@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
 from torchnp.kernels._reduction import add_reduce
-from torchnp.kernels.batchnorm import channel_dot, channel_sum, per_channel
+from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
 from torchnp.kernels.norm import check_group, check_layer, inner, with_layout
 from torchnp.registry import kernel
 
@@ -92,7 +92,11 @@ def native_batch_norm_backward(
     else:
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
     d = x - per_channel(mean, x)
-    total, along = channel_sum(grad), channel_dot(d, grad) * invstd
+    if grad.size <= WIDE:  # torch adds in double precision
+        total = channel_sum(grad.astype(np.float64)).astype(kind)
+        along = (channel_dot(d.astype(np.float64), grad.astype(np.float64)) * invstd).astype(kind)
+    else:
+        total, along = channel_sum(grad), channel_dot(d, grad) * invstd
     parameter = _parameter_dtype(input, weight, save_mean, running_mean)
     grad_input = None
     if output_mask[0]:
