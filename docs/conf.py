@@ -18,6 +18,7 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # the docstrings give the types
+autodoc_preserve_defaults = True  # as they are written, not what they are on the machine that builds
 autodoc_member_order = "bysource"
 default_role = "code"
 html_theme = "pydata_sphinx_theme"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import importlib.util
+import importlib
+import operator
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torchnp
-from torchnp.op_table import STATUSES
+from torchnp.extras import lacking
 from torchnp.rpc.options import add_options, serve_with
+
+# The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
 
 class UsageError(Exception):
@@ -21,19 +25,21 @@ class UsageError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["conform"]:
-        return conform(argv[1:])
-    args = parser().parse_args(argv)
     try:
-        return args.run(args) or 0
+        if argv[:1] == ["conform"]:
+            return conform(argv[1:])
+        args = parser().parse_args(argv)
+        status = args.run(args) or 0
+        sys.stdout.flush()
+        return status
     except UsageError as error:
-        print(f"torchnp {args.command}: {error}", file=sys.stderr)
+        print(f"torchnp {argv[0]}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has left: nothing more to say
+    except BrokenPipeError:  # the reader of a pipe has left: nothing more to say, at exit neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
@@ -52,13 +58,16 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("ops", ops, "List operators and how each is provided.")
     sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
-    sub.add_argument("--status", choices=STATUSES, help="only this status")
+    sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
     sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
     sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
     sub.add_argument("--names", action="store_true", help="bare names, one a line")
 
     sub = command("explain", explain, "Show an operator: schema, status, NumPy counterpart, differences.")
-    sub.add_argument("op", help="packet or overload: var, var.correction, aten::add.Tensor, prims::sin")
+    sub.add_argument(
+        "op",
+        help="packet, overload or NumPy function: var, var.correction, aten::add.Tensor, prims::sin, F.relu, np.var",
+    )
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
@@ -85,12 +94,15 @@ def parser() -> argparse.ArgumentParser:
 
 def ops(args: argparse.Namespace) -> int:
     """``torchnp ops``: a table of overloads, or bare names."""
+    from torchnp.op_table import STATUSES
+
     table = torchnp.table
     pattern = args.pattern if "::" in args.pattern else f"*::{args.pattern}"
     named = [n for n in table.schemas if _matches(n, pattern)] or table.find(args.pattern)
     if not named:
         raise UsageError(f"nothing matches {args.pattern!r}{_near(args.pattern)}")
     for option, value, known in (
+        ("status", args.status, STATUSES),
         ("family", args.family, {row.family for row in table.values()} if args.family else ()),
         ("tag", args.tag, {tag for schema in table.schemas.values() for tag in schema.tags}),
     ):
@@ -109,21 +121,23 @@ def ops(args: argparse.Namespace) -> int:
         return 0
     if not names:
         asked = [f"{o} {v}" for o, v in (("status", args.status), ("family", args.family), ("tag", args.tag)) if v]
-        print(f"{len(named)} overloads match {args.pattern!r}, none of them with {' and '.join(asked)}")
+        print(f"{_overloads(len(named))} of the name {args.pattern!r}, none with {' and '.join(asked)}")
         return 0
-    rich = _rich()
-    grid = rich.Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("overload", "status", "family", "from, or why not"):
-        grid.add_column(column, overflow="fold")
+    rows = [("overload", "status", "family", "from, or why not")]
     for n in names:
         row = table.get(n, None)
         note = (row.derived_from or "") if row else table.reason(n) or ""
-        grid.add_row(n, table.status(n), row.family if row else "", note)
-    console = rich.Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    console.print(grid)
+        rows.append((n, table.status(n), row.family if row else "", note))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for cells in rows:
+        print("  ".join(map(str.ljust, cells, widths)).rstrip())
     shown = {s: sum(table.status(n) == s for n in names) for s in STATUSES}
-    console.print(f"\n{len(names)} overloads: " + ", ".join(f"{k} {s}" for s, k in shown.items() if k))
+    print(f"\n{_overloads(len(names))}: " + ", ".join(f"{k} {s}" for s, k in shown.items() if k))
     return 0
+
+
+def _overloads(n: int) -> str:
+    return f"{n} overload" if n == 1 else f"{n} overloads"
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -133,6 +147,10 @@ def _matches(name: str, pattern: str) -> bool:
 def explain(args: argparse.Namespace) -> int:
     """``torchnp explain``: everything the table knows about an op."""
     table = torchnp.table
+    if set(args.op) & set("*?["):
+        raise UsageError(f"one op at a time; torchnp ops {args.op!r} lists what a pattern matches")
+    if args.op.startswith(("np.", "numpy.", "scipy.")):
+        return explain_numpy(args.op)
     names = table.find(args.op)
     if not names:
         raise UsageError(f"torch registers no op {args.op!r}{_near(args.op)}")
@@ -141,6 +159,25 @@ def explain(args: argparse.Namespace) -> int:
     outs = [n for n in names if table.schemas[n].is_out]
     if outs and len(names) > 1:
         print(f"\nwritten into out=: {', '.join(outs)}")
+    return 0
+
+
+def explain_numpy(spelled: str) -> int:
+    """``torchnp explain np.var``: the ops whose counterpart in NumPy or SciPy that function is."""
+    name = spelled.replace("np.", "numpy.", 1) if spelled.startswith("np.") else spelled
+    module, _, attribute = name.rpartition(".")
+    try:
+        function: Any = operator.attrgetter(attribute)(importlib.import_module(module))
+    except (ImportError, AttributeError):
+        raise UsageError(f"{module} has no function {attribute!r}") from None
+    rows = [row for row in torchnp.table.values() if not row.derived_from and row.like in (function, name)]
+    if not rows:
+        raise UsageError(f"no op has {name} as its counterpart{_near(attribute)}")
+    print(f"{name} is the NumPy counterpart of")
+    print("\n".join(f"  {row.name}" for row in rows))
+    ids = sorted({d.id for row in rows for d in row.differences})
+    print(f"and differs from it in: {', '.join(ids)}" if ids else "and no difference is known")
+    print(f"torchnp explain {rows[0].name} shows more")
     return 0
 
 
@@ -160,7 +197,7 @@ def describe(name: str, told: set[str]) -> str:
     if row.derived_from:
         lines.append(f"  derived from {row.derived_from} ({row.rule})")
     lines.append(f"  family       {row.family}")
-    if row.like is not None:
+    if row.like is not None and not like_name(row.like).startswith("torchnp."):
         lines.append(f"  NumPy        {like_name(row.like)}")
     lines.append(f"  {(row.__doc__ or '').partition(chr(10))[0]}")
     fresh = [d for d in row.differences if d.id not in told]
@@ -192,7 +229,7 @@ def _near(name: str) -> str:
 
 def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
-    _need("msgspec", "rpc")
+    _need("rpc", "msgspec")
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port} is not between 0 and 65535")
     try:
@@ -206,8 +243,7 @@ def serve(args: argparse.Namespace) -> int:
 
 def demo(args: argparse.Namespace) -> int:
     """``torchnp demo``: see `torchnp.demo`."""
-    for module, extra in (("torch", "torch"), ("msgspec", "rpc"), ("rich", "cli"), ("sklearn", "demo")):
-        _need(module, extra)
+    _need("demo", "torch", "msgspec", "rich", "sklearn")
     if args.epochs < 1 or args.batch_size < 1:
         raise UsageError("--epochs and --batch-size must be at least 1")
     if not 0 <= args.seed < 2**32:
@@ -219,30 +255,15 @@ def demo(args: argparse.Namespace) -> int:
 
 def conform(argv: list[str]) -> int:
     """``torchnp conform``: the conformance harness, with all its options."""
-    try:
-        for module, extra in (("torch", "torch"), ("rich", "cli"), ("opinfo_tests", "torch")):
-            _need(module, extra)
-    except UsageError as error:
-        print(f"torchnp conform: {error}", file=sys.stderr)
-        return 2
+    _need("test", "torch", "rich", "cloudpickle", "expecttest", "hypothesis", "pytest")
     from opinfo_tests.__main__ import main as judge
 
     return judge(argv, "torchnp conform")
 
 
-def _need(module: str, extra: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise UsageError(f"needs the package {module}: pip install 'torchnp[{extra}]'")
-
-
-def _rich() -> Any:
-    _need("rich", "cli")
-    from types import SimpleNamespace
-
-    from rich.console import Console
-    from rich.table import Table
-
-    return SimpleNamespace(Console=Console, Table=Table)
+def _need(extras: str, *modules: str) -> None:
+    if said := lacking(extras, *modules):
+        raise UsageError(said)
 
 
 if __name__ == "__main__":

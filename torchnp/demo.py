@@ -193,7 +193,7 @@ def server() -> Iterator[tuple[str, str]]:
         line = process.stdout.readline().split()
         if line[:2] != ["listening", "on"]:
             raise RuntimeError(f"the server did not start (exit status {process.poll()}): see its messages above")
-        yield f"tcp://{line[2]}", token
+        yield f"tcp://{line[2].rstrip(';')}", token
     finally:
         process.terminate()
         process.wait(timeout=10)
@@ -272,9 +272,9 @@ def misses(runs: list[Run], trained: bool = True) -> list[str]:
 def table_of(runs: list[Run]) -> Table:
     """The runs side by side."""
     grid = Table(box=None, header_style="bold")
-    grid.add_column("")
+    grid.add_column("", overflow="fold")
     for run in runs:
-        grid.add_column(run.name, justify="right")
+        grid.add_column(run.name, justify="right", overflow="fold")
 
     def row(label: str, value: Callable[[Run], str]) -> None:
         grid.add_row(label, *map(value, runs))

@@ -10,7 +10,7 @@ import pkgutil
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -65,11 +65,14 @@ class Table(Mapping[str, Kernel]):
         return found
 
     def find(self, name: str) -> list[str]:
-        """The registered overloads that a name means: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``.
+        """The registered overloads that a name means: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``,
+        ``F.relu``, ``Tensor.add``, ``torch.linalg.det``.
 
         An overload's name gives itself, an op's name all of its overloads, and anything else nothing.
         """
-        spelled = name.removeprefix("torch.").removeprefix("ops.")
+        spelled = _PYTHON.sub("", name)
+        if submodule := _SUBMODULE.match(spelled):
+            spelled = f"{submodule[1]}_{submodule[2]}"
         if "::" not in spelled:
             space, _, rest = spelled.partition(".")
             spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
@@ -134,13 +137,10 @@ class Table(Mapping[str, Kernel]):
 
     def close_names(self, name: str, n: int = 5) -> list[str]:
         """The provided overloads of the op with that name and of the nearest ones, best first."""
-        packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
         packets: dict[str, list[str]] = {}
         for other in self._names:
             packets.setdefault(other.partition(".")[0], []).append(other)
-        near = [packet] if packet in packets else []
-        near += difflib.get_close_matches(packet, packets, n=n, cutoff=0.7)
-        return [other for p in dict.fromkeys(near) for other in packets[p]][:n]
+        return [other for p in _near_packets(name, packets, n) for other in packets[p]][:n]
 
     def why_not(self, *names: str) -> str:
         """What messages say of an overload, or of all overloads of an op, that are registered and not provided."""
@@ -199,6 +199,19 @@ class Table(Mapping[str, Kernel]):
         return cast("Kernel", made)
 
 
+# How Python code spells an op, apart from its name.
+_PYTHON = re.compile(r"^(torch\.)?(ops\.|nn\.functional\.|F\.|Tensor\.)?")
+_SUBMODULE = re.compile(r"(linalg|special|fft)\.(\w+)$")
+
+
+def _near_packets(name: str, packets: Iterable[str], n: int) -> list[str]:
+    """The ops that a name may have meant, best first; the namespace counts, so that short names have near ones."""
+    packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
+    known = list(packets)
+    near = [packet] if packet in known else []
+    return list(dict.fromkeys(near + difflib.get_close_matches(packet, known, n=n, cutoff=0.7)))
+
+
 _RULE_DOC = {
     "in-place": "written into its first argument.",
     "out": "written into out=, which is resized when its shape is wrong.",
@@ -245,8 +258,9 @@ class Namespace:
             raise AttributeError(base)
         names = [name for name in self._overloads.get(base, ()) if name in self._table]
         if not names:
-            near = difflib.get_close_matches(base, self._packets, n=5, cutoff=0.7)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            spelled = [f"{self._namespace}::{packet}" for packet in self._packets]
+            near = _near_packets(f"{self._namespace}::{base}", spelled, 5)
+            hint = f"; nearest: {', '.join(p.partition('::')[2] for p in near)}" if near else ""
             if all_ := self._overloads.get(base):
                 raise AttributeError(f"{self._namespace}::{base}: {self._table.why_not(*all_)}{hint}")
             raise AttributeError(f"torchnp.{self._namespace} has no op {base!r}{hint}")

@@ -246,7 +246,7 @@ class Schema:
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{_spoken(a.type)}' for argument '{a.name}' "
                     f"but instead found type '{kind}'.\nPosition: {position}\nValue: {value!r}\n"
-                    f"Declaration: {self.text}"
+                    f"Declaration: {self.text}{_hint(value, a.type)}"
                 )
         if used < len(kwargs):
             names = {a.name for a in declared[len(args) :]}
@@ -313,6 +313,18 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
             return all(fits(x, found[1]) for x in value)
         return bool(found[2]) and found[1] != "Tensor" and fits(value, found[1])
     return True  # Storage, Stream and other opaque types: nothing to compare with
+
+
+def _hint(value: Any, type_: str) -> str:
+    """A line on what to pass in a tensor's place, for values that people take for tensors."""
+    if not type_.startswith("Tensor"):
+        return ""
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    if any(type(x).__module__.partition(".")[0] == "torch" for x in values):
+        return "\ntorchnp computes on NumPy arrays: pass torchnp.interop.to_numpy(x), or run torch's code in NumpyMode"
+    if isinstance(value, (list, tuple, int, float, complex)) and "[" not in type_:
+        return "\ntorchnp computes on NumPy arrays: pass np.array(...)"
+    return ""
 
 
 _SPOKEN = {"Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int", "MemoryFormat": "int"}

@@ -70,7 +70,14 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'torchnp.rpc' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"torchnp.rpc.{_HOMES.get(name, 'errors')}"), name)
+    home = _HOMES.get(name, "errors")
+    try:
+        return getattr(importlib.import_module(f"torchnp.rpc.{home}"), name)
+    except ModuleNotFoundError as error:
+        from torchnp.extras import explained
+
+        needs = ("rpc", "msgspec") if home == "server" else ("torch,rpc", "torch", "msgspec")
+        raise explained(error, f"torchnp.rpc.{name}", *needs) from None
 
 
 def __dir__() -> list[str]:

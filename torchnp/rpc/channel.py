@@ -319,6 +319,11 @@ class Channel:
         issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
         return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name}){issued}{also}")
 
+    @property
+    def dead(self) -> bool:
+        """Whether something fatal ended the session."""
+        return self._dead is not None
+
     def _alive(self) -> None:
         if self.closed:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")

@@ -107,7 +107,7 @@ def serve_with(options: argparse.Namespace) -> None:
         datasets=datasets,
         limits=Limits(options.max_bytes, options.max_objects),
         max_clients=options.max_clients,
-        max_memory=options.max_memory or _this_machines(),
+        max_memory=_this_machines() if options.max_memory is None else options.max_memory,
     )
 
 
@@ -146,16 +146,40 @@ def _datasets(texts: list[str]) -> dict[str, Any]:
 
 def _this_machines() -> int | None:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+    return max(memory, _taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
+
+
+# Address space that a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
+HEADROOM = 512 << 20
+
+
+def _taken() -> int:
+    """Bytes of address space that this process has; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0
 
 
 def limit_memory(limit: int) -> None:
     """Bound the address space of this process, where the system can.
 
     Without a bound a huge allocation succeeds on paper, and the system kills the process when it is used.
+
+    Raises
+    ------
+    ValueError
+        So little would be left that no client could be served.
     """
+    least = _taken() + HEADROOM
+    if limit < least:
+        raise ValueError(
+            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {_taken() >> 20:,} MiB of address space "
+            f"before anybody uses it, so give it at least {-(-least >> 20):,} MiB"
+        )
     try:
         import resource
 

@@ -43,10 +43,21 @@ def wrapped_number(a: torch.Tensor) -> Any:
 def check_plain(name: str, a: torch.Tensor) -> None:
     if type(a) not in (torch.Tensor, torch.nn.Parameter):
         raise HandleError(f"{name}: a {type(a).__name__} and a handle cannot meet in one operator")
-    if a.layout is not torch.strided or a.device.type != "cpu" or a.is_quantized:
-        raise HandleError(
-            f"{name}: only dense CPU tensors can be sent to a server, this one is {a.layout} on {a.device}"
-        )
+    if what := not_sent(a):
+        raise HandleError(f"{name}: only dense CPU tensors can be sent to a server, this one is {what}")
+
+
+def not_sent(a: torch.Tensor) -> str:
+    """What keeps a tensor from being sent, with the way out where there is one; "" if nothing does."""
+    if a.is_quantized:
+        return f"quantized ({a.dtype}): send its dequantize()"
+    if a.is_nested:
+        return "nested: send the tensors of its unbind()"
+    if a.layout is not torch.strided:
+        return f"of layout {a.layout}: send its to_dense()"
+    if a.device.type != "cpu":
+        return f"on the device {a.device}" + (", without values" if a.is_meta else ": send its cpu()")
+    return ""
 
 
 def device_is_cpu(device: Any) -> bool:

@@ -23,9 +23,11 @@ class NoValues:
     _session: Session
 
     def _no_values(self, what: str) -> NoReturn:
+        # NumPy asks a handle for its values too where it stands left of an array, and says nothing of the array.
+        also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
         text = (
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
-            "call .publish() to get them as a plain tensor"
+            f"call .publish() to get them as a plain tensor{also}"
         )
         if file := optimizer_file():
             text += (
@@ -48,14 +50,6 @@ class NoValues:
             f"use {way}, which runs there, or give it what .publish() gives"
         )
 
-    def __radd__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            raise TypeError(
-                "a NumPy array and a handle cannot be added: make the array a tensor with torch.from_numpy(array) or "
-                "session.send(array)"
-            )
-        return self + other
-
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise HandleError(
             f"a handle cannot be saved or pickled: this tensor of shape {tuple(self.shape)} is on the server "
@@ -74,6 +68,26 @@ class NoValues:
         )
 
 
+_CONVERSION = "conversion to a NumPy array"
+_OPERANDS = "make the array a tensor with torch.from_numpy(array) or session.send(array)"
+
+
+def _reflected(name: str) -> Any:
+    theirs = getattr(torch.Tensor, name)
+
+    def method(self: NoValues, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
+        return theirs(self, other)
+
+    method.__doc__ = "The operator with what is not a handle on its left; an array is refused."
+    return method
+
+
+for _method in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(NoValues, f"__r{_method}__", _reflected(f"__r{_method}__"))
+
+
 def _refusing(name: str) -> Any:
     def method(self: NoValues, *args: Any, **kwargs: Any) -> NoReturn:
         self._no_values(name)
@@ -85,7 +99,7 @@ def _refusing(name: str) -> Any:
 for _method, _spoken in {
     "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()", "cuda": ".cuda()",
     "__bool__": "bool() or if", "__int__": "int()", "__float__": "float()", "__complex__": "complex()",
-    "__index__": "use as an index", "__array__": "conversion to a NumPy array", "__dlpack__": "DLPack",
+    "__index__": "use as an index", "__array__": _CONVERSION, "__dlpack__": "DLPack",
     "__dlpack_device__": "DLPack", "data_ptr": ".data_ptr()", "untyped_storage": ".untyped_storage()",
     "storage": ".storage()", "share_memory_": ".share_memory_()", "pin_memory": ".pin_memory()",
 }.items():  # fmt: skip

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,6 +65,13 @@ class Server:
         self._clients: set[asyncio.Task] = set()
         self._thread: threading.Thread | None = None
 
+    def invitation(self) -> str:
+        """Where the server listens and how to connect, in one line."""
+        host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
+        address = f"tcp://{f'[{host}]' if ':' in host else host}:{self.port}"
+        token = ", token=..." if self.service.token else ""
+        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{token})'
+
     # ------------------------------------------------------------ running
 
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
@@ -71,7 +79,7 @@ class Server:
         stop = stop or asyncio.Event()
         listener = await asyncio.start_server(self._client, self.host, self.port, limit=1 << 18)
         self.port = listener.sockets[0].getsockname()[1]
-        log.info("listening on %s:%d, %d operators", self.host, self.port, len(self.service.agreement.names))
+        log.info("serving %d operators", len(self.service.agreement.names))
         try:
             if ready is not None:
                 ready()
@@ -150,7 +158,6 @@ class Server:
         finally:
             self._clients.discard(task)
             connection.close()
-            log.info("%s: session closed", peer)
             await _say_last(reader, writer, last_words)
 
     async def _frame(self, reader: asyncio.StreamReader, connection: Connection) -> bytes | None:
@@ -197,7 +204,7 @@ def serve(
     max_memory: int | None = None,
     table: Mapping[str, Any] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` when clients can connect.
+    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
     Parameters
     ----------
@@ -219,7 +226,8 @@ def serve(
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token, or the port is not between 0 and 65535.
+        The host is not loopback and there is no token, the port is not between 0 and 65535, or ``max_memory`` is less
+        than the server needs before anybody uses it.
     OSError
         The port cannot be had.
     """
@@ -232,7 +240,7 @@ def serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await server.run(lambda: print(f"listening on {server.host}:{server.port}", flush=True), stop)
+        await server.run(lambda: print(server.invitation(), flush=True), stop)
 
     asyncio.run(main())
 

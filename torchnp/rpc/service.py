@@ -133,7 +133,9 @@ class Connection:
         }
 
     def close(self) -> None:
-        """Forget everything that the client stored."""
+        """Forget everything that the client stored; does nothing the second time."""
+        if self.known and not self.closed:
+            log.info("%s: session closed", self.peer)
         self.closed = True
         self.store.clear()
         self._upload = None

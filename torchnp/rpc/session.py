@@ -15,6 +15,7 @@ import torch
 from torchnp.rpc.channel import Channel
 from torchnp.rpc.errors import HandleError, ProtocolError, RPCError
 from torchnp.rpc.place import caller
+from torchnp.rpc.plain import not_sent
 from torchnp.rpc.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.shapes import spec_of
@@ -105,8 +106,8 @@ class Session:
             raise HandleError("this is a handle already; publish() it first to send its values to another server")
         if not isinstance(tensor, torch.Tensor):
             tensor = _as_tensor(tensor)
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise HandleError(f"only dense CPU tensors can be sent, this one is {tensor.layout} on {tensor.device}")
+        if what := not_sent(tensor):
+            raise HandleError(f"only dense CPU tensors can be sent, this one is {what}")
         if requires_grad is None:
             requires_grad = tensor.requires_grad
         with torch.no_grad():
@@ -236,12 +237,17 @@ class Session:
             self.channel.close()
 
     @property
+    def over(self) -> str:
+        """``"closed"`` or ``"lost"`` when the session has ended, else ""."""
+        return "closed" if self.channel.closed else "lost" if self.channel.dead else ""
+
+    @property
     def title(self) -> str:
         """The session as messages name it where there may be several with one server."""
         return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:
-        return f"<torchnp.rpc {self.title}{' (closed)' if self.channel.closed else ''}>"
+        return f"<torchnp.rpc {self.title}{f' ({self.over})' if self.over else ''}>"
 
 
 def _kind(value: object) -> str:

@@ -39,8 +39,8 @@ class Limits:
             value = getattr(self, name)
             if type(value) is not int:
                 raise TypeError(f"{name} is an integer, not a value of type {type(value).__name__}")
-            if value < 0:
-                raise ValueError(f"{name} cannot be {value}: it is the most that a session may hold")
+            if value < 1:
+                raise ValueError(f"{name} cannot be {value}: it is the most that a session may hold, at least 1")
 
 
 class Buffer:

@@ -91,7 +91,11 @@ class BaseHandleTensor(NoValues, torch.Tensor):
             else ""
         )
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={dtype}, on={self._session.name!r}{grad})"
+        over = self._session.over
+        return (
+            f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={dtype}, on={self._session.name!r}{grad}"
+            f"{f', {over}: no values any more' if over else ''})"
+        )
 
     __str__ = __repr__
 

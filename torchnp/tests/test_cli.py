@@ -47,6 +47,120 @@ def test_explain_packet_and_derived(capsys):
     assert "derived from aten::add.Tensor (in-place)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "op", ["F.relu", "nn.functional.relu", "torch.nn.functional.relu", "Tensor.relu", "torch.relu"]
+)
+def test_explain_takes_names_as_python_code_spells_them(op, capsys):
+    assert main(["explain", op]) == 0
+    assert capsys.readouterr().out.startswith("aten::relu\n")
+
+
+def test_explain_a_numpy_function(capsys):
+    for spelled in ("np.var", "numpy.var"):
+        assert main(["explain", spelled]) == 0
+        out = capsys.readouterr().out
+        assert "numpy.var is the NumPy counterpart of\n  aten::var\n" in out and "  aten::var.correction\n" in out
+        assert "aten::std" not in out
+    assert main(["explain", "np.linalg.det"]) == 0
+    assert "  aten::linalg_det\n" in capsys.readouterr().out
+    assert main(["explain", "np.nosuch"]) == 2
+    assert "numpy has no function 'nosuch'" in capsys.readouterr().err
+    assert main(["explain", "np.busday_count"]) == 2
+    assert "no op has numpy.busday_count as its counterpart" in capsys.readouterr().err
+
+
+def test_explain_sends_patterns_to_ops(capsys):
+    assert main(["explain", "var*"]) == 2
+    assert "torchnp ops 'var*' lists" in capsys.readouterr().err
+
+
+def test_one_overload_is_one(capsys):
+    assert main(["ops", "bincount.out"]) == 0
+    assert capsys.readouterr().out.endswith("\n1 overload: 1 derived\n")
+
+
+def test_a_reader_that_leaves_ends_the_list_quietly():
+    command = [sys.executable, "-m", "torchnp", "ops"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as found:
+        found.stdout.readline()
+        found.stdout.close()
+        assert (found.wait(60), found.stderr.read()) == (0, b"")
+
+
+def without(modules, code):
+    """What a program says on stderr where some packages are not installed, and its exit status."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({modules!r})); sys.argv = ['torchnp']\n{code}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return found.stderr.splitlines()[-1:], found.returncode
+
+
+EXTRAS = ["torch", "rich", "msgspec", "sklearn", "cloudpickle", "expecttest", "hypothesis"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("serve", "needs the package msgspec: pip install 'torchnp[rpc]'"),
+        ("demo", "needs the packages torch, msgspec, rich and scikit-learn: pip install 'torchnp[demo]'"),
+        (
+            "conform",
+            "needs the packages torch, rich, cloudpickle, expecttest and hypothesis: pip install 'torchnp[test]'",
+        ),
+    ],
+)
+def test_commands_name_all_that_is_missing(command, said):
+    code = f"from torchnp.cli import main; sys.exit(main([{command!r}]))"
+    assert without(EXTRAS, code) == ([f"torchnp {command}: {said}"], 2)
+
+
+def test_ops_needs_no_extras():
+    assert without(EXTRAS, "from torchnp.cli import main; sys.exit(main(['ops', 'var']))") == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import torchnp.interop", "torchnp.interop needs the package torch: pip install 'torchnp[torch]'"),
+        (
+            "from torchnp import rpc; rpc.local()",
+            "torchnp.rpc.local needs the packages torch and msgspec: pip install 'torchnp[torch,rpc]'",
+        ),
+        (
+            "from torchnp.rpc import connect",
+            "torchnp.rpc.connect needs the packages torch and msgspec: pip install 'torchnp[torch,rpc]'",
+        ),
+        (
+            "from torchnp import rpc; rpc.serve()",
+            "torchnp.rpc.serve needs the package msgspec: pip install 'torchnp[rpc]'",
+        ),
+    ],
+)
+def test_imports_name_all_that_is_missing(code, said):
+    assert without(EXTRAS, code) == ([f"ModuleNotFoundError: {said}"], 1)
+
+
+@pytest.mark.parametrize("command", ["demo", "conform", "serve"])
+def test_an_interrupt_during_the_imports_of_a_command(command):
+    code = """
+import builtins, sys
+from torchnp.cli import main
+theirs = builtins.__import__
+def interrupted(name, *args, **kwargs):
+    if name in ("torchnp.demo", "opinfo_tests.__main__", "torchnp.rpc.server"):
+        raise KeyboardInterrupt
+    return theirs(name, *args, **kwargs)
+builtins.__import__ = interrupted
+sys.exit(main(sys.argv[1:]))
+"""
+    found = subprocess.run([sys.executable, "-c", code, command], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (130, "interrupted\n")
+
+
+def test_the_command_line_itself_loads_little():
+    code = "import sys, torchnp.cli; print({'torchnp.op_table', 'torch', 'scipy', 'rich', 'msgspec'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
 def test_explain_unknown_op(capsys):
     assert main(["explain", "softmx"]) == 2
     assert "nearest: aten::softmax" in capsys.readouterr().err
@@ -85,6 +199,10 @@ def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
         (["--dataset", "x=README.md"], "this is no .npy file of numbers"),
         (["--dataset", "x=strings.npy"], "arrays have a dtype of torch's"),
         (["--max-clients", "0"], "max_clients is at least 1"),
+        (["--max-objects", "0"], "max_objects cannot be 0"),
+        (["--max-bytes", "0"], "max_bytes cannot be 0"),
+        (["--max-memory", "0"], "max_memory of 0 MiB is too little"),
+        (["--max-memory", "10M"], "of address space before anybody uses it"),
     ],
 )
 def test_serve_says_what_is_wrong(options, said, capsys, tmp_path, monkeypatch):

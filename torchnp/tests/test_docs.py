@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from torchnp import rpc
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -29,12 +31,13 @@ def cases():
 def test_python_blocks_run(code, tmp_path, monkeypatch):
     """A statement whose line has a comment that begins with a number must give that number."""
     monkeypatch.chdir(tmp_path)  # examples may save files
+    monkeypatch.setattr("torchnp.rpc.session.connect", lambda address: rpc.local())  # the server of `torchnp serve`
     torch.manual_seed(0)
     names = {}
     lines = code.splitlines()
     for node in ast.parse(code).body:
         source = ast.get_source_segment(code, node)
-        comment = re.search(r"#\s*(-?[\d.]+)\b", lines[node.end_lineno - 1])
+        comment = re.search(r"#\s*\[?(-?[\d.]+)\b", lines[node.end_lineno - 1])
         if isinstance(node, ast.Expr) and comment:
             value = np.ravel(np.asarray(eval(source, names)))[0]
             assert float(value) == pytest.approx(float(comment[1]), rel=1e-6), source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import operator
 import pickle
 
 import numpy as np
@@ -55,6 +56,8 @@ READERS = {
     "dlpack-method": lambda x: x.__dlpack__(),
     "np.from_dlpack": lambda x: np.from_dlpack(x),
     "torch.from_dlpack": lambda x: torch.from_dlpack(x),
+    "to_dlpack": lambda x: torch.utils.dlpack.to_dlpack(x),
+    "torch.to_dlpack": lambda x: torch.to_dlpack(x),
     "equal": lambda x: torch.equal(x, x),
     "allclose": lambda x: torch.allclose(x, x),
     "is_nonzero": lambda x: torch.is_nonzero(x[0, 0]),
@@ -83,9 +86,23 @@ def test_the_raw_pointer_is_not_null_but_an_error(session):
     x = session.send(torch.ones(2, 3))
     for handle in (x, x * 2, x[1], x.detach(), nn.Parameter(x)):
         with pytest.raises(RuntimeError, match="data pointer"):
-            torch.utils.dlpack.to_dlpack(handle)
+            torch._C._to_dlpack(handle)
     with pytest.raises(RuntimeError):
         torch.tensor([x[0, 0], x[0, 1]])
+
+
+@pytest.mark.parametrize(
+    "run", [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul]
+)
+def test_arrays_on_either_side_are_refused_with_the_way(session, run):
+    x, array = session.send(torch.ones(3)), np.ones(3)
+    for left, right in ((x, array), (array, x)):
+        with pytest.raises(
+            (TypeError, rpc.ValueAccessError), match=r"torch\.from_numpy\(array\) or session\.send\(array\)"
+        ):
+            run(left, right)
+    if run is not operator.matmul:
+        assert run(2, x).publish().tolist() == run(np.float32(2), x).publish().tolist() == [run(2, 1)] * 3
 
 
 def test_printing_shows_the_handle_and_never_raises(session, capsys):
@@ -279,8 +296,13 @@ def test_a_closed_session_says_so(session):
         with pytest.raises(rpc.SessionClosed, match=r"is closed"):
             run()
     assert x.shape == (3,)
+    assert repr(x) == f"RPCTensor(shape=(3,), dtype=float32, on={session.name!r}, closed: no values any more)"
+    assert repr(session).endswith("(closed)>")
 
 
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # torch says that quantized and nested tensors are on their way out or in
 def test_strangers_do_not_meet_handles(session):
     x = session.send(torch.ones(3))
     for stranger in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
@@ -288,8 +310,15 @@ def test_strangers_do_not_meet_handles(session):
             x + stranger
     with pytest.raises(rpc.HandleError, match="already"):
         session.send(x)
-    with pytest.raises(rpc.HandleError, match="dense CPU"):
-        session.send(torch.eye(3).to_sparse())
+    for stranger, what in (
+        (torch.eye(3).to_sparse(), r"of layout torch\.sparse_coo: send its to_dense\(\)"),
+        (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), r"quantized \(torch\.qint8\)"),
+        (torch.nested.nested_tensor([torch.ones(2)]), r"nested: send the tensors of its unbind\(\)"),
+        (torch.empty(3, device="meta"), "on the device meta, without values"),
+    ):
+        for run in (lambda: session.send(stranger), lambda: x + stranger):
+            with pytest.raises(rpc.HandleError, match=f"only dense CPU tensors can be sent.*, this one is {what}"):
+                run()
     with pytest.raises(rpc.HandleError, match="no device"):
         torch.zeros_like(x, device="meta")
 

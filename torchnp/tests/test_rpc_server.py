@@ -85,6 +85,37 @@ def test_a_server_process_says_where_it_listens_and_stops_cleanly(number):
                 (x + 1).publish()
             with pytest.raises(rpc.ConnectionLost):
                 x.add_(1)
+            assert repr(x).endswith("lost: no values any more)") and repr(session).endswith("(lost)>")
+
+
+def test_a_server_says_once_where_it_listens_and_how_to_connect():
+    for options, arguments in (((), ""), (("--token", "sesame"), ", token=...")):
+        command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            line = process.stdout.readline()
+            process.terminate()
+            out, err = process.communicate(timeout=20)
+        port = line.split()[2].rstrip(";").rpartition(":")[2]
+        assert line == f'listening on 127.0.0.1:{port}; connect with rpc.connect("tcp://127.0.0.1:{port}"{arguments})\n'
+        assert "listening" not in out + err
+
+
+def test_the_log_has_each_session_once_and_none_that_was_refused():
+    with rpc_server.process("--token", "sesame") as (where, process):
+        for token in (None, "wrong"):
+            with pytest.raises(rpc.AuthenticationError):
+                rpc.connect(where, token=token)
+        with rpc.connect(where, token="sesame") as session:
+            session.send(torch.ones(3))
+        session = rpc.connect(where, token="sesame")
+        session.channel.transport.send([b"\x91\x63"])
+        with pytest.raises(rpc.ProtocolError):
+            session.sync()
+        time.sleep(0.2)
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert [err.count(f"session {how}\n") for how in ("opened", "closed")] == [2, 2]
+    assert err.count("wrong token") == 2
 
 
 def test_only_loopback_without_a_token():

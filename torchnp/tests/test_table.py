@@ -151,9 +151,29 @@ def test_missing_ops_say_what_is_near():
         _ = torchnp.aten.add.Tensr
     with pytest.raises(AttributeError, match="nearest: "):
         _ = torchnp.aten.reluu
+    with pytest.raises(AttributeError, match="nearest: var, "):
+        _ = torchnp.aten.vra
 
 
 # ---------------------------------------------------------------- calls with wrong arguments
+
+
+@pytest.mark.parametrize(
+    ("value", "way"),
+    [
+        (torch.ones(2), r"pass torchnp\.interop\.to_numpy\(x\), or run torch's code in NumpyMode"),
+        ([1.0, 2.0], r"pass np\.array\(\.\.\.\)"),
+        ((1, 2), r"pass np\.array\(\.\.\.\)"),
+    ],
+)
+def test_what_is_no_array_is_refused_with_the_way(value, way):
+    kind = type(value).__name__
+    words = f"Expected a value of type 'Tensor' for argument 'self' but instead found type '{kind}'"
+    with pytest.raises(RuntimeError, match=rf"(?s){words}.*\ntorchnp computes on NumPy arrays: {way}"):
+        torchnp.aten.sin(value)
+    with pytest.raises(RuntimeError, match=r"Value: \[tensor.*\n.*\n.*to_numpy"):
+        torchnp.aten.cat([torch.ones(2)])
+
 
 x = np.ones((2, 3), np.float32)
 BAD_CALLS = [
