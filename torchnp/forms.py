@@ -102,7 +102,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
     compares = _COMPARE.fullmatch(schema.base)
     resized = schema.base == "addbmm_"
     rounds = schema.base in _ROUNDS_NUMBER and schema.overload == "Scalar"
-    writes_at = schema.base in WRITE_AT
+    writes_at, early = schema.base in WRITE_AT, schema.base.startswith("scatter")  # before the index is looked at
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet()
@@ -119,7 +119,7 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             for x in args:
                 if type(x) is ndarray and x is not target:
                     check_apart(target, x)
-            if writes_at:
+            if writes_at and early:
                 check_written_at(target, (*args[1:], *(v for k, v in kwargs.items() if k != name)))
             if before:
                 before(schema.bind(args, kwargs), [target])
@@ -128,6 +128,8 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             if rounds:
                 args, kwargs = (target, rounded(args[1] if len(args) > 1 else kwargs["other"], target)), {}
             value = source(*args, **kwargs)
+            if writes_at and not early:
+                check_written_at(target, (*args[1:], *(v for k, v in kwargs.items() if k != name)))
             if resized and value.shape != target.shape:
                 resize(target, value.shape)  # torch writes it by way of out=
             rule.write_inplace(target, value)

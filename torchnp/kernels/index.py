@@ -20,6 +20,7 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 ALL = slice(None)
+_MASKS = (bool_, uint8)
 _NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 
 # ---------------------------------------------------------------- advanced indexing
@@ -135,6 +136,9 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
     where = numpy_index(self, indices)
+    given = [d for d, i in enumerate(indices) if i is not None]
+    if values.size == 1 and not accumulate and len(given) == 1 and indices[given[0]].dtype in _MASKS:
+        return _fill(self, given[0], indices[given[0]], values)
     if self.dtype != values.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
@@ -152,6 +156,14 @@ def index_put(self, indices, values, accumulate=False):
     except ValueError:
         raise _value_mismatch(out, where, values) from None
     return out
+
+
+def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
+    """`masked_fill`, the way that torch takes with one mask and one number of any dtype."""
+    from torchnp.kernels.mask import masked_fill_tensor
+
+    mask = mask.reshape(*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim))
+    return masked_fill_tensor(self, mask, value.reshape(()))
 
 
 def _value_mismatch(x: ndarray, where: tuple[Any, ...], values: ndarray) -> RuntimeError:
@@ -203,8 +215,8 @@ def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarr
 @kernel("_index_put_impl_", like=np.put)
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
-    check_written_at(self, [indices, values])
     out = index_put(self, indices, values, accumulate)
+    check_written_at(self, [indices, values])
     if overlaps_itself(self):
         put_expanded(self, indices, values, accumulate)
     else:

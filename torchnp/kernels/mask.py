@@ -19,7 +19,7 @@ from torchnp.dtypes import (
     is_complex,
     scalar_name,
 )
-from torchnp.kernels._memory import RARE, bits, refuse
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
@@ -36,8 +36,9 @@ def masked_fill(self, mask, value):
     if mask.dtype != bool_:
         name = c_name(mask.dtype)
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
+    if self.dtype in RARE:
+        raise not_implemented("masked_fill", self.dtype)
     number = fill_value(value, self.dtype)
-    refuse(self, "masked_fill", RARE)
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
@@ -88,7 +89,8 @@ def masked_scatter(self, mask, source):
             "masked_scatter: expected self and source to have same dtypes but got"
             f"{scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
         )
-    refuse(self, "masked_scatter")
+    if self.dtype in RARE_OR_CHALF:
+        raise not_implemented("masked_scatter", self.dtype)
     shape = broadcast_shapes(mask.shape, self.shape)
     out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
     mask = np.broadcast_to(mask, shape)

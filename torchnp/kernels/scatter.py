@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, opmath, scalar_name
+from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._accumulate import (
     INDEX_DTYPES,
     add_rows,
@@ -203,8 +203,9 @@ def index_add(self, dim, index, source, *, alpha=1):
     if self.ndim > 1 and not self.size:
         return self.copy()
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
-    if self.ndim > 1 and not whole and (factor is not None or is_complex(self.dtype)):
-        return _add_slices(self, dim, index.reshape(-1), source, alpha)
+    rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
+    if self.ndim > 1 and not whole and rounds:
+        return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else _number(factor))
     if factor is not None:
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
     if not self.ndim:
