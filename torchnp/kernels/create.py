@@ -12,6 +12,7 @@ from torchnp.dtypes import (
     as_dtype,
     cast,
     complex32,
+    complex64,
     float16,
     float32,
     float64,
@@ -149,7 +150,12 @@ def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=N
 
 
 def _fill(out: ndarray, value: Any) -> ndarray:
-    out[...] = _single(value, out.dtype) if out.size == 1 else fill_value(value, out.dtype)
+    if out.size == 1:
+        out[...] = _single(value, out.dtype)
+    elif out.dtype == complex32:  # of several elements torch takes the number as complex64 first
+        out[...] = cast(fill_value(value, complex64), complex32)
+    else:
+        out[...] = fill_value(value, out.dtype)
     return out
 
 
