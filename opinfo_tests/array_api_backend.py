@@ -23,6 +23,27 @@ STANDARD = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int
             "float32", "float64", "complex64", "complex128")  # fmt: skip
 
 
+_REPRO = """class Library(Ndarrays):
+    def put(self, a):
+        return library.asarray(np.array(a, order="C"))
+
+    def get(self, x):
+        try:
+            return np.array(np.from_dlpack(x))
+        except (TypeError, BufferError, RuntimeError, AttributeError):
+            return np.array(x)
+
+    def place(self, r, buffers):
+        return ...
+
+    def state(self):
+        return None
+
+
+BACKEND = Library()
+"""
+
+
 class ArrayAPI(Backend):
     """The portable kernels of ``torchnp.table`` on arrays of a library; they return arrays of the same library."""
 
@@ -36,6 +57,12 @@ class ArrayAPI(Backend):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return array_api, (self.library.__name__,)  # a module cannot be pickled, its name can
+
+    def repro(self, op: str) -> tuple[str, str]:
+        """Return the imports and the text that call ``op`` in a script."""
+        mine = f"def mine(args, kwargs):\n    return torchnp.table[{op!r}](*args, **kwargs)"
+        imports = f"import importlib\n\nimport torchnp\n\nlibrary = importlib.import_module({self.library.__name__!r})"
+        return imports, f"{_REPRO}\n\n{mine}\n"
 
     def put(self, a: np.ndarray) -> Any:
         return self.library.asarray(np.array(a, order="C"))

@@ -32,7 +32,10 @@ class Verdict:
 
 
 def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
-    """Compare what a backend showed with what torch showed; ``writes`` are the array arguments that the op writes."""
+    """Compare what a backend showed with what torch showed; ``writes`` are the array arguments that the op writes.
+
+    Values come last: a kernel that clobbers its input and computes from it has wrong values because it wrote.
+    """
     if torch_says.error:
         return judge_error(torch_says.error, mine)
     if mine.error:
@@ -47,6 +50,13 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
         form = check_form(want, got)
         if form:
             return Verdict(form.outcome, place + form.message)
+    shapes = check_shapes(case, torch_says, mine, writes)
+    if shapes:
+        return Verdict("wrong-shape", shapes)
+    anew = laid_out_anew(case, torch_says, writes)
+    memory = check_alias(torch_says, mine, anew) or check_foreign(case, torch_says, mine, writes, anew)
+    if memory:
+        return Verdict("wrong-alias", memory)
     if rule.kind == "factors":
         ok = factors_hold(case, torch_says.results, mine.results)
         return verdict if ok else Verdict("wrong-value", "the factors' defining equations do not hold")
@@ -59,12 +69,6 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
         verdict.max_abs, verdict.max_ulp = max(verdict.max_abs, found.max_abs), max(verdict.max_ulp, found.max_ulp)
         if found.outcome != "pass":
             return replace(found, message=place + found.message, max_abs=verdict.max_abs, max_ulp=verdict.max_ulp)
-    shapes = check_shapes(case, torch_says, mine, writes)
-    if shapes:
-        return Verdict("wrong-shape", shapes)
-    alias = check_alias(torch_says, mine, laid_out_anew(case, torch_says, writes))
-    if alias:
-        return Verdict("wrong-alias", alias)
     arguments = check_arguments(case, torch_says, mine, rule, scale, writes)
     if arguments:
         return arguments
@@ -327,7 +331,7 @@ def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
 def check_arguments(
     case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
 ) -> Verdict | None:
-    """Compare what was written: written arguments by the operator's class, all other memory bit for bit."""
+    """Compare the values of written arguments, by the operator's class."""
     left_out = frozenset(sorted(writes)[rule.compared :]) if is_out(case.op) else frozenset()
     for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
         if i in writes - left_out and m.dtype == w.dtype and m.shape == w.shape:
@@ -335,14 +339,18 @@ def check_arguments(
             if found.outcome != "pass":
                 found.message = f"argument {i} after the call: {found.message}"
                 return found
+    return None
+
+
+def check_foreign(case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int]) -> str:
+    """Compare bit for bit all memory of arguments that is not a written one's."""
     if mine.buffers is None or want.buffers is None:
-        return None
+        return ""
     arrays = case.arrays()
-    resized = laid_out_anew(case, want, writes)
     for b, (w, m) in enumerate(zip(want.buffers, mine.buffers, strict=True)):
         free = w != m if w.shape == m.shape else np.zeros(0, bool)
         free[case.buffers[b].size :] = False  # what a result took on its way there is nobody's
-        if b in resized or not free.any():
+        if b in anew or not free.any():
             continue
         for i in writes:
             if arrays[i].buffer == b:
@@ -351,8 +359,8 @@ def check_arguments(
                 )
                 cover.on([free.view(np.uint8)])[...] = 0
         if free.any():
-            return Verdict("wrong-alias", f"wrote {int(free.sum())} bytes of argument memory that torch does not write")
-    return None
+            return f"wrote {int(free.sum())} bytes of argument memory that torch does not write"
+    return ""
 
 
 def itemsize(a: Array) -> int:

@@ -132,7 +132,13 @@ class Run:
         self.gaps = gaps.load(self.gaps_file)
         claimed = [op for op in registered() if op in self.backend.ops]
         self.whole = gaps.Scope(claimed, claimed, dtypes) if self.rates is None else None
-        head = header(self.backend.name, tier=get("--tier"), seed=get("--opinfo-seed"), dtypes=dtypes)
+        head = header(
+            self.backend.name,
+            loaded_by=self.backend.loaded_by,
+            tier=get("--tier"),
+            seed=get("--opinfo-seed"),
+            dtypes=dtypes,
+        )
         worker = getattr(config, "workerinput", None)
         self.parallel = worker is None
         self.jobs = get("--opinfo-jobs") if self.parallel else min(1, get("--opinfo-jobs"))

@@ -15,6 +15,7 @@ from .torch_backend import TorchDevice
 
 INVALID = 3  # the exit status of a run that says nothing about its backend
 TASKS, CASES = 6, 150  # tried at most
+OURSELVES = ("torchnp", "torch-cpu")  # what the control itself judges
 OURS = 0.9  # of our own table's calls: a fault of ours fails a few, a broken harness nearly all
 
 
@@ -32,7 +33,7 @@ def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) ->
         bad = [r for r in rows if r["outcome"] not in GOOD]
         if bad:
             return f"torch itself fails {len(bad)} of {len(rows)} calls, as {described(bad[0])}"
-    if backend.name not in ("torchnp", torch_cpu.name):
+    if backend.name not in OURSELVES:
         from .load import own_table
 
         known = gaps.load(gaps.file_for("table"))
@@ -41,6 +42,13 @@ def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) ->
         if len(bad) > (1 - OURS) * len(rows) + 1:
             return f"torchnp's own table fails {len(bad)} of {len(rows)} calls, as {described(bad[0])}"
     return ""
+
+
+def announced(backend: Backend) -> str:
+    """Return the line that says what the control is about to judge."""
+    both = {"torch's CPU device": backend.name != "torch-cpu", "torchnp's table": backend.name not in OURSELVES}
+    names = " and ".join(name for name, judged_ in both.items() if judged_)
+    return f"control: {names} on some of the same cases ...\n" if names else ""
 
 
 def judged(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> list[dict[str, Any]]:

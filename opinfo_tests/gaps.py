@@ -66,16 +66,32 @@ def load(path: Path) -> list[Gap]:
     """Read a gaps file; what is wrong with it is an error and not a warning."""
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+        whole = tomllib.loads(text)
+    except OSError as e:
+        raise SystemExit(f"{path}: {e.strerror or e}") from None
+    except ValueError as e:  # of TOML, and of bytes that are no text
+        raise SystemExit(f"{path}: {e}") from None
     starts = [i for i, line in enumerate(text.splitlines(), 1) if line.strip() == "[[gap]]"]
+    entries = whole.pop("gap", [])
+    if whole or not isinstance(entries, list) or len(entries) != len(starts):
+        raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
     gaps = []
-    for line, entry in zip(starts, tomllib.loads(text).get("gap", []), strict=True):
+    for line, entry in zip(starts, entries, strict=True):
         unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message"}
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
             raise SystemExit(f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases and message")
+        cases = entry.pop("cases", [])
+        if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
+            raise SystemExit(f"{path}:{line}: cases is a list of texts, all else is text")
         if entry["outcome"] not in OUTCOMES or not entry["reason"].strip():
             raise SystemExit(f"{path}:{line}: no such outcome, or no reason")
-        gaps.append(Gap(**{**entry, "cases": tuple(entry.get("cases", ()))}, line=line))
+        try:
+            re.compile(entry.get("message", ""))
+        except re.error as e:
+            raise SystemExit(f"{path}:{line}: message is no regular expression: {e}") from None
+        gaps.append(Gap(**entry, cases=tuple(cases), line=line))
     return gaps
 
 

@@ -15,6 +15,7 @@ from .backend import Backend, Table, table
 from .torch_backend import device
 
 GROUP = "torchnp.backends"
+UNNAMED = ("table", Backend.name)  # names that say nothing: a report then has the name that the backend was loaded by
 
 
 def own_table() -> Table:
@@ -32,6 +33,8 @@ def load_backend(name: str) -> Backend:
         return own_table()
     backend = found_backend(name)
     backend.loaded_by = name
+    if backend.name in UNNAMED:
+        backend.name = name
     return backend
 
 

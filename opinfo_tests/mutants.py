@@ -91,6 +91,18 @@ def writes_input(kernel: Kernel) -> Kernel:
     return mutant
 
 
+def clobbers_input(kernel: Kernel) -> Kernel:
+    """Return a kernel that computes from an argument that it changed: its values are wrong too."""
+
+    def mutant(*args: Any, **kwargs: Any) -> Any:
+        first = next(a for a in args if isinstance(a, np.ndarray))
+        if first.size:
+            first[...] = next_up(first)
+        return kernel(*args, **kwargs)
+
+    return mutant
+
+
 def does_not_write(kernel: Kernel) -> Kernel:
     """Return a kernel that computes in place on a copy."""
     return lambda first, *args, **kwargs: kernel(first.copy(), *args, **kwargs)
@@ -171,6 +183,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "view-copied": (on_arrays(np.copy), "wrong-alias"),
     "input-returned": (returns_input, "wrong-alias"),
     "input-written": (writes_input, "wrong-alias"),
+    "input-clobbered": (clobbers_input, "wrong-alias"),
     "not-written": (does_not_write, "wrong-alias"),
     "out-not-written": (out_not_written, "wrong-alias"),
     "lists-not-written": (lists_not_written, "wrong-value"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .case import DTYPES
-from .report import GOOD
+from .report import GOOD, every_row
 
 FAILURES = 5  # written out for each overload, dtype and outcome
 PASSING = 2  # case hashes kept for each overload and dtype
@@ -22,15 +22,13 @@ def read_all(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str
     head: dict[str, Any] = {}
     foot: dict[str, Any] = {}
     rows = []
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if "op" in row:
-                rows.append(row)
-            elif "header" in row:
-                head = row
-            else:
-                foot = row
+    for row in every_row(path):
+        if "op" in row:
+            rows.append(row)
+        elif "header" in row:
+            head = row
+        elif "footer" in row:
+            foot = row
     return head, rows, foot
 
 

@@ -11,25 +11,28 @@ import faulthandler
 import multiprocessing as mp
 import os
 import signal
+import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from typing import Any
 
 import numpy as np
 
 from .backend import Backend
+from .case import Case
 from .load import packed, unpacked
 from .runner import Judge, LocalSet, Options, run_one
 from .samples import Task
 
 _FORK = mp.get_context("forkserver")
 _FORK.set_forkserver_preload(["opinfo_tests.preload"])
-_NOTE = 1024  # bytes for the id of the case that a worker is running
+_NOTE = 1024  # bytes for the id and the call of the case that a worker is running
 
 
 class SharedSet:
@@ -79,8 +82,8 @@ def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Optio
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.disable()  # a crash is reported as an outcome
 
-    def before(case_id: str) -> None:
-        note.value = case_id.encode()[: _NOTE - 1]
+    def before(case: Case) -> None:
+        note.value = f"{case.id}\n{case.describe()}".encode()[: _NOTE - 1]
         since.value = time.monotonic()
 
     rows: list[dict[str, Any]] = []
@@ -160,11 +163,26 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
             kill(w)
 
 
+def fork(target: Callable[..., None], *args: Any) -> Any:
+    """Start a process that is deaf to Ctrl-C from its first moment, as is the server it is forked from.
+
+    Who is interrupted is the parent, which then ends them.
+    """
+    if threading.current_thread() is threading.main_thread():
+        heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server inherits this
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, heard)
+    process = _FORK.Process(target=target, args=args, daemon=True)
+    process.start()
+    return process
+
+
 def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
     here, there = _FORK.Pipe()
     note, since = _FORK.RawArray(ctypes.c_char, _NOTE), _FORK.RawValue(ctypes.c_double, 0.0)
-    process = _FORK.Process(target=serve, args=(there, note, since, backend, options, seen), daemon=True)
-    process.start()
+    process = fork(serve, there, note, since, backend, options, seen)
     there.close()
     return Worker(process, here, note, since)
 
@@ -190,7 +208,8 @@ def death(code: int | None) -> str:
 
 def lost_row(w: Worker, outcome: str, message: str) -> dict[str, Any]:
     """Return the row of the case that a worker was running; between cases it is the task's own."""
-    case_id = w.note.value.decode() if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
+    noted = w.note.value.decode(errors="ignore") if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
+    case_id, _, call = noted.partition("\n")
     op, dtype, _ = (*case_id.split("/"), "", "")[:3]
-    return {"op": op, "dtype": dtype, "id": case_id, "outcome": outcome, "message": message, "call": "",
+    return {"op": op, "dtype": dtype, "id": case_id, "outcome": outcome, "message": message, "call": call,
             "sample": w.task.source, "sample_dtype": w.task.dtype, "ms": 0.0}  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,25 +13,76 @@ from typing import Any
 
 from .backend import Backend
 from .badge import write_badge
+from .control import INVALID
 from .page import read_all, write_page
-from .report import GOOD, Tally
+from .report import GOOD, Tally, summary, tally_of
 from .repro import MOST, write_repros
 from .shrink import SECONDS
 from .trials import Shrinker
+
+FOUR = ("html", "badge", "summary", "repro")  # what can be made of a report without a run
+
+
+def whole_number(text: str) -> int:
+    """Return an argument that is a number from 0 on."""
+    if (number := int(text)) < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number
+
+
+def duration(text: str) -> float:
+    """Return an argument that is a number of seconds above 0."""
+    if not (seconds := float(text)) > 0 or math.isinf(seconds):
+        raise argparse.ArgumentTypeError("must be above 0")
+    return seconds
+
+
+def duration_or_none(text: str) -> float:
+    """Return an argument that is a number of seconds, of which 0 is none."""
+    return 0.0 if float(text) == 0 else duration(text)
+
+
+def badge_file(text: str) -> Path:
+    """Return an argument that names a badge."""
+    path = Path(text)
+    if path.suffix not in (".svg", ".json"):
+        raise argparse.ArgumentTypeError(f"{text} ends neither in .svg nor in .json")
+    return path
+
+
+def check_places(a: argparse.Namespace) -> None:
+    """Refuse at once what cannot be written at the end of a run."""
+    files = {name: getattr(a, name) for name in ("html", "badge", "summary", "report")}
+    files["gaps"] = a.gaps if a.accept else None
+    for name, path in files.items():
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise SystemExit(
+                f"opinfo_tests: --{name} {path}: {path if path.is_dir() else path.parent} is {'a' if path.is_dir() else 'no'} folder"
+            )
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise SystemExit(f"opinfo_tests: --{name} {path}: cannot be written")
+    if a.repro:
+        there = next(p for p in (a.repro, *a.repro.absolute().parents) if p.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise SystemExit(f"opinfo_tests: --repro {a.repro}: {there} is no folder that can be written to")
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Add the options to the harness's command line."""
     p.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
-    p.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: .svg, or .json for badge services")
+    p.add_argument("--badge", type=badge_file, metavar="FILE", help="write a badge: .svg, or .json for badge services")
     p.add_argument("--repro", type=Path, metavar="DIR",
                    help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
-    p.add_argument("--shrink", type=float, nargs="?", const=SECONDS, metavar="SECONDS",
+    p.add_argument("--shrink", type=duration_or_none, nargs="?", const=SECONDS, metavar="SECONDS",
                    help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
                    "0 leaves them as they are; on with --repro and --draws")  # fmt: skip
-    p.add_argument("--draws", type=int, default=0, metavar="N",
+    p.add_argument("--draws", type=whole_number, default=0, metavar="N",
                    help="judge N calls drawn from the schema of each functional overload, in place of samples")  # fmt: skip
-    p.add_argument("--from-report", type=Path, metavar="FILE", help="make these from a report, without a run")
+    p.add_argument(
+        "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
+    )
 
 
 def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
@@ -85,10 +138,17 @@ def finish(
 
 def from_report(a: argparse.Namespace, backend: Backend) -> int:
     """Make the page, the badge and the scripts from a report that is there."""
-    head, rows, _ = read_all(a.from_report)
+    head, rows, foot = read_all(a.from_report)
+    if not rows:
+        print(f"{a.from_report} has no case")
+        return INVALID
     failing = [r for r in rows if r["outcome"] not in GOOD]
     a.report, a.seed, a.order = a.from_report, head.get("seed", a.seed), head.get("order", a.order)
     prepare(a)
+    if a.summary:
+        tally = tally_of(rows)
+        tally.calls.update(dict(foot.get("absent", ())))
+        a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     shrinker = Shrinker(backend, a.shrink) if a.shrink else None
     finish(a, len(rows) - len(failing), len(rows), failing, backend, shrinker)
     return 0

@@ -159,11 +159,24 @@ def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str
 
 def read(path: Path, key: str = "op") -> Iterator[dict[str, Any]]:
     """Yield the rows of a report that have a key: those of cases, of the ``header``, or of tasks that are ``done``."""
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if key in row:
+    return (row for row in every_row(path) if key in row)
+
+
+def every_row(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield all rows of a report; a file that is none is an error of one line."""
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                row = json.loads(line)
+                if not isinstance(row, dict) or ("op" in row and not {"id", "dtype", "outcome"} <= set(row)):
+                    raise ValueError("other keys")
                 yield row
+    except OSError as e:
+        raise SystemExit(f"opinfo_tests: {path}: {e.strerror or e}") from None
+    except ValueError as e:
+        raise SystemExit(f"opinfo_tests: {path}:{number}: not a row of a report: {e}") from None
 
 
 @cache
@@ -232,17 +245,32 @@ def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
 
 
 def diff(before: Path, after: Path) -> tuple[list[str], int]:
-    """Return what changed between two reports, as lines, and how many cases got worse."""
-    old = {r["id"]: r["outcome"] for r in read(before)}
-    worse, better, lines = 0, 0, []
-    for row in read(after):
-        was = old.get(row["id"])
-        if was is None or was == row["outcome"]:
-            continue
-        if row["outcome"] in GOOD:
-            better += was not in GOOD
-        else:
-            worse += was in GOOD
-            lines.append(f"{was} -> {row['outcome']}: {row['id']}: {row.get('message', '')}")
-    lines.append(f"{worse} cases got worse, {better} got better")
-    return lines, worse
+    """Return what changed between two reports, as lines, and the exit status.
+
+    That is 1 when cases got worse or are not in ``after``, 2 when the reports have no case in common.
+    """
+    old = {r["id"]: r for r in read(before)}
+    new = {r["id"]: r for r in read(after)}
+    found: dict[str, list[str]] = {"better": [], "other": [], "worse": []}
+    shared = old.keys() & new.keys()
+    for case in (c for c in new if c in shared):
+        was, now = old[case]["outcome"], new[case]["outcome"]
+        if was != now and not (was in GOOD and now in GOOD):
+            how = "worse" if was in GOOD else "better" if now in GOOD else "other"
+            message = (old if how == "better" else new)[case].get("message", "")
+            found[how].append(f"{was} -> {now}: {case}: {message}")
+    lines = [f"{how}: {line}" for how, several in found.items() for line in several]
+    missing, added = len(old) - len(shared), len(new) - len(shared)
+    lines.append(f"{len(shared):,} compared, {missing:,} only in {before}, {added:,} only in {after}")
+    if not shared:
+        return [*lines, "the reports have no case in common"], 2
+    lines.append(
+        f"{some(len(found['worse']), 'case')} got worse, {len(found['better'])} got better, "
+        f"{len(found['other'])} fail in another way"
+    )
+    return lines, int(bool(found["worse"] or missing))
+
+
+def some(n: int, noun: str) -> str:
+    """Return a number and its noun, as ``1 overload`` and ``1,200 overloads``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

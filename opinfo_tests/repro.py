@@ -9,6 +9,7 @@ import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ import numpy as np
 from .backend import Backend, Table
 from .case import DTYPES, Array, Case, Named, Seeded, widen
 from .compare import input_scale
+from .load import GROUP
+from .report import some
 from .repro_template import TEMPLATE
 from .tolerances import CLOSE, rule_of
 
+HERE = 'sys.path.append("")  # modules of the working directory count\n'
 MOST = 3  # scripts for one overload and outcome
 _FEW = 64  # elements that are written out one by one
 _LARGEST = 200_000  # characters of one array's literal
@@ -110,12 +114,13 @@ def argument_text(x: Any) -> str:
 def runner_text(backend: Backend, op: str) -> tuple[str, str]:
     """Return the imports and the ``mine(args, kwargs)`` function that call a backend's ``op``.
 
-    A backend may say it itself, with a method ``repro(op)`` that returns these two texts.
+    A backend may say it itself, with a method ``repro(op)`` that returns these two texts. By default its class is
+    imported by the name that it was loaded by, and given arguments as the harness gives them.
     """
     if hasattr(backend, "repro"):
         return backend.repro(op)
     call = "def mine(args, kwargs):\n    return {}(*args, **kwargs)\n"
-    if isinstance(backend, Table):
+    if type(backend) is Table:
         import torchnp
 
         if backend.table is torchnp.table:
@@ -123,9 +128,31 @@ def runner_text(backend: Backend, op: str) -> tuple[str, str]:
         f = backend.table[op]
         imported = importable(f)
         return (imported[0], call.format(imported[1])) if imported else ("", source_text(f, op))
-    if hasattr(backend, "device"):
-        return "", f'DEVICE = "{backend.device}"\n\n\n' + call.format("TORCH_OP")
-    raise TooLargeError(f"{type(backend).__name__} has no method repro(op)")
+    on_device = f'DEVICE = "{backend.device}"\n\n\n' if hasattr(backend, "device") else ""
+    if type(backend).__module__.partition(".")[0] == __package__ and on_device:
+        compiler = getattr(backend, "compiler", None)
+        if compiler is None:
+            return "", on_device + call.format("TORCH_OP")
+        if isinstance(compiler, str):
+            called = "lambda *a, **k: TORCH_OP(*a, **k)"
+            return "", on_device + call.format(f'torch.compile({called}, backend="{compiler}", dynamic=False)')
+    imports, loaded = loading_text(backend)
+    return imports, f"{on_device}{loaded}\n\n\ndef mine(args, kwargs):\n    return BACKEND.run({op!r}, args, kwargs)\n"
+
+
+def loading_text(backend: Backend) -> tuple[str, str]:
+    """Return the imports and the text that make BACKEND, by the name that a backend was loaded by."""
+    name = backend.loaded_by
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        imports, found = f"{HERE}import {module}", f"{module}.{attribute}"
+    elif any(e.name == name for e in entry_points(group=GROUP)):
+        imports = f"{HERE}from importlib.metadata import entry_points"
+        found = f'entry_points(group="{GROUP}")["{name}"].load()'
+    else:
+        raise TooLargeError(f"{type(backend).__name__} has no name to be imported by, and no method repro(op)")
+    made = "while isinstance(BACKEND, type) or not hasattr(BACKEND, 'run'):\n    BACKEND = BACKEND()"
+    return imports, f"BACKEND = {found}\n{made}"
 
 
 def importable(f: Callable) -> tuple[str, str] | None:
@@ -140,7 +167,7 @@ def importable(f: Callable) -> tuple[str, str] | None:
         return None
     if found is not f or module == "__main__" or module.partition(".")[0] == __package__:
         return None
-    return ("", f"np.{name}") if module == "numpy" else (f"import {module}", f"{module}.{name}")
+    return ("", f"np.{name}") if module == "numpy" else (f"{HERE}import {module}", f"{module}.{name}")
 
 
 def source_text(f: Callable, op: str) -> str:
@@ -293,5 +320,5 @@ def write_repros(
         (folder / f"{stem}.md").write_text(issue_body(row, text), encoding="utf-8")
         written += 1
     left = len(rows) - len(chosen)
-    rest = f"; {left} more of the same overloads and outcomes, of which {most} each are written" if left else ""
-    return [*lines, f"{written} repro scripts in {folder}{rest}"]
+    alike = f"; {some(left, 'further failure')} of the same kinds ({most} are written for each overload and outcome)"
+    return [*lines, f"{some(written, 'repro script')} in {folder}{alike if left else ''}"]

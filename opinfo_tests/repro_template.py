@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import sys
+import types
 import zlib
 
 import ml_dtypes
@@ -44,11 +45,39 @@ def call(array, name, generator):
     return <ARGS>, <KWARGS>
 
 
-<MINE>
-
-
 def dtype_of(name):
     return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+class Ndarrays:
+    """How functions on ndarrays are given arguments; a backend with arrays of its own stands in its place."""
+
+    put = get = staticmethod(lambda x: x)
+
+    def named(self, leaf):
+        return dtype_of(leaf.name) if leaf.kind == "dtype" else leaf.name
+
+    def generator(self, seed):
+        import torchnp
+
+        return torchnp.Generator(seed)
+
+    def seed(self, seed):
+        if "torchnp" in sys.modules:
+            sys.modules["torchnp"].manual_seed(seed)
+
+    def state(self):
+        return sys.modules["torchnp"].default_generator.get_state().tobytes() if "torchnp" in sys.modules else None
+
+    def place(self, r, buffers):
+        starts = [(m.__array_interface__["data"][0], m.nbytes) for m in buffers]
+        return place(r.__array_interface__["data"][0], r.strides, r, starts) if type(r) is np.ndarray else None
+
+
+BACKEND = Ndarrays()
+
+
+<MINE>
 
 
 def on_numpy():
@@ -62,27 +91,34 @@ def on_numpy():
         if not whole:
             m = m.reshape(-1).view(np.uint8)
             m = np.ndarray(shape, dt, m, offset * dt.itemsize, [s * dt.itemsize for s in strides]) if m.size else np.empty(shape, dt)
-        given.append(m)
-        return m
+        given.append(BACKEND.put(m))
+        return given[-1]
 
-    def generator(seed):
-        import torchnp
+    def name(kind, name):
+        return BACKEND.named(types.SimpleNamespace(kind=kind, name=name))
 
-        return torchnp.Generator(seed)
-
-    args, kwargs = call(array, lambda kind, name: dtype_of(name) if kind == "dtype" else name, generator)
-    if SEED is not None and "torchnp" in sys.modules:
-        sys.modules["torchnp"].manual_seed(SEED)
     try:
-        out = mine(args, kwargs)
+        args, kwargs = call(array, name, BACKEND.generator)
+        if SEED is not None:
+            BACKEND.seed(SEED)
+        out = flat(mine(args, kwargs))
+        plain = [r is None or isinstance(r, (bool, int, float, complex, str, np.dtype)) for r in out]
+        buffers = [m.reshape(-1).view(np.uint8) for m in held]
+        places = [None if p else BACKEND.place(r, buffers) for p, r in zip(plain, out)]
+        out = [r if p else BACKEND.get(r) for p, r in zip(plain, out)]
+        return out, [BACKEND.get(x) for x in given], [strided(*pair) for pair in zip(places, out)]
     except Exception as e:
-        return e, given, []
-    starts = [(m.__array_interface__["data"][0], m.nbytes) for m in held]
-    out = flat(out)
-    return out, given, [place(r.__array_interface__["data"][0], r, starts) if type(r) is np.ndarray else None for r in out]
+        return e, [], []
 
 
-def on_torch(op, device="cpu"):
+def strided(found, a):
+    """Return a place with the strides that matter, those of dims with several elements."""
+    if found is None or found is ...:
+        return found
+    return found[0], found[1], [s for s, n in zip(found[2], a.shape) if n > 1]
+
+
+def on_torch(run, device="cpu"):
     held = [torch.from_numpy(np.ascontiguousarray(m).reshape(-1).view(np.uint8)).clone().to(device) for m in memory()]
     given = []
 
@@ -100,14 +136,13 @@ def on_torch(op, device="cpu"):
     sizes = [tuple(t.shape) for t in given]
     try:
         with torch.no_grad():
-            out = flat(op(*args, **kwargs) if device == "cpu" else mine(args, kwargs))
+            out = flat(run(args, kwargs))
     except Exception as e:
         return e, [to_numpy(t) for t in given], []
     starts = [(t.data_ptr(), t.numel()) for t in held]
     if sizes != [tuple(t.shape) for t in given]:
         starts = None  # an out= that was resized
-    places = [place(r.untyped_storage().data_ptr() + r.storage_offset() * r.element_size(), to_numpy(r), starts, r)
-              if isinstance(r, torch.Tensor) else None for r in out]
+    places = [strided(torch_place(r, starts), r) if isinstance(r, torch.Tensor) else None for r in out]
     return [to_numpy(r) if isinstance(r, torch.Tensor) else r for r in out], [to_numpy(t) for t in given], places
 
 
@@ -123,14 +158,18 @@ def to_numpy(t):
     return t.reshape(-1).view(torch.uint8).numpy().view(dt).reshape(t.shape) if t.numel() else np.empty(tuple(t.shape), dt)
 
 
-def place(address, a, starts, t=None):
-    """Return which memory a result lies in, at which byte and with which strides, None where in none."""
-    if starts is None or (t is not None and (t.is_conj() or t.is_neg())):
+def torch_place(t, starts):
+    if starts is None or t.is_conj() or t.is_neg():
         return ...
-    strides = a.strides if t is None else [s * t.element_size() for s in t.stride()]
+    size = t.element_size()
+    return place(t.untyped_storage().data_ptr() + t.storage_offset() * size, [s * size for s in t.stride()], to_numpy(t), starts)
+
+
+def place(address, strides, a, starts):
+    """Return which memory a result lies in, at which byte and with which strides, None where in none."""
     for i, (start, size) in enumerate(starts):
         if a.size and start <= address < start + size:
-            return i, address - start, [s for s, n in zip(strides, a.shape) if n > 1]
+            return i, address - start, strides
     return None
 
 
@@ -175,8 +214,8 @@ def show(x):
 
 
 def main():
-    want, want_after, want_places = on_torch(TORCH_OP)
-    got, got_after, got_places = on_torch(TORCH_OP, DEVICE) if DEVICE else on_numpy()
+    want, want_after, want_places = on_torch(lambda args, kwargs: TORCH_OP(*args, **kwargs))
+    got, got_after, got_places = on_torch(mine, DEVICE) if DEVICE else on_numpy()
     if isinstance(want, Exception) or isinstance(got, Exception):
         print("torch   ", show(want) if isinstance(want, Exception) else "returns " + "; ".join(map(show, want)))
         print("backend ", show(got) if isinstance(got, Exception) else "returns " + "; ".join(map(show, got)))
@@ -197,11 +236,10 @@ def main():
         if not DEVICE and not same(w, g):
             differ = True
             print(f"argument {i} after the call: DIFFERENT\\n  torch   {show(w)}\\n  backend {show(g)}")
-    if SEED is not None and "torchnp" in sys.modules:
-        state = sys.modules["torchnp"].default_generator.get_state().tobytes()
-        if state != torch.get_rng_state().numpy().tobytes():
-            differ = True
-            print("the generators are left at different places")
+    state = BACKEND.state() if SEED is not None and not DEVICE else None
+    if state is not None and state != torch.get_rng_state().numpy().tobytes():
+        differ = True
+        print("the generators are left at different places")
     print("DIFFERENT" if differ else "the same")
     return differ
 

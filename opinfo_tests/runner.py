@@ -103,7 +103,7 @@ class Judge:
         backend: Backend,
         options: Options,
         emit: Callable[[dict[str, Any]], None],
-        before: Callable[[str], None] = lambda case_id: None,
+        before: Callable[[Case], None] = lambda case: None,
         oracle: Backend | None = None,
         seen: Any = None,
     ) -> None:
@@ -143,7 +143,7 @@ class Judge:
             if self.options.count_only:
                 self.emit(row_of(case, Verdict("pass"), 0.0))
                 continue
-            self.before(case.id)
+            self.before(case)
             try:
                 verdict, seconds = run_case(case, self.oracle, self.backend)
             except Exception as e:

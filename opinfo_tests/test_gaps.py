@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from opinfo_tests import gaps
@@ -136,6 +138,46 @@ def test_diff_counts_what_got_worse(tmp_path):
             found.add(row(case=case, outcome=outcome))
         found.close()
         reports.append(found.path)
-    lines, worse = diff(*reports)
-    assert worse == 1
-    assert lines[-1] == "1 cases got worse, 1 got better"
+    lines, status = diff(*reports)
+    assert status == 1
+    assert lines[:2] == [
+        "better: wrong-value -> pass: aten::add.Tensor/float32/b: ",
+        "worse: pass -> wrong-alias: aten::add.Tensor/float32/a: ",
+    ]
+    assert lines[-1] == "1 case got worse, 1 got better, 0 fail in another way"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "words"),
+    [
+        ("ab", "ab", 0, "2 compared, 0 only in"),
+        ("ab", "a", 1, "1 compared, 1 only in"),
+        ("a", "ab", 0, "1 compared, 0 only in"),
+        ("a", "b", 2, "0 compared, 1 only in"),
+    ],
+)
+def test_diff_counts_what_is_not_in_both(tmp_path, before, after, status, words):
+    reports = [tmp_path / "before.jsonl", tmp_path / "after.jsonl"]
+    for path, cases in zip(reports, (before, after), strict=True):
+        path.write_text("".join(json.dumps(row(case=c)) + "\n" for c in cases))
+    lines, found = diff(*reports)
+    assert found == status and any(line.startswith(words) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(None, "No such file"), ("{}\nx", ":2: not a row"), ("[1]", ":1: not a row")]
+)
+def test_diff_of_what_is_no_report(tmp_path, text, words):
+    path = tmp_path / "r.jsonl"
+    if text:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=words):
+        diff(path, path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[[gap]\n", "[[gaps]]\n", "gap = 3", ENTRY + "message = '('", ENTRY.replace('["aa"]', "3")]
+)
+def test_malformed_file_is_an_error(tmp_path, text):
+    with pytest.raises(SystemExit, match="gaps.toml"):
+        entries(tmp_path, text)

@@ -21,7 +21,7 @@ from opinfo_tests.torch_backend import TorchDevice
 # overload, OpInfo entry, dtype of the samples (or errors), mutations
 MUTANTS = [
     ("add.Tensor", "add", "float32", "result-dtype extra-dimension one-ulp off-by-one half-precision alpha-ignored "
-     "input-written refuses absent-by-exception one-tuple no-result"),
+     "input-written input-clobbered refuses absent-by-exception one-tuple no-result"),
     ("arange.start_step", "arange", ERRORS, "accepts error-class"),
     ("cat", "cat", ERRORS, "refuses-otherwise error-class error-words accepts"),
     ("add_.Tensor", "add", "float32", "not-written"),
@@ -30,7 +30,7 @@ MUTANTS = [
     ("mul.out", "mul", "float32", "out-not-written out-not-resized view-copied result-dtype"),
     ("sum", "sum", "float32", "scalar-result result-dtype"),
     ("sin", "sin", "float64", "half-precision"),
-    ("relu", "nn.functional.relu", "float32", "input-written one-ulp"),
+    ("relu", "nn.functional.relu", "float32", "input-written input-clobbered one-ulp"),
     ("view", "view", "float32", "view-copied extra-dimension"),
     ("transpose.int", "transpose", "float32", "view-copied"),
     ("select.int", "select", "float32", "view-copied"),
@@ -108,6 +108,7 @@ def test_crash_and_hang(mutation):
     ]
     lost = [row for row in rows if row["op"] == "aten::sin"]
     assert lost and {row["outcome"] for row in lost} == {MUTATIONS[mutation][1]}
+    assert all(row["call"].startswith("aten::sin(float32[") for row in lost)
     assert {row["outcome"] for row in rows if row["op"] == "aten::sin_"} == {"pass"}
 
 
@@ -122,6 +123,14 @@ def test_case_is_the_same_each_time():
     outcomes(torchnp.table, "aten::add.Tensor", "add", "float32")
     cases.cache_clear()
     assert first == [c.id for c in cases("aten::add.Tensor", "add", "float32")]
+
+
+def test_a_clobbered_input_is_never_called_a_wrong_value():
+    """What is written is judged before values, which are wrong because of it."""
+    found = outcomes(
+        Mutated(torchnp.table, "aten::relu", "input-clobbered"), "aten::relu", "nn.functional.relu", "float32"
+    )
+    assert "wrong-alias" in found and "wrong-value" not in found
 
 
 def test_a_resized_out_that_is_not_returned_is_caught():

@@ -15,7 +15,7 @@ import pytest
 
 import opinfo_tests
 import torchnp
-from opinfo_tests import __main__ as command
+from opinfo_tests import command
 from opinfo_tests import control as controls
 from opinfo_tests.load import load_backend
 from opinfo_tests.mutants import Mutated
@@ -37,6 +37,10 @@ TEN = {
     "aten::sum": np.sum,
     "aten::var": np.var,
 }
+
+
+NAMELESS = opinfo_tests.table(TEN)
+OTHERS = opinfo_tests.table(TEN, "opinfo_tests.test_plugins:TEN")
 
 
 def judged(backend: Any, sources: str, dtypes: str, limit: int, ops: Any = None) -> list[dict[str, Any]]:
@@ -190,6 +194,7 @@ def test_raising_is_not_absence():
     ("name", "kind"),
     [("table", "torchnp"), ("numpy", "torchnp"), ("torch-cpu", "torch-cpu"), ("compile-eager", "compile-eager"),
      ("array-api-strict", "array-api-strict"),
+     ("opinfo_tests.test_plugins:NAMELESS", "opinfo_tests.test_plugins:NAMELESS"),
      ("opinfo_tests.test_plugins:TEN", "opinfo_tests.test_plugins:TEN"), ("opinfo_tests.test_plugins:Own", "own")],
 )  # fmt: skip
 def test_names(name, kind):
@@ -216,10 +221,13 @@ def test_unknown_overload():
 def test_conform(tmp_path, capsys):
     """A run from the command line; broken off and resumed it holds the same cases."""
     whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    (tmp_path / "gaps.toml").touch()
     options = ["--backend", "opinfo_tests.test_plugins:TEN", "--families", "pointwise,reduce,rearrange,moments"]
     options += ["--ops", "sin,flip", "--dtypes", "int64,bool", "--jobs", "0", "--gaps", str(tmp_path / "gaps.toml")]
     assert cli.main(["conform", *options, "--report", str(whole)]) == 1
-    assert "aten::flip" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "aten::flip" in out and "(difference: flip-copies)" in out
+    assert out.startswith("control: torch's CPU device and torchnp's table on some of the same cases ...")
     lines = whole.read_text().splitlines(keepends=True)
     broken.write_text("".join(lines[: len(lines) // 2]) + lines[-2][:9])
     assert cli.main(["conform", *options, "--report", str(broken), "--resume"]) == 1
@@ -228,6 +236,9 @@ def test_conform(tmp_path, capsys):
     assert json.loads(broken.read_text().splitlines()[-1])["total"] == len(list(read(whole)))
     assert cli.main(["conform", *options, "--seed", "7", "--report", str(broken), "--resume"]) == 2
     assert "seed differ" in capsys.readouterr().err
+    options[1] = "opinfo_tests.test_plugins:OTHERS"
+    assert command.main([*options, "--report", str(whole), "--resume"]) == 2
+    assert "loaded_by differ" in capsys.readouterr().err
 
 
 def test_families_are_names_for_any_backend(capsys):
@@ -297,7 +308,7 @@ def test_pytest_from_anywhere(more, tmp_path):
         timeout=200,
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "torch gives np.float32(0.0)" in ran.stdout  # the sign of nan
+    assert "torch gives np.float32(0.0)" in ran.stdout and "(difference: sign-of-nan)" in ran.stdout
     assert f"passes now: delete {closed}" in ran.stdout
     assert "aten::nonesuch is not an operator" in ran.stdout
     assert {r["op"] for r in read(tmp_path / "r.jsonl")} == {"aten::neg", "aten::sign"}

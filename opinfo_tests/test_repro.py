@@ -18,8 +18,9 @@ import torch
 import opinfo_tests
 import torchnp
 from opinfo_tests.case import DTYPES, Case
+from opinfo_tests.load import load_backend
 from opinfo_tests.record import freeze
-from opinfo_tests.repro import choose, issue_body, literal, script, write_repros
+from opinfo_tests.repro import TooLargeError, choose, issue_body, literal, runner_text, script, write_repros
 from opinfo_tests.runner import row_of, run_case
 from opinfo_tests.torch_backend import TorchDevice
 
@@ -114,6 +115,69 @@ def test_torch_device_has_a_script(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+OTHER = """
+import numpy as np
+import opinfo_tests
+
+class Box:
+    def __init__(self, a):
+        self.held = a.copy()
+
+class Boxed(opinfo_tests.Backend):
+    name = "boxed"
+    ops = {"aten::add.Tensor", "aten::sum.dim_IntList"}
+
+    def put(self, a):
+        return Box(a)
+
+    def get(self, x):
+        return x.held
+
+    def named(self, leaf):
+        return leaf.kind + leaf.name
+
+    def run(self, op, args, kwargs):
+        if op == "aten::add.Tensor":
+            return Box(args[0].held + args[1].held + np.float32(WRONG))
+        assert kwargs["dtype"] == "dtypefloat64"
+        return Box(np.sum(args[0].held, tuple(args[1]), np.float64) + WRONG)
+"""
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_backend_class_has_a_script(wrong, tmp_path, monkeypatch):
+    """A class with arrays of its own is imported by its name and called as the harness calls it."""
+    (tmp_path / f"boxes{wrong}.py").write_text(OTHER.replace("WRONG", str(wrong)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    backend = load_backend(f"boxes{wrong}:Boxed")
+    x = torch.arange(6.0).reshape(2, 3)
+    for case in (
+        case_of("aten::add.Tensor", x.t(), x.t()),
+        case_of("aten::sum.dim_IntList", x, [1], dtype=torch.float64),
+    ):
+        done = run_script(case, backend, tmp_path)
+        assert done.returncode == wrong and ("DIFFERENT" in done.stdout) is bool(wrong), done.stdout
+
+
+def test_a_backend_without_a_name_has_no_script():
+    class Local(opinfo_tests.Backend):
+        pass
+
+    with pytest.raises(TooLargeError, match="no name to be imported by"):
+        runner_text(Local(), "aten::add.Tensor")
+
+
+def test_array_api_and_compilers_have_scripts(tmp_path):
+    x = torch.ones(3)
+    done = run_script(case_of("prims::add", x, x), load_backend("array-api-strict"), tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert (
+        'torch.compile(lambda *a, **k: TORCH_OP(*a, **k), backend="eager"'
+        in runner_text(opinfo_tests.compile("eager"), "aten::sin")[1]
+    )
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_literals_are_bit_for_bit(dtype):
     import ml_dtypes
@@ -140,7 +204,7 @@ def test_files_are_capped_for_each_overload_and_outcome(tmp_path):
         rows.append({**row, "repro": script(case, row, WRONG)})
     assert len(choose(rows)) == 3
     lines = write_repros(rows, tmp_path, WRONG)
-    assert "3 repro scripts" in lines[-1] and "2 more" in lines[-1]
+    assert "3 repro scripts" in lines[-1] and "2 further failures of the same kinds" in lines[-1]
     assert len(list(tmp_path.glob("repro_*.py"))) == len(list(tmp_path.glob("repro_*.md"))) == 3
 
 

@@ -12,7 +12,7 @@ import torch
 
 import opinfo_tests
 import torchnp
-from opinfo_tests import __main__ as command
+from opinfo_tests import command
 from opinfo_tests.backend import Table
 from opinfo_tests.case import Case
 from opinfo_tests.mutants import MUTATIONS, Mutated
@@ -97,6 +97,7 @@ SQRT = {"aten::sqrt": cube_roots}
 def test_repro_scripts_hold_the_shrunk_call(tmp_path, capsys):
     """From the command line: the script is of the simpler call, keeps the id, and still shows the difference."""
     options = ["--backend", "opinfo_tests.test_shrink:SQRT", "--ops", "sqrt", "--dtypes", "float64", "--jobs", "1"]
+    (tmp_path / "none.toml").touch()
     assert command.main([*options, "--repro", str(tmp_path / "r"), "--gaps", str(tmp_path / "none.toml")]) == 1
     assert "shrunk: aten::sqrt(float64[1,3]" in capsys.readouterr().out.replace(", ", ",")
     scripts = sorted((tmp_path / "r").glob("repro_*.py"))

@@ -31,9 +31,14 @@ def test_entry(source, run):
     if not run.rows[source]:
         pytest.skip("no call of its own that the backend claims")
     unknown = [row for row in failures if not any(gap.covers(row) for gap in run.gaps)]
-    text = "\n".join(f"{r['outcome']}: {r['message']}\n    {r['call']}\n    {r['id']}" for r in unknown[:20])
     if unknown:
+        text = "\n".join(described(r) for r in unknown[:20])
         pytest.fail(f"{len(unknown)} of {len(run.rows[source])} calls are not torch's\n{text}", pytrace=False)
+
+
+def described(row) -> str:
+    lines = [f"{row['outcome']}: {row['message']}", row.get("diagnosis", ""), row["call"], row["id"]]
+    return "\n    ".join(line for line in lines if line)
 
 
 def all_entries_ran(run) -> bool:

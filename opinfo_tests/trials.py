@@ -9,7 +9,7 @@ from .backend import Backend
 from .case import Case
 from .gaps import Gap
 from .load import packed, unpacked
-from .pool import _FORK, death
+from .pool import _FORK, death, fork
 from .repro import TooLargeError, script
 from .shrink import Kind, kind_of_failure, shrink, weight
 from .torch_backend import TorchDevice
@@ -52,8 +52,7 @@ class Trials:
         """Return the outcome and message of a call."""
         if self.process is None:
             self.pipe, there = _FORK.Pipe()
-            self.process = _FORK.Process(target=serve, args=(there, self.sent), daemon=True)
-            self.process.start()
+            self.process = fork(serve, there, self.sent)
             there.close()
             self.pipe.recv()
         try:

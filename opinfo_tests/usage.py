@@ -22,7 +22,13 @@ class Usage:
 
     def __init__(self) -> None:
         self.start, self.before = time.perf_counter(), own()[1]
+        self.control = 0.0
         self.workers: dict[int, tuple[float, int]] = {}
+
+    def control_over(self) -> Usage:
+        """Note that all until now went into the control; return this."""
+        self.control = time.perf_counter() - self.start
+        return self
 
     def of(self, said: tuple[int, float, int]) -> None:
         """Take what a process says; the last word of each counts."""
@@ -36,6 +42,7 @@ class Usage:
         peaks = [p for _, p in self.workers.values()]
         return {
             "wall_s": round(time.perf_counter() - self.start, 1),
+            "control_s": round(self.control, 1),
             "cpu_s": round(cpu - self.before + sum(c for c, _ in self.workers.values()), 1),
             "peak_mib": {"parent": peak >> 20, "workers": sorted((p >> 20 for p in peaks), reverse=True)},
         }
@@ -46,6 +53,6 @@ def line(facts: dict[str, Any]) -> str:
     peaks = facts["peak_mib"]
     each = ", ".join(map(str, peaks["workers"])) or "none"
     return (
-        f"{facts['wall_s']:.0f} s, {facts['cpu_s']:.0f} s of CPU; "
+        f"{facts['wall_s']:.0f} s, of which {facts['control_s']:.0f} s before the first case; {facts['cpu_s']:.0f} s of CPU; "
         f"peak memory in MiB: {peaks['parent']} here, workers {each}"
     )
