@@ -300,9 +300,7 @@ def test_a_closed_session_says_so(session):
     assert repr(session).endswith("(closed)>")
 
 
-@pytest.mark.filterwarnings(
-    "ignore::UserWarning"
-)  # torch says that quantized and nested tensors are on their way out or in
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of quantized and nested tensors, by torch
 def test_strangers_do_not_meet_handles(session):
     x = session.send(torch.ones(3))
     for stranger in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
