@@ -133,7 +133,13 @@ def _batch_norm(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
     return frozenset({1, 2})
 
 
-INPLACE: dict[str, Check] = {"addr_": _addr, "clamp_": _clamp, "clip_": _clamp, "ldexp_": _ldexp, "masked_scatter_": _masked_scatter}
+INPLACE: dict[str, Check] = {
+    "addr_": _addr,
+    "clamp_": _clamp,
+    "clip_": _clamp,
+    "ldexp_": _ldexp,
+    "masked_scatter_": _masked_scatter,
+}
 OUT: dict[str, Check] = {
     "native_batch_norm.out": _batch_norm,
     "nansum.out": _nansum,
