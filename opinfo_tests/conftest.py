@@ -26,12 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an unknown backend at once, and give the workers of xdist a place for their rows."""
+    """Refuse an unknown backend and a gaps file that cannot be read at once, and give the workers of xdist a place for their rows."""
     if config.getoption("--backend") != "table":
+        from . import gaps
         from .load import load_backend
 
         try:
             load_backend(config.getoption("--backend"))
+            gaps.load(gaps.file_for(config.getoption("--backend")))
         except SystemExit as e:
             raise pytest.UsageError(str(e)) from None
     if config.pluginmanager.has_plugin("xdist"):
