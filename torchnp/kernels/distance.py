@@ -196,6 +196,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     common = dt.result_type(x1, x2)
     if not dt.is_floating(common):
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dt.scalar_name(common)}")
+    check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []
     for x in (x1, x2):  # each in its own dtype, integers in the common one

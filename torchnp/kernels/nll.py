@@ -78,6 +78,8 @@ def nll_loss_forward(
     check_target(target)
     if self.ndim == 1 and target.size != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
+    if self.ndim == 2:
+        check(target.ndim, "Dimension specified as 0 but tensor has no dimensions", IndexError)
     check(
         self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]),
         f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
@@ -206,7 +208,11 @@ def _check_weight(self: ndarray, weight: ndarray | None) -> None:
 
 
 def _check_smoothing(label_smoothing: float) -> None:
-    check(label_smoothing <= 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    check(not label_smoothing > 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+
+
+def _check_reduction(reduction: int) -> None:
+    check(reduction in (NONE, MEAN, SUM), f"Invalid reduction type encountered in cross_entropy: {reduction}")
 
 
 def _along(weight: ndarray, like: ndarray, axis: int) -> ndarray:
@@ -224,6 +230,7 @@ def _of_probabilities(
     axis = 0 if self.ndim == 1 else 1
     n_classes = self.shape[axis]
     _check_smoothing(label_smoothing)
+    _check_reduction(reduction)
     scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
         target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
@@ -246,6 +253,7 @@ def _smoothed(
 ) -> ndarray:
     axis = 0 if scores.ndim == 1 else 1
     n_classes = scores.shape[axis]
+    _check_reduction(reduction)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
     smooth = neg(_sum(scores if weight is None else mul(scores, _along(weight, scores, axis)), axis))
     ignored = target == ignore_index

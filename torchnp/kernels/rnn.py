@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, shape_text
+from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
 from torchnp.kernels.dropout import dropout as drop
 from torchnp.registry import kernel
 
@@ -239,7 +239,20 @@ def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout
 # ---------------------------------------------------------------- single cells
 
 
+def _check_gates(cell: Cell, w_ih: ndarray, w_hh: ndarray) -> None:
+    times, size = {_lstm: 4, _gru: 3}.get(cell, 1), w_hh.shape[1]
+    for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        check(
+            w.shape[0] == times * size,
+            f"{name} first dim must be {times} * hidden_size = {times * size}, but got {w.shape[0]}",
+        )
+
+
 def _one(cell: Cell, input: ndarray, states: State, w_ih, w_hh, b_ih, b_hh) -> State:
+    for x in (input, w_ih, w_hh):
+        wrap_dim(1, x.ndim)
+    if cell is not _gru:
+        _check_gates(cell, w_ih, w_hh)
     check(
         input.shape[-1] == w_ih.shape[1],
         f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[1]}",
@@ -253,6 +266,7 @@ def _one(cell: Cell, input: ndarray, states: State, w_ih, w_hh, b_ih, b_hh) -> S
             s.shape[-1] == w_hh.shape[1],
             f"hidden{i} has inconsistent hidden_size: got {s.shape[-1]}, expected {w_hh.shape[1]}",
         )
+    _check_gates(cell, w_ih, w_hh)
     return cell(linear(input, w_ih, b_ih), states, Weights(w_ih, w_hh, b_ih, b_hh, None))
 
 

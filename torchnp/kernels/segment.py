@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import bfloat16, float16, float32, float64
 from torchnp.kernels._accumulate import add_rows
 from torchnp.kernels._number import fill_value
@@ -78,12 +78,18 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 @kernel("_segment_reduce_backward")
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
     """The gradient of `segment_reduce`; equal extremes share it."""
+    if reduce not in _START:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
     if dtype not in _FLOATS:
         raise not_implemented("_segment_reduce_cpu", dtype)
     rows, segment = _rows(data, lengths, axis)
     shape = (lengths.size, rows.shape[1])
+    check(
+        grad.size == output.size == math.prod(shape),
+        f"shape '{shape_text(lengths.shape + data.shape[axis + 1 :])}' is invalid for input of size {grad.size}",
+    )
     given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
     if reduce == "sum":
         found = given

@@ -62,6 +62,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
 @kernel("_pad_packed_sequence")
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
     """Packed sequences in one tensor, filled up at the end, and their lengths."""
+    check(batch_sizes.size, "batch_sizes can not be empty")
     longest, batch = batch_sizes.size, int(batch_sizes[0])
     if total_length > 0:
         check(
@@ -82,6 +83,12 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
 @kernel("_pack_padded_sequence_backward")
 def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     """The gradient of packed steps in the shape of the padded tensor."""
+    check(min(input_size, default=0) >= 0, "zeros: Dimension size must be non-negative.")
+    check(
+        batch_sizes.ndim == 1,
+        f"'lengths' argument should be a 1D CPU int64 tensor, but got {batch_sizes.ndim}D cpu "
+        f"{scalar_name(batch_sizes.dtype)} tensor",
+    )
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
     out, start = np.zeros(shape, grad.dtype), 0
     for row, n in zip(out, batch_sizes.tolist()):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import not_implemented, shape_text
+from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, tap_slices, taps
 from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
 from torchnp.kernels.pool_adaptive import bins
@@ -140,6 +140,9 @@ def _check_adaptive(grad: ndarray, x: ndarray, n: int, name: str) -> None:
 def _adaptive_avg_backward(grad: ndarray, x: ndarray, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
+    where, what = f"{name}_out_cpu_template: Expected", "grad_output" if n == 2 else "gradOutput_"
+    check(grad.ndim == x.ndim, f"{where} dimensions {x.ndim} for `{what}` but got dimensions {grad.ndim}")
+    check(x.ndim in (n + 1, n + 2), f"{where} {n + 1}D or {n + 2}D tensor, but got {shape_text(x.shape)}")
     if grad.dtype != x.dtype:
         a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
         where = f"{name}_out_cpu_template: Expected" if n == 2 else "expected"
@@ -180,6 +183,20 @@ def _adaptive_avg_pool3d_backward(grad_output: ndarray, self: ndarray) -> ndarra
 def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
     name = f"adaptive_max_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
+    shown, what = ("adaptive_max_pooling2d_backward", "grad_output") if n == 2 else (name, "gradOutput")
+    check(
+        grad.ndim in (n + 1, n + 2),
+        f"{shown}(): Expected {n + 1}D or {n + 2}D {what}, but got: {shape_text(grad.shape)}",
+    )
+    for other in (x, grad):
+        check(
+            indices.ndim == other.ndim,
+            f"expected dimensions {other.ndim} for `indices` but got dimensions {indices.ndim}",
+        )
+    check(
+        indices.shape == grad.shape,
+        f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape_text(grad.shape)}",
+    )
     _same_dtype(x, grad, "egrad_output")
     if x.dtype not in dt.FLOATS:
         raise not_implemented(name, x.dtype)
