@@ -306,6 +306,9 @@ def _new(schema: Any, kernel: Callable[..., Any]) -> Run:
 def _view(func: torch._ops.OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
         base = args[position]
+        if base._is_zerotensor():  # it has no memory that a view could share
+            base = base.clone()
+            args = (*args[:position], base, *args[position + 1 :])
         converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]
         marked = base.is_conj() or base.is_neg()
         if marked:
