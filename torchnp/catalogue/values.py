@@ -32,7 +32,7 @@ ROWS = (
         numpy="-np.array([1.00048828125], np.float32) + (x := np.array([1.000244140625], np.float32)) * x",
         numpy_value="float32[1] [0]",
         kernel="aten.addcmul(-np.array([1.00048828125], np.float32), x := np.array([1.000244140625], np.float32), x)",
-        why="torch's loops multiply and add in one instruction, of float32 and float64. A product of float32 is exact in float64.",
+        why="torch's loops multiply and add in one instruction. A product of float32 is exact in float64; of float64 the kernel rounds twice.",
     ),
     Difference(
         "cast-float8-saturates",
