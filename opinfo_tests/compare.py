@@ -54,7 +54,10 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
     if shapes:
         return Verdict("wrong-shape", shapes)
     anew = laid_out_anew(case, torch_says, writes)
-    memory = check_alias(torch_says, mine, anew) or check_foreign(case, torch_says, mine, writes, anew)
+    wrote = check_foreign(case, torch_says, mine, writes, anew, written=True)
+    memory = check_alias(torch_says, mine, anew) or (
+        wrote and f"wrote {wrote} bytes of argument memory that torch does not write"
+    )
     if memory:
         return Verdict("wrong-alias", memory)
     if rule.kind == "factors":
@@ -72,6 +75,9 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
     arguments = check_arguments(case, torch_says, mine, rule, scale, writes)
     if arguments:
         return arguments
+    left = check_foreign(case, torch_says, mine, writes, anew, written=False)
+    if left:
+        return Verdict("wrong-alias", f"left {left} bytes of argument memory alone that torch writes")
     if any(w != m for w, m in zip(torch_says.random, mine.random, strict=False) if w and m):
         return Verdict("wrong-value", "the generator is left at another place than torch's")
     if torch_says.strides and len(torch_says.strides) == len(mine.results):
@@ -342,14 +348,23 @@ def check_arguments(
     return None
 
 
-def check_foreign(case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int]) -> str:
-    """Compare bit for bit all memory of arguments that is not a written one's."""
+def check_foreign(
+    case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int], written: bool
+) -> int:
+    """Return how many bytes of the arguments' memory, written arguments aside, differ from torch's.
+
+    They are those that the backend has ``written``, or those that it left alone: of these, values come first, because
+    torch may have written a strided ``out=`` as if it were contiguous.
+    """
     if mine.buffers is None or want.buffers is None:
-        return ""
+        return 0
     arrays = case.arrays()
     for b, (w, m) in enumerate(zip(want.buffers, mine.buffers, strict=True)):
         free = w != m if w.shape == m.shape else np.zeros(0, bool)
-        free[case.buffers[b].size :] = False  # what a result took on its way there is nobody's
+        held = case.buffers[b]
+        n = min(free.size, held.size)
+        free[n:] = False  # what a result took on its way there is nobody's
+        free[:n] &= (m[:n] != held[:n]) == written
         if b in anew or not free.any():
             continue
         for i in writes:
@@ -359,8 +374,8 @@ def check_foreign(case: Case, want: Seen, mine: Seen, writes: frozenset[int], an
                 )
                 cover.on([free.view(np.uint8)])[...] = 0
         if free.any():
-            return f"wrote {int(free.sum())} bytes of argument memory that torch does not write"
-    return ""
+            return int(free.sum())
+    return 0
 
 
 def itemsize(a: Array) -> int:

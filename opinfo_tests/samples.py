@@ -6,6 +6,7 @@ import hashlib
 import random
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -248,7 +249,7 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
             if not outs or not inputs:
                 return
             seeds = [torch.randn_like(t) for t in outs]
-            with recorder:
+            with recorder.few() if depth else nullcontext(), recorder:
                 out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=depth + 1 < order)
     except Exception:
         return

@@ -28,6 +28,7 @@ MUTANTS = [
     ("sub.Tensor", "sub", "int64", "arguments-swapped off-by-one result-dtype"),
     ("mul.Tensor", "mul", "bool", "result-dtype one-ulp"),
     ("mul.out", "mul", "float32", "out-not-written out-not-resized view-copied result-dtype"),
+    ("narrow_copy.out", "narrow_copy", "int64", "out-not-written"),
     ("sum", "sum", "float32", "scalar-result result-dtype"),
     ("sin", "sin", "float64", "half-precision"),
     ("relu", "nn.functional.relu", "float32", "input-written input-clobbered one-ulp"),
