@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+ORDER = 2  # of derivatives that samples are run to: the gradient, and the gradient of the gradient
 _NUMPY_NAMES = [
     "bool",
     "uint8",

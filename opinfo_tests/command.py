@@ -56,7 +56,11 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument("-x", action="store_true", help="stop at the first failure")
     p.add_argument("--no-backward", action="store_true", help="forward only")
     p.add_argument(
-        "--order", type=int, choices=(1, 2), default=1, help="2 also records the gradient of the gradient (%(default)s)"
+        "--order",
+        type=int,
+        choices=(1, 2),
+        default=Options.order,
+        help="of derivatives: 2 also records the gradient of the gradient (%(default)s)",
     )
     p.add_argument(
         "--backend", default="table",
@@ -214,7 +218,7 @@ def run_tasks(
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
     """Return whether a run draws all that the recorded counts are of."""
-    less = a.max or a.x or a.no_backward or a.draws or a.order != 1 or backend.dtypes is not None
+    less = a.max or a.x or a.no_backward or a.draws or a.order != Options.order or backend.dtypes is not None
     return not less and set(dtypes_of("all")) <= set(dtypes)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .backend import Backend, Table
-from .case import DTYPES, Array, Case, Named, Seeded, widen
+from .case import DTYPES, ORDER, Array, Case, Named, Seeded, widen
 from .compare import input_scale
 from .load import GROUP
 from .report import some
@@ -261,7 +261,7 @@ def fenced(text: str, language: str = "") -> str:
 # ---------------------------------------------------------------- writing them
 
 
-def find_case(row: dict[str, Any], seed: int = 0, order: int = 1) -> Case | None:
+def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
     """Record a row's sample again and return its case: what is recorded depends on the sample alone."""
     from .record import Recorder
     from .samples import Task, samples_of
@@ -291,7 +291,7 @@ def write_repros(
     folder: Path,
     backend: Backend,
     seed: int = 0,
-    order: int = 1,
+    order: int = ORDER,
     most: int = MOST,
     shrinker: Any = None,
 ) -> list[str]:

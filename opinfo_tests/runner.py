@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .backend import Backend
-from .case import Case
+from .case import ORDER, Case
 from .compare import Verdict, judge
 from .diagnose import Explainer
 from .record import Recorder
@@ -30,7 +30,7 @@ class Options:
     limit: int = 0
     seed: int = 0
     backward: bool = True
-    order: int = 1
+    order: int = ORDER
     timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
     rates: dict[tuple[str, str], float] | None = None
     choice: int = 0

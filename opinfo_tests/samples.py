@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .case import ORDER
 from .record import Recorder, out_like
 from .torch_backend import DTYPE_NAMES, TORCH_DTYPES
 
@@ -161,7 +162,7 @@ def detached(x: Any) -> Any:
 
 
 def samples_of(
-    task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = 1
+    task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = ORDER
 ) -> Iterator[None]:
     """Run the samples of a task under ``recorder``, one for each step of this generator."""
     if task.source == "own":
