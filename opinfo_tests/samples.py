@@ -74,6 +74,7 @@ class Foreach:
         yield from self.info.sample_inputs(device, dtype, requires_grad=False, **more)
 
 
+LARGE = 1 << 16  # elements: the second derivatives of such samples add hours and no other calls
 REFERENCE_SAMPLES = 16  # of each reference and dtype: what they call differs little from sample to sample
 
 
@@ -248,6 +249,9 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
         for depth in range(order):
             outs = [t for t in tree_leaves(out) if wants_grad(t)]
             if not outs or not inputs:
+                return
+            if depth and sum(t.numel() for t in (*inputs, *outs)) > LARGE:
+                recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
                 return
             seeds = [torch.randn_like(t) for t in outs]
             with recorder.few() if depth else nullcontext(), recorder:
