@@ -60,6 +60,8 @@ class Freezer:
             return [self.tree(item) for item in x]
         if isinstance(x, dict):
             return {k: self.tree(v) for k, v in x.items()}
+        if isinstance(x, torch.device) and x.type == "meta":
+            raise OutOfContractError("a result on the meta device")
         kind = _NAMED.get(type(x))
         if kind:
             return Named(kind, str(x).removeprefix("torch."))
@@ -82,7 +84,7 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
     return Case(op, frozen, named, f.buffers, source, sample_dtype)
 
 
-FEW = 8  # the second derivative of one large volume is thousands of alike calls
+FEW = 8  # of each overload: the second derivative of one large volume is thousands of alike calls
 
 
 class Recorder(TorchDispatchMode):

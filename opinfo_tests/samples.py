@@ -6,7 +6,6 @@ import hashlib
 import random
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -235,7 +234,7 @@ def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
 
 
 def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
-    """Call the entry's own function, then its gradient ``order`` times."""
+    """Call the entry's own function, then its gradient, and for an ``order`` of 2 the gradient of the gradient."""
     try:
         with recorder:
             out = op.op(sample.input, *sample.args, **sample.kwargs)
@@ -246,16 +245,23 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
     try:
         out = sample.output_process_fn_grad(out)
         inputs = [t for t in tree_leaves((sample.input, sample.args, sample.kwargs)) if wants_grad(t)]
-        for depth in range(order):
-            outs = [t for t in tree_leaves(out) if wants_grad(t)]
-            if not outs or not inputs:
-                return
-            if depth and sum(t.numel() for t in (*inputs, *outs)) > LARGE:
-                recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
-                return
-            seeds = [torch.randn_like(t) for t in outs]
-            with recorder.few() if depth else nullcontext(), recorder:
-                out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=depth + 1 < order)
+        outs = [t for t in tree_leaves(out) if wants_grad(t)]
+        if not outs or not inputs:
+            return
+        seeds = [torch.randn_like(t) for t in outs]
+        with recorder:
+            torch.autograd.grad(outs, inputs, seeds, allow_unused=True, retain_graph=order > 1)
+        if order == 1:
+            return
+        if sum(t.numel() for t in (*inputs, *outs)) > LARGE:
+            recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
+            return
+        with recorder.few(), recorder:
+            # Differentiable, many a gradient is computed by other operators: silu's no more by silu_backward.
+            out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=True)
+            outs = [t for t in out if wants_grad(t)]
+            if outs:
+                torch.autograd.grad(outs, inputs, [torch.randn_like(t) for t in outs], allow_unused=True)
     except Exception:
         return
 

@@ -169,7 +169,9 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
             f"torchnp has strided tensors only, got layout {layout}",
         )
     if device is not None:
-        check(str(device).split(":")[0] == "cpu", "Torch not compiled with CUDA enabled", AssertionError)
+        kind = str(device).split(":")[0]
+        check(kind != "meta", "torchnp computes values, and a tensor on the meta device has none", NotImplementedError)
+        check(kind == "cpu", f"Torch not compiled with {kind.upper()} enabled", AssertionError)
     if pin_memory:
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; "
