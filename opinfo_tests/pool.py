@@ -16,6 +16,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from multiprocessing import forkserver
@@ -174,9 +175,15 @@ def fork(target: Callable[..., None], *args: Any) -> Any:
             forkserver.ensure_running()
         finally:
             signal.signal(signal.SIGINT, heard)
-    process = _FORK.Process(target=target, args=args, daemon=True)
+    process = _FORK.Process(target=while_heard, args=(target, *args), daemon=True)
     process.start()
     return process
+
+
+def while_heard(target: Callable[..., None], *args: Any) -> None:
+    """Run a process's function, and end without a word when the parent has gone."""
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        target(*args)
 
 
 def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:

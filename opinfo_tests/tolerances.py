@@ -84,7 +84,7 @@ _PRODUCTS = (
     "mm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
     "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
-    "linalg_pinv* pinverse linalg_lu* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr"
+    "linalg_pinv* pinverse linalg_lu* _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr"
 )
 
 # torch's rfft of a signal, its rfft2 of the same signal as a matrix of one row, and its fft of it as complex numbers

@@ -27,10 +27,7 @@ def serve(pipe: Any, sent: str | bytes) -> None:
     backend, oracle = unpacked(sent), TorchDevice("cpu")
     pipe.send("ready")
     while True:
-        try:
-            case = pipe.recv()
-        except EOFError:
-            return
+        case = pipe.recv()
         try:
             verdict = run_case(case, oracle, backend)[0]
             pipe.send((verdict.outcome, verdict.message))
