@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, masked: b
     if padding in (BORDER, REFLECTION):
         inside = ~((at <= 0) | (at >= size - 1))
         slope = np.where(inside, slope, 0) if masked else slope * inside
-        at = np.clip(np.where(np.isnan(at), 0, at), 0, size - 1)
+        at = np.minimum(np.maximum(np.where(np.isnan(at), 0, at), 0), size - 1)  # np.clip widens bfloat16
     return at, slope
 
 
@@ -84,12 +85,12 @@ def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, maske
 
 
 class Corner(NamedTuple):
-    """One element that counts for each point: its flat index, weight, and the weight's slopes by dimension."""
+    """One element that counts for each point: its flat index, weight, and the weight's slopes, as factors, by dimension."""
 
     index: ndarray
     inside: ndarray
     weight: ndarray
-    slopes: list[ndarray]
+    slopes: list[list[ndarray]]
 
 
 def corners(axes: list[Axis]) -> Iterator[Corner]:
@@ -101,12 +102,12 @@ def corners(axes: list[Axis]) -> Iterator[Corner]:
             places.append(low + bit)
             weights.append(a.at - low if bit else low + 1 - a.at)
             signs.append(1 if bit else -1)
-        weight = np.prod(weights, 0, dtype=weights[0].dtype) if len(weights) > 1 else weights[0]
         slopes = []
         for d, sign in enumerate(signs):
-            others = [w for i, w in enumerate(weights) if i != d]
-            slopes.append(sign * np.prod(others, 0, dtype=weights[0].dtype))
-        yield Corner(*_flat(places, [a.size for a in axes]), weight, slopes)
+            first, *others = [w for i, w in enumerate(weights) if i != d][::-1]
+            slopes.append([sign * first, *others])
+        # x first, as torch multiplies: each product is rounded.
+        yield Corner(*_flat(places, [a.size for a in axes]), reduce(np.multiply, weights[::-1]), slopes)
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
@@ -146,7 +147,7 @@ def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool)
         y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners)[0]
         for j in range(4):
             x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners)[0]
-            yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [dy[i] * wx[j], wy[i] * dx[j]])
+            yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [[dy[i], wx[j]], [wy[i], dx[j]]])
 
 
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:

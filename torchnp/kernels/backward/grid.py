@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -50,25 +51,47 @@ def _backward(
     g, x, points = grad, input, grid
     sizes = x.shape[2:]
     planes = x.reshape(*x.shape[:2], math.prod(sizes))
-    of_input = np.zeros(planes.shape, np.float64)
-    of_grid = np.zeros(points.shape, inner)
+    in_order = (
+        not vector or inner.itemsize == 2
+    )  # torch's roundings are seen: its loops' order is known, or its type is short
+    of_input = np.zeros(planes.shape, inner if in_order else np.float64)
     axes = axes_of(points, sizes, padding, align_corners, vector)
     if mode == NEAREST:
         index, inside = nearest_corner(axes)
         found = [Corner(index, inside, np.ones(index.shape, inner), [])]
     else:
-        found = cubic_corners(points, sizes, padding, align_corners) if mode == BICUBIC else corners(axes)
-    for c in found:
-        if output_mask[0]:
-            _scatter(of_input, c.index, np.where(c.inside[:, None], g * c.weight[:, None], 0))
-        if c.slopes:
-            share = (g * gather(planes, c.index, c.inside)).sum(1, dtype=inner)
-            for d, slope in enumerate(c.slopes):
-                of_grid[..., n - 1 - d] += share * (slope if vector else np.where(c.inside, slope, 0))
-    for d, a in enumerate(axes if mode != NEAREST else ()):
-        of_grid[..., n - 1 - d] *= a.slope if mode != BICUBIC else _step(a.size, align_corners, inner)
+        found = list(cubic_corners(points, sizes, padding, align_corners) if mode == BICUBIC else corners(axes))
+    if output_mask[0]:
+        (_scatter_in_order if in_order else _scatter)(of_input, found, g)
+    of_grid = np.zeros(points.shape, inner)
+    if mode != NEAREST:
+        moved = (_moved if vector else _moved_in_order)(found, planes, g, n)
+        for d, a in enumerate(axes):
+            of_grid[..., n - 1 - d] = moved[d] * (a.slope if mode != BICUBIC else _step(a.size, align_corners, inner))
     result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None
     return result, of_grid
+
+
+def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int) -> list[ndarray]:
+    """The gradients in the places, by dimension: the channels are summed first."""
+    total = [np.zeros(found[0].weight.shape, g.dtype) for _ in range(n)]
+    for c in found:
+        share = (g * gather(planes, c.index, c.inside)).sum(1, dtype=g.dtype)
+        for t, factors in zip(total, c.slopes, strict=True):
+            t += share * reduce(np.multiply, factors)
+    return total
+
+
+def _moved_in_order(found: list[Corner], planes: ndarray, g: ndarray, n: int) -> list[ndarray]:
+    """The same, each product and sum rounded where torch's loop over channels and corners rounds it."""
+    total = [np.zeros(found[0].weight.shape, g.dtype) for _ in range(n)]
+    for channel in range(g.shape[1]):
+        one = slice(channel, channel + 1)
+        for c in found:
+            value = gather(planes[:, one], c.index, c.inside)[:, 0]
+            for t, factors in zip(total, c.slopes, strict=True):
+                np.add(t, reduce(np.multiply, factors, value) * g[:, channel], out=t, where=c.inside)
+    return total
 
 
 def _step(size: int, align_corners: bool, dtype: np.dtype) -> np.number:
@@ -76,11 +99,31 @@ def _step(size: int, align_corners: bool, dtype: np.dtype) -> np.number:
     return dtype.type((size - 1) / 2 if align_corners else size / 2)
 
 
-def _scatter(total: ndarray, index: ndarray, values: ndarray) -> None:
-    """Add (N, C, *P) values to (N, C, S) at (N, *P) indices."""
-    n, c, size = total.shape
-    places = (np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))).reshape(-1)
-    total += np.bincount(places, values.astype(np.float64).reshape(-1), math.prod(total.shape)).reshape(total.shape)
+def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
+    """Add each corner's share of (N, C, *P) gradients to (N, C, S)."""
+    for c in found:
+        values = np.where(c.inside[:, None], g * c.weight[:, None], 0)
+        places = _places(total.shape, c.index).reshape(-1)
+        added = np.bincount(places, values.astype(np.float64).reshape(-1), math.prod(total.shape))
+        total += added.reshape(total.shape)
+
+
+def _scatter_in_order(total: ndarray, found: list[Corner], g: ndarray) -> None:
+    """The same, each sum rounded in the order of the points, as torch's loop does."""
+    shares, places, inside = [], [], []
+    for c in found:
+        at = _places(total.shape, c.index)
+        places.append(at)
+        shares.append((c.weight[:, None] * g).reshape(at.shape))
+        inside.append(np.broadcast_to(c.inside.reshape(at.shape[0], 1, at.shape[2]), at.shape))
+    wanted = np.stack(inside, -1)
+    np.add.at(total.reshape(-1), np.stack(places, -1)[wanted], np.stack(shares, -1)[wanted])
+
+
+def _places(shape: Sequence[int], index: ndarray) -> ndarray:
+    """(N, C, P) flat places in (N, C, S) of (N, *P) indices."""
+    n, c, size = shape
+    return np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))
 
 
 @kernel("grid_sampler_2d_backward")
