@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from .case import Array, Case, Named, Seeded
 from .schemas import all_schemas, blank_written, siblings
@@ -17,7 +18,7 @@ from .torch_backend import DTYPE_NAMES, overload_of, raw
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
-TRANSFERS = 7  # calls of a sibling for each task: one round of what is given as out=
+TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
 
 
 class OutOfContractError(Exception):
@@ -141,8 +142,9 @@ class Recorder(TorchDispatchMode):
         self.sink(case)
 
 
-# What is given as out=: as it should be, of size 0, in a wider dtype, strided, of another shape, in an integer dtype.
-OUTS = ("right", "empty", "wider", "stepped", "right", "shape", "integer")
+# What is given as out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an
+# integer dtype, and in an input's memory, one element on.
+OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
 
 
 def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -162,12 +164,13 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
             results = overload_of(name)(*args, **kwargs)
     except Exception:
         return
-    results = results if isinstance(results, (tuple, list)) else (results,)
+    results = [r for r in tree_leaves(results) if isinstance(r, torch.Tensor)]
     outs = [a for a in declared[other].args if a.is_out]
-    if len(outs) == 1 and outs[0].type == "Tensor[]":
-        given: list[Any] = [[out_like(r, OUTS[turn % len(OUTS)]) for r in results if isinstance(r, torch.Tensor)]]
-    else:
-        given = [out_like(r, OUTS[turn % len(OUTS)]) for r in results if isinstance(r, torch.Tensor)]
+    kind = OUTS[turn % len(OUTS)]
+    targets = [out_like(r, kind) for r in results]
+    if kind == "shared" and targets:
+        args, targets[0] = sharing(args, targets[0])
+    given: list[Any] = [targets] if len(outs) == 1 and outs[0].type == "Tensor[]" else targets
     if len(given) == len(outs):
         recorder.transferred[other] += 1
         recorder.offer(other, args, {**plain, **{a.name: g for a, g in zip(outs, given, strict=True)}})
@@ -179,8 +182,24 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
         return torch.zeros(0, dtype=r.dtype)
     if kind == "shape":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)
+    if kind == "expanded" and r.ndim and r.numel():
+        # With memory to spare: some of torch's kernels write any out as if it were contiguous.
+        size = next((n for n in r.shape if n > 1), 1)
+        strides = [0 if n == size else s for n, s in zip(r.shape, r.contiguous().stride(), strict=True)]
+        return torch.zeros(r.numel(), dtype=r.dtype).as_strided(r.shape, strides)
     if kind == "stepped":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
     if kind == "wider":
         return torch.zeros(r.shape, dtype=torch.complex128 if r.is_complex() else torch.float64)
     return torch.zeros(r.shape, dtype=torch.int64 if kind == "integer" else r.dtype)
+
+
+def sharing(args: tuple, out: torch.Tensor) -> tuple[tuple, torch.Tensor]:
+    """Return the arguments and ``out`` in the memory of the first of them that has its dtype, one element on."""
+    source = next((t for t in args if isinstance(t, torch.Tensor) and t.dtype == out.dtype and t.numel() > 1), None)
+    if source is None:
+        return args, out
+    with torch.no_grad():
+        memory = torch.zeros(1 + max(source.numel(), out.numel()), dtype=out.dtype)
+        twin = memory[: source.numel()].view(source.shape).copy_(source)
+    return tuple(twin if t is source else t for t in args), memory[1 : 1 + out.numel()].view(out.shape)

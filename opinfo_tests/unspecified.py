@@ -10,7 +10,7 @@ import numpy as np
 from .backend import Backend, Seen
 from .case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, widen
 from .compare import Verdict, check_values, input_scale, same_bits, undeclared_writes
-from .schemas import bound, is_fragile
+from .schemas import all_schemas, bound, is_fragile
 from .tolerances import rule_of
 
 # Operators that write where an index says, in no promised order when the index repeats.
@@ -52,10 +52,12 @@ def second_opinion(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
     """Return ``unspecified`` in place of wrong-value where torch itself gives other values; else the verdict."""
+    arrays = case.arrays()
+    if unchecked_out(case, writes) and (verdict.outcome in ("wrong-value", "wrong-alias") or refuses_overlap(mine)):
+        return Verdict("unspecified", f"torch does not look at the memory that it writes: {verdict.message}")
     if not verdict.by_element:
         return verdict
     base = case.op.partition("::")[2].partition(".")[0].rstrip("_")
-    arrays = case.arrays()
     if any(folds(arrays[i]) for i in writes):
         return Verdict("unspecified", "windows that overlap are written: torch promises no order", verdict.max_abs)
     if base in REPEATS and index_repeats(case):
@@ -206,6 +208,41 @@ def folds(a: Array) -> bool:
     for n, stride in zip(a.shape, a.strides, strict=True):
         places = np.add.outer(places, np.arange(n) * stride).reshape(-1)
     return np.unique(places).size < places.size
+
+
+def unchecked_out(case: Case, writes: frozenset[int]) -> bool:
+    """Return whether an ``out=`` overlaps itself, or in part what is read, where torch writes it while it reads.
+
+    Its generated overloads copy a result of their own into the out, which is as good a value as any.
+    """
+    schema, arrays = all_schemas()[case.op], case.arrays()
+    if not schema.is_out or "generated" in schema.tags:
+        return False
+    return any(0 in arrays[i].strides or read_elsewhere(arrays, i) for i in writes)
+
+
+def refuses_overlap(mine: Seen) -> bool:
+    """Return whether a backend says what torch says of memory that is written twice, or while it is read."""
+    return bool(mine.error) and mine.error[1].startswith("unsupported operation: ") and "memory" in mine.error[1]
+
+
+def read_elsewhere(arrays: list[Array], i: int) -> bool:
+    """Return whether another argument has some of the places of argument ``i``, and not each as the same element."""
+    mine, size = arrays[i], DTYPES[arrays[i].dtype].itemsize
+    for j, other in enumerate(arrays):
+        same = (other.offset, other.shape, other.strides) == (mine.offset, mine.shape, mine.strides)
+        if j == i or other.buffer != mine.buffer or same or 0 in mine.shape or 0 in other.shape:
+            continue
+        (first, last), (start, end) = extent(mine), extent(other)
+        if first < end + size and start < last + size:
+            return True
+    return False
+
+
+def extent(a: Array) -> tuple[int, int]:
+    """Return the places in bytes of the first and last element."""
+    reach = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
+    return a.offset + sum(r for r in reach if r < 0), a.offset + sum(r for r in reach if r > 0)
 
 
 def index_repeats(case: Case) -> bool:

@@ -2,8 +2,9 @@
 
 The harness's samples give good calls of every overload that writes its arguments. In-place ops are called again with
 the written tensors expanded, so that several of their elements are one: most kernels refuse that, those that write it
-are listed. Ops with ``out=`` are called again with an input as the out, and with an out that steps over elements:
-those that want an out apart from their inputs, or a contiguous one, are listed.
+are listed. Ops with ``out=`` are called again with an input as the out, with an out in the memory of an input, one
+element on, with an expanded one, and with one that steps over elements: those that want an out apart from their
+inputs, or a contiguous one, are listed, and those that do not look for what most of them refuse.
 
     python scripts/make_overlaps.py [--keep DIRECTORY]
 
@@ -42,6 +43,7 @@ CASES = 8  # of each overload and dtype
 STEPS = 20  # samples of an entry that are looked at
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
 INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
+REFUSED = ("glu.out", "linalg_multi_dot.out", "linalg_solve_triangular.out")  # of other shapes than the samples'
 REFUSAL = "more than one element of the written-to tensor"
 
 
@@ -105,7 +107,11 @@ def observe(case: Case) -> list[str]:
 
 
 def observe_out(case: Case) -> list[str]:
-    """``"apart"`` where an input cannot be the out as well, ``"contiguous:name"`` where an out has to be that."""
+    """What torch says to outs that share memory, and ``"contiguous:name"`` where an out has to be that.
+
+    ``"apart"`` where an input cannot be the out as well, else ``"shared"``; ``"looks"`` where an out cannot overlap
+    an input in part, else ``"blind"``; ``"once"`` where several elements of an out cannot be one, else ``"expands"``.
+    """
     schema = SCHEMAS[case.op]
     found = []
     outs = [a.name for a in schema.args if a.is_out]
@@ -127,6 +133,26 @@ def observe_out(case: Case) -> list[str]:
                 elif not said:
                     found.append("shared")
                 break
+    return found + observe_overlap(case, outs[0])
+
+
+def observe_overlap(case: Case, name: str) -> list[str]:
+    """What torch says to a first out of the right shape which overlaps an input in part, or itself."""
+    args, kwargs = build(case)
+    if not isinstance(kwargs[name], torch.Tensor) or error_of(case, args, kwargs):
+        return []
+    right = kwargs[name]
+    found = []
+    args, kwargs = build(case)
+    shared, target = record.sharing(tuple(args), torch.zeros(right.shape, dtype=right.dtype))
+    if target.numel() and any(a is not b for a, b in zip(args, shared, strict=True)):
+        said = error_of(case, list(shared), kwargs | {name: target})
+        found += ["looks"] if "some elements of the input tensor" in said else [] if said else ["blind"]
+    args, kwargs = build(case)
+    wide = record.out_like(right, "expanded")
+    if 0 in wide.stride() and wide.numel() > 1:
+        said = error_of(case, args, kwargs | {name: wide})
+        found += ["once"] if REFUSAL in said else [] if said else ["expands"]
     return found
 
 
@@ -224,17 +250,23 @@ def table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Row -> ``apart`` and ``contiguous``."""
+    """Row -> what it does not do as the others of its kind, and the outs that have to be contiguous."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for row in observed:
         if SCHEMAS[row["op"]].is_out:
-            seen[row["op"].removeprefix("aten::")].update(row["said"])
+            seen[row["op"]].update(row["said"])
     found = {}
     for op, counts in seen.items():
-        apart = op in INDEXED or (counts["apart"] and not counts["shared"])
+        name, generated = op.removeprefix("aten::"), "generated" in SCHEMAS[op].tags
+        flags = ["apart"] if name in INDEXED or (counts["apart"] and not counts["shared"]) else []
+        # Torch writes a generated out from a result of its own, and the others while it reads.
+        usual, other = ("blind", "looks") if generated else ("looks", "blind")
+        if name not in REFUSED:
+            flags += [other] if counts[other] and not counts[usual] else []
+            flags += ["expands"] if counts["expands"] and not counts["once"] else []
         wants = sorted(said.partition(":")[2] for said in counts if said.startswith("contiguous:"))
-        if apart or wants:
-            found[op] = ["apart" if apart else "-", *wants]
+        if flags or wants:
+            found[name] = [" ".join(flags) or "-", *wants]
     return found
 
 

@@ -27,12 +27,12 @@ from torchnp.dtypes import (
 from torchnp.overlap import (
     WRITE_AT,
     check_apart,
-    check_out,
     check_resized,
     check_target,
     check_written_at,
     contiguous_outs,
     exceptions,
+    looks_of,
     overlaps_itself,
     owner_of,
     tensors_of,
@@ -238,7 +238,7 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
     factory = is_factory_of(source_schema, schema)
     into = rules[0].into and not factory
     row = f"{schema.base}.{schema.overload}"
-    before, apart = OUT.get(row), "apart" in exceptions().get(row, ())
+    before, looks = OUT.get(row), looks_of(schema)
     contiguous = [contiguous_outs().get(f"{row}:{a.name}", "") for a in outs]
     early = rules[0].exact and "generated" not in schema.tags and not rules[0].into
 
@@ -249,10 +249,10 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
                 raise RuntimeError("'memory_format' argument is incompatible with 'out' tensor argument")
             bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
-        source_inputs = tensors_of(bound[schema.args[0].name]) if apart else []
+        source_inputs = tensors_of(bound[schema.args[0].name]) if looks.source else []
         for target in targets:
             for t in tensors_of(target):
-                check_out(t, source_inputs, inputs, apart)
+                looks.check(t, source_inputs, inputs)
         left = before(bound, targets) if before else None
         first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):
@@ -270,7 +270,7 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         for target, result, words in zip(targets, results, contiguous, strict=False):
             if words and not target.flags.c_contiguous and target.shape == result.shape:
                 raise RuntimeError(words)
-        if apart and targets[0].base is not None and targets[0].shape != results[0].shape:
+        if looks.source and targets[0].base is not None and targets[0].shape != results[0].shape:
             check_resized(targets[0], results[0].size, inputs)
         for i, (target, result, rule) in enumerate(zip(targets, results, rules, strict=False)):
             if left and i in left:

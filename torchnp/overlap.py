@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -86,13 +86,29 @@ def overlap(a: ndarray, b: ndarray) -> str:
     return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
 
 
-def check_out(out: ndarray, source: list[ndarray], inputs: list[ndarray], apart: bool) -> None:
-    """Refuse an ``out=`` that overlaps itself or, in part, an input; ``apart``: or that is the first input."""
-    check_target(out)
-    for x in inputs:
-        check_apart(out, x)
-    if apart and any(overlap(out, x) == "full" for x in source):
-        raise RuntimeError(OVERLAP)
+class Looks(NamedTuple):
+    """What torch looks for in the memory of one op's ``out=``."""
+
+    once: bool  # that no two elements are one
+    inputs: bool  # that no input overlaps it in part
+    source: bool  # that the first input is apart from it
+
+    def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray]) -> None:
+        """Refuse an out that shares memory as it must not."""
+        if self.once:
+            check_target(out)
+        for x in inputs if self.inputs else ():
+            check_apart(out, x)
+        if self.source and any(overlap(out, x) == "full" for x in source):
+            raise RuntimeError(OVERLAP)
+
+
+def looks_of(schema: Schema) -> Looks:
+    """What torch looks for in the memory of an op's ``out=``."""
+    kinds = exceptions().get(f"{schema.base}.{schema.overload}", ())
+    # A generated out is copied from a result of its own: torch need not look at the inputs.
+    inputs = "looks" in kinds if "generated" in schema.tags else "blind" not in kinds
+    return Looks("expands" not in kinds, inputs, "apart" in kinds)
 
 
 def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
@@ -140,7 +156,9 @@ KINDS = ("bool", "int", "float", "complex")
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
     """Row -> the kinds of dtypes in which torch writes an expanded target; ``"float?"``: where nothing changes.
 
-    Of ``out=`` rows: ``"apart"`` where the out must not be the first input.
+    Of ``out=`` rows: ``"apart"`` where the out must not be the first input; ``"looks"`` and ``"blind"`` where torch
+    looks whether it overlaps an input in part, unlike the other generated rows, and does not, unlike the others;
+    ``"expands"`` where torch writes an out whose elements share memory.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 

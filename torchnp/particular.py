@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import c_name, float16, float32, is_complex, is_half, is_inexact, result_type, scalar_name
-from torchnp.writing import NOT_THE_SAME
+from torchnp.writing import NOT_THE_SAME, resize
 
 ndarray = np.ndarray
 Bound = dict[str, Any]
@@ -133,6 +133,14 @@ def _batch_norm(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
     return frozenset({1, 2})
 
 
+def _replication_pad(bound: Bound, outs: list[ndarray]) -> frozenset[int] | None:
+    """Of no elements torch only resizes the out, of any dtype."""
+    if bound["self"].size:
+        return None
+    resize(outs[0], bound["self"].shape)
+    return frozenset({0})
+
+
 INPLACE: dict[str, Check] = {
     "addr_": _addr,
     "clamp_": _clamp,
@@ -152,6 +160,8 @@ OUT: dict[str, Check] = {
     "nanmedian.dim_values": _median,
     "glu_backward.grad_input": _glu_backward,
     "gelu_backward.grad_input": _gelu_backward,
+    "replication_pad2d_backward.grad_input": _replication_pad,
+    "replication_pad3d_backward.grad_input": _replication_pad,
     "linalg_matrix_power.out": _matrix_power,
     "matrix_power.out": _matrix_power,
 }
