@@ -116,6 +116,21 @@ def out_not_written(kernel: Kernel) -> Kernel:
     return lambda *args, out, **kwargs: kernel(*args, out=out.copy(), **kwargs)
 
 
+def takes_overlaps(kernel: Kernel) -> Kernel:
+    """Return a kernel that writes an out whose memory is shared, which torch refuses."""
+
+    def mutant(*args: Any, out: np.ndarray, **kwargs: Any) -> Any:
+        try:
+            return kernel(*args, out=out, **kwargs)
+        except RuntimeError as e:
+            if "single memory location" not in str(e):
+                raise
+            out[...] = kernel(*args, out=np.empty(out.shape, out.dtype), **kwargs)
+            return out
+
+    return mutant
+
+
 def always_raises(error: type[Exception], text: str) -> Callable[[Kernel], Kernel]:
     def mutation(kernel: Kernel) -> Kernel:
         def mutant(*args: Any, **kwargs: Any) -> Any:
@@ -188,6 +203,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "out-not-written": (out_not_written, "wrong-alias"),
     "lists-not-written": (lists_not_written, "wrong-value"),
     "out-not-resized": (out_not_written, "wrong-shape"),
+    "overlaps-taken": (takes_overlaps, "no-error"),
     "alpha-ignored": (dropped("alpha"), "wrong-value"),
     "keepdim-ignored": (dropped("keepdim"), "wrong-shape"),
     "correction-ignored": (dropped("correction"), "wrong-value"),

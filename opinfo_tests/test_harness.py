@@ -27,7 +27,7 @@ MUTANTS = [
     ("add_.Tensor", "add", "float32", "not-written"),
     ("sub.Tensor", "sub", "int64", "arguments-swapped off-by-one result-dtype"),
     ("mul.Tensor", "mul", "bool", "result-dtype one-ulp"),
-    ("mul.out", "mul", "float32", "out-not-written out-not-resized view-copied result-dtype"),
+    ("mul.out", "mul", "float32", "out-not-written out-not-resized overlaps-taken view-copied result-dtype"),
     ("narrow_copy.out", "narrow_copy", "int64", "out-not-written"),
     ("sum", "sum", "float32", "scalar-result result-dtype"),
     ("sin", "sin", "float64", "half-precision"),
