@@ -43,7 +43,14 @@ CASES = 8  # of each overload and dtype
 STEPS = 20  # samples of an entry that are looked at
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
 INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
-REFUSED = ("glu.out", "linalg_multi_dot.out", "linalg_solve_triangular.out")  # of other shapes than the samples'
+# What torch refuses of other shapes or dtypes than the samples'.
+REFUSED = {
+    "glu.out": ("blind",),
+    "glu_backward.grad_input": ("blind", "expands"),
+    "linalg_multi_dot.out": ("expands",),
+    "linalg_solve_triangular.out": ("blind",),
+    "sum.IntList_out": ("expands",),  # of half types, over an inner dimension
+}
 REFUSAL = "more than one element of the written-to tensor"
 
 
@@ -261,9 +268,9 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
         flags = ["apart"] if name in INDEXED or (counts["apart"] and not counts["shared"]) else []
         # Torch writes a generated out from a result of its own, and the others while it reads.
         usual, other = ("blind", "looks") if generated else ("looks", "blind")
-        if name not in REFUSED:
-            flags += [other] if counts[other] and not counts[usual] else []
-            flags += ["expands"] if counts["expands"] and not counts["once"] else []
+        free = [other] if counts[other] and not counts[usual] else []
+        free += ["expands"] if counts["expands"] and not counts["once"] else []
+        flags += [flag for flag in free if flag not in REFUSED.get(name, ())]
         wants = sorted(said.partition(":")[2] for said in counts if said.startswith("contiguous:"))
         if flags or wants:
             found[name] = [" ".join(flags) or "-", *wants]

@@ -173,8 +173,7 @@ def test_the_data_names_rows():
 @pytest.mark.parametrize(
     "row, rest",
     [
-        ("sum.IntList_out", ([0],)),  # torch looks at neither memory
-        ("amax.out", ([0],)),
+        ("amax.out", ([0],)),  # torch looks at neither memory
         ("prod.int_out", (0,)),
         ("mean.out", ([0],)),  # at the out alone
         ("t_copy.out", ()),  # generated: copied from a result of its own
