@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,9 +84,6 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
     return Case(op, frozen, named, f.buffers, source, sample_dtype)
 
 
-FEW = 8  # of each overload: the second derivative of one large volume is thousands of alike calls
-
-
 class Recorder(TorchDispatchMode):
     """While active, hands each wanted call to ``sink`` as a Case, once for each distinct overload and input."""
 
@@ -98,18 +94,6 @@ class Recorder(TorchDispatchMode):
         self.calls: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.transferred: Counter[str] = Counter()
-        self.at_most = 0  # calls of one overload; 0 is no limit
-        self.beneath: Counter[str] = Counter()
-
-    @contextmanager
-    def few(self) -> Iterator[None]:
-        """Record no more than `FEW` calls of each overload while this lasts."""
-        self.at_most = FEW
-        self.beneath.clear()
-        try:
-            yield
-        finally:
-            self.at_most = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -121,11 +105,6 @@ class Recorder(TorchDispatchMode):
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         """Record a call, and the same arguments under the overloads that differ only in where they write."""
         self.calls[name] += 1
-        if self.at_most:
-            self.beneath[name] += 1
-            if self.beneath[name] > self.at_most:
-                self.left_out[f"more than {FEW} calls of one overload beneath a second derivative"] += 1
-                return
         if self.wanted(name):
             self.offer(name, args, kwargs)
         for other in siblings()[name]:

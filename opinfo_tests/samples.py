@@ -256,7 +256,7 @@ def run_sample(op: Any, sample: Any, recorder: Recorder, order: int) -> None:
         if sum(t.numel() for t in (*inputs, *outs)) > LARGE:
             recorder.left_out[f"the second derivative of a sample of more than {LARGE:,} elements"] += 1
             return
-        with recorder.few(), recorder:
+        with recorder:
             # Differentiable, many a gradient is computed by other operators: silu's no more by silu_backward.
             out = torch.autograd.grad(outs, inputs, seeds, allow_unused=True, create_graph=True)
             outs = [t for t in out if wants_grad(t)]
