@@ -81,7 +81,14 @@ def test_products_of_a_report(tmp_path, capsys):
 def test_interrupted_quietly(after, tmp_path):
     """While torch is imported and in the control, of which the workers know nothing."""
     arguments = [sys.executable, "-m", "opinfo_tests", "--ops", "add*", "--report", str(tmp_path / "r.jsonl")]
-    run = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    run = subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background are deaf
+    )
     time.sleep(after)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     out, err = run.communicate(timeout=60)
