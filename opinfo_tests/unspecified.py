@@ -53,7 +53,8 @@ def second_opinion(
 ) -> Verdict:
     """Return ``unspecified`` in place of wrong-value where torch itself gives other values; else the verdict."""
     arrays = case.arrays()
-    if unchecked_out(case, writes) and (verdict.outcome in ("wrong-value", "wrong-alias") or refuses_overlap(mine)):
+    careful = verdict.outcome == "spurious-error" and refuses_overlap(mine)
+    if (careful or verdict.outcome in ("wrong-value", "wrong-alias")) and unchecked_out(case, writes):
         return Verdict("unspecified", f"torch does not look at the memory that it writes: {verdict.message}")
     if not verdict.by_element:
         return verdict
