@@ -250,9 +250,9 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
             bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         source_inputs = tensors_of(bound[schema.args[0].name]) if looks.source else []
-        for target in targets:
+        for target, words in zip(targets, contiguous, strict=True):
             for t in tensors_of(target):
-                looks.check(t, source_inputs, inputs)
+                looks.check(t, source_inputs, inputs, once=not words)
         left = before(bound, targets) if before else None
         first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):

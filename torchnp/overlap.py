@@ -93,9 +93,9 @@ class Looks(NamedTuple):
     inputs: bool  # that no input overlaps it in part
     source: bool  # that the first input is apart from it
 
-    def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray]) -> None:
-        """Refuse an out that shares memory as it must not."""
-        if self.once:
+    def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray], once: bool = True) -> None:
+        """Refuse an out that shares memory as it must not; one that has to be contiguous is refused as that."""
+        if self.once and once:
             check_target(out)
         for x in inputs if self.inputs else ():
             check_apart(out, x)
