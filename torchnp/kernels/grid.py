@@ -46,19 +46,24 @@ def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarr
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
-def bounded(at: ndarray, size: int, padding: int, align_corners: bool, masked: bool = False) -> tuple[ndarray, ndarray]:
+def bounded(
+    at: ndarray, size: int, padding: int, align_corners: bool, vector: bool, gradient: bool = False
+) -> tuple[ndarray, ndarray]:
     """Places by the padding mode, and their derivative in the places given.
 
     Beyond the image the derivative is 0: a product of torch's scalar loops, with the sign of the reflection, and
-    ``masked`` without one in its vector loops.
+    without one in its vector loops. A place that is NaN is the first of vector loops and the last of scalar ones; in
+    the gradient of these it is none.
     """
     slope = np.ones_like(at)
     if padding == REFLECTION:
         at, slope = reflect(at, size, align_corners)
     if padding in (BORDER, REFLECTION):
         inside = ~((at <= 0) | (at >= size - 1))
-        slope = np.where(inside, slope, 0) if masked else slope * inside
-        at = np.minimum(np.maximum(np.where(np.isnan(at), 0, at), 0), size - 1)  # np.clip widens bfloat16
+        slope = np.where(inside, slope, 0) if vector and gradient else slope * inside
+        at = np.minimum(np.maximum(at, 0), size - 1)  # np.clip widens bfloat16
+        if vector or not gradient:
+            at = np.where(np.isnan(at), at.dtype.type(0 if vector else size - 1), at)
     return at, slope
 
 
@@ -70,12 +75,14 @@ class Axis(NamedTuple):
     size: int
 
 
-def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, masked: bool = False) -> list[Axis]:
+def axes_of(
+    grid: ndarray, sizes: Ints, padding: int, align_corners: bool, vector: bool, gradient: bool = False
+) -> list[Axis]:
     """The last coordinate of a grid runs over the first dimension: x is the width."""
     found = []
     for d, size in enumerate(sizes):
         at = unnormalize(grid, d, size, align_corners)
-        at, slope = bounded(at, size, padding, align_corners, masked)
+        at, slope = bounded(at, size, padding, align_corners, vector, gradient)
         step = (size - 1) / 2 if align_corners else size / 2
         found.append(Axis(at, grid.dtype.type(step) * slope, size))
     return found
@@ -138,15 +145,15 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
     return [f[0], n[0], n[1], f[1]], [df[0], dn[0], -dn[1], -df[1]]
 
 
-def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool) -> Iterator[Corner]:
+def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, vector: bool) -> Iterator[Corner]:
     """Sixteen elements around each point; the padding mode is applied to each of them."""
     ats = [unnormalize(grid, d, size, align_corners) for d, size in enumerate(sizes)]
     lows = [np.floor(at) for at in ats]
     (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
     for i in range(4):
-        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners)[0]
+        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, vector)[0]
         for j in range(4):
-            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners)[0]
+            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, vector)[0]
             yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [[dy[i], wx[j]], [wy[i], dx[j]]])
 
 
@@ -207,12 +214,12 @@ def _sample(
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == NEAREST:
-        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners)))
+        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners, vector)))
     else:
         if mode == BICUBIC:
-            found = cubic_corners(grid, sizes, padding, align_corners)
+            found = cubic_corners(grid, sizes, padding, align_corners, vector)
         else:
-            found = corners(axes_of(grid, sizes, padding, align_corners))
+            found = corners(axes_of(grid, sizes, padding, align_corners, vector))
         y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
         for c in found:
             # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.

@@ -55,12 +55,12 @@ def _backward(
         not vector or inner.itemsize == 2
     )  # torch's roundings are seen: its loops' order is known, or its type is short
     of_input = np.zeros(planes.shape, inner if in_order else np.float64)
-    axes = axes_of(points, sizes, padding, align_corners, vector)
+    axes = axes_of(points, sizes, padding, align_corners, vector, gradient=True)
     if mode == NEAREST:
         index, inside = nearest_corner(axes)
         found = [Corner(index, inside, np.ones(index.shape, inner), [])]
     else:
-        found = list(cubic_corners(points, sizes, padding, align_corners) if mode == BICUBIC else corners(axes))
+        found = list(cubic_corners(points, sizes, padding, align_corners, vector) if mode == BICUBIC else corners(axes))
     if output_mask[0]:
         (_scatter_in_order if in_order else _scatter)(of_input, found, g)
     of_grid = np.zeros(points.shape, inner)
