@@ -219,7 +219,11 @@ def unchecked_out(case: Case, writes: frozenset[int]) -> bool:
     schema, arrays = all_schemas()[case.op], case.arrays()
     if not schema.is_out or "generated" in schema.tags:
         return False
-    return any(0 in arrays[i].strides or read_elsewhere(arrays, i) for i in writes)
+    return any(is_expanded(arrays[i]) or read_elsewhere(arrays, i) for i in writes)
+
+
+def is_expanded(a: Array) -> bool:
+    return any(stride == 0 and n > 1 for n, stride in zip(a.shape, a.strides, strict=True))
 
 
 def refuses_overlap(mine: Seen) -> bool:
