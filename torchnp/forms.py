@@ -119,8 +119,9 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             for x in args:
                 if type(x) is ndarray and x is not target:
                     check_apart(target, x)
-            if writes_at and early:
-                check_written_at(target, (*args[1:], *(v for k, v in kwargs.items() if k != name)))
+            operands = (*args[1:], *(v for k, v in kwargs.items() if k != name)) if writes_at else ()
+            if operands and early:
+                check_written_at(target, operands)
             if before:
                 before(schema.bind(args, kwargs), [target])
             if into and kwargs.get("dtype") is None:
@@ -128,8 +129,8 @@ def _make_inplace(schema: Schema, source: Callable[..., Any], source_schema: Sch
             if rounds:
                 args, kwargs = (target, rounded(args[1] if len(args) > 1 else kwargs["other"], target)), {}
             value = source(*args, **kwargs)
-            if writes_at and not early:
-                check_written_at(target, (*args[1:], *(v for k, v in kwargs.items() if k != name)))
+            if operands and not early:
+                check_written_at(target, operands)
             if resized and value.shape != target.shape:
                 resize(target, value.shape)  # torch writes it by way of out=
             rule.write_inplace(target, value)

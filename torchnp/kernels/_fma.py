@@ -25,7 +25,7 @@ def fma(a: ndarray, b: float, c: float) -> ndarray:
 
 
 def fused(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
-    """a * b + c of arrays of one dtype that broadcast, with one rounding where they are float32.
+    """a * b + c of arrays of one dtype that broadcast; of float32 the product is exact, and the sum rounded from float64.
 
     float64 is rounded twice: the exact product has no dtype to be in, and taking it apart costs some fifty times the
     sum, for half a unit in the last place.
