@@ -105,7 +105,7 @@ def right_calls() -> dict[str, Case]:
 def test_right_backend_is_the_same(name, tmp_path):
     case = right_calls()[name]
     if case.op not in torchnp.table:
-        pytest.skip(f"the table has no {case.op}")
+        pytest.skip(reason=f"the table has no {case.op}")
     done = run_script(case, RIGHT, tmp_path, alone=name == "random")
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -29,7 +29,7 @@ def test_entry(source, run):
     """Every call that an entry's samples make is what torch says, or a known gap."""
     failures = [row for row in run.wait_for(source) if row["outcome"] not in GOOD]
     if not run.rows[source]:
-        pytest.skip("no call of its own that the backend claims")
+        pytest.skip(reason="no call of its own that the backend claims")
     unknown = [row for row in failures if not any(gap.covers(row) for gap in run.gaps)]
     if unknown:
         text = "\n".join(described(r) for r in unknown[:20])
@@ -48,7 +48,7 @@ def all_entries_ran(run) -> bool:
 def test_gaps_are_current(run):
     """No known gap has closed, names an operator that is not there, or lacks a reason."""
     if not run.tally.total:
-        pytest.skip("no entry was selected")
+        pytest.skip(reason="no entry was selected")
     whole = run.whole if all_entries_ran(run) else None
     found = gaps.check(run.gaps, run.tally, registered(), run.gaps_file, whole)
     assert not found.stale, "\n".join(found.stale)
@@ -57,6 +57,6 @@ def test_gaps_are_current(run):
 def test_denominator(run):
     """As many cases were collected as are recorded: a run in which nothing ran does not pass."""
     if not all_entries_ran(run) or not run.parallel or not run.counted:
-        pytest.skip("not the whole suite in one process")
+        pytest.skip(reason="not the whole suite in one process")
     message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.rates)
     assert not message, message

@@ -322,7 +322,7 @@ def test_the_data_of_a_plain_tensor_does_not_become_a_handle(session):
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     page = Path(rpc.__file__).parents[2] / "docs" / "remote.md"
     if not page.exists():
-        pytest.skip("installed without the documentation")
+        pytest.skip(reason="installed without the documentation")
     monkeypatch.chdir(tmp_path)
     names = {"np": np}
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -346,7 +346,7 @@ def test_a_forked_process_cannot_talk_into_its_parents_session(server):
 def test_a_program_with_many_open_files(server):
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 1200:
-        pytest.skip("this process may not open so many files")
+        pytest.skip(reason="this process may not open so many files")
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1050)]
     try:
         assert answers(server)
