@@ -26,9 +26,9 @@ from torchnp.kernels._elementwise import (
     scalar,
     unary,
 )
-from torchnp.kernels._erf import erf
-from torchnp.kernels._strips import STRIP, in_strips, limited
 from torchnp.kernels.limits import clamp
+from torchnp.kernels.numerics.erf import erf
+from torchnp.kernels.numerics.strips import STRIP, in_strips, limited
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

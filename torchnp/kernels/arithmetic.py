@@ -27,7 +27,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
-from torchnp.kernels._fma import fused
+from torchnp.kernels.numerics.fma import fused
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -18,9 +18,9 @@ from torchnp.checks import (
     wrap_dim,
     wrap_dims,
 )
-from torchnp.kernels._products import check_products, product, words
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv, vdot
+from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

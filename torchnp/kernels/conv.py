@@ -19,8 +19,8 @@ from torchnp.kernels._conv_checks import (
     transposed_sizes,
     wants_channels_last,
 )
-from torchnp.kernels._correlate import correlate, correlate_input
 from torchnp.kernels._spatial import Ints, in_format, legacy_type, out_sizes
+from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels._products import check_products
+from torchnp.kernels.numerics.products import check_products
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -6,8 +6,8 @@ import numpy as np
 
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import cast, float64, opmath, scalar_name
-from torchnp.kernels._accumulate import INDEX_DTYPES, out_of_bounds
 from torchnp.kernels._memory import bits
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, out_of_bounds
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

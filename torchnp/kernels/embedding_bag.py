@@ -6,9 +6,9 @@ import numpy as np
 
 from torchnp.checks import check, not_implemented
 from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
-from torchnp.kernels._accumulate import add_rows
 from torchnp.kernels._memory import bits
 from torchnp.kernels.embedding import TYPE_NAMES, check_indices
+from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
-from torchnp.kernels._strips import STRIP, limited
+from torchnp.kernels.numerics.strips import STRIP, limited
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels._elementwise import scalar
-from torchnp.kernels._products import (
+from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
     check_matrices,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.kernels._cephes import fused, libm
 from torchnp.kernels._elementwise import WIDE, binary, int_to_float
+from torchnp.kernels.numerics.cephes import fused, libm
 
 ndarray = np.ndarray
 Step = Callable[[int, ndarray, ndarray], ndarray]

@@ -32,7 +32,6 @@ from torchnp.dtypes import (
     uint32,
     uint64,
 )
-from torchnp.kernels._fma import fma
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -40,6 +39,7 @@ from torchnp.kernels._memory import (
     like_order,
     memory_order,
 )
+from torchnp.kernels.numerics.fma import fma
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 

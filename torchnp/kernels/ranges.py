@@ -27,9 +27,9 @@ from torchnp.dtypes import (
     to_complex,
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
-from torchnp.kernels._fma import fma, fma64
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
 from torchnp.kernels._number import fill_value
+from torchnp.kernels.numerics.fma import fma, fma64
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

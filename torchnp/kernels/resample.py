@@ -15,8 +15,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels._fma import fma
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
+from torchnp.kernels.numerics.fma import fma
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented
 from torchnp.dtypes import c_name, cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
-from torchnp.kernels._fma import fma
 from torchnp.kernels._memory import memory_order
+from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.random import BARE, FLOATS, arrange
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel

@@ -9,7 +9,11 @@ import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.kernels._accumulate import (
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
+from torchnp.kernels._number import fill_value
+from torchnp.kernels.arithmetic import add
+from torchnp.kernels.mask import _number
+from torchnp.kernels.numerics.accumulate import (
     INDEX_DTYPES,
     add_rows,
     as_matrix,
@@ -18,10 +22,6 @@ from torchnp.kernels._accumulate import (
     out_of_bounds,
     reduce_at,
 )
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
-from torchnp.kernels._number import fill_value
-from torchnp.kernels.arithmetic import add
-from torchnp.kernels.mask import _number
 from torchnp.kernels.slicing import at
 from torchnp.registry import kernel
 

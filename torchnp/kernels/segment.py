@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import bfloat16, float16, float32, float64
-from torchnp.kernels._accumulate import add_rows
 from torchnp.kernels._number import fill_value
+from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

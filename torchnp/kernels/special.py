@@ -9,8 +9,6 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels import _cephes as cephes
-from torchnp.kernels import _erf
 from torchnp.kernels._elementwise import (
     FLOATS,
     WIDE,
@@ -21,8 +19,9 @@ from torchnp.kernels._elementwise import (
     refuse,
     unary,
 )
-from torchnp.kernels._erf import scipy_special
 from torchnp.kernels.arithmetic import add, add_scalar, mul
+from torchnp.kernels.numerics import cephes, erf
+from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -33,9 +32,9 @@ _FLOAT = ["int-to-default-float"]
 
 erf_of_tensor = unary(
     "erf special_erf",
-    _erf.erf,
+    erf.erf,
     int_to_float,
-    half=_erf.erf_of_half,
+    half=erf.erf_of_half,
     cpu="erf_vml_cpu",
     takes=FLOATS,
     like=scipy_special("erf"),
@@ -43,7 +42,7 @@ erf_of_tensor = unary(
 )
 unary(
     "erfc special_erfc",
-    _erf.erfc,
+    erf.erfc,
     int_to_float,
     cpu="erfc_vml_cpu",
     takes=FLOATS,
@@ -68,7 +67,7 @@ unary(
 )
 unary(
     "special_erfcx",
-    _erf.erfcx,
+    erf.erfcx,
     int_to_float,
     cpu="erfcx_cpu",
     takes=WIDE,
@@ -78,7 +77,7 @@ unary(
 unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
 unary(
     "special_log_ndtr",
-    _erf.log_ndtr,
+    erf.log_ndtr,
     int_to_float,
     cpu="log_ndtr_cpu",
     takes=WIDE,

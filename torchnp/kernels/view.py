@@ -16,7 +16,7 @@ from torchnp.dtypes import (
     bool_,
 )
 from torchnp.kernels._memory import storage, window
-from torchnp.kernels._products import type_text
+from torchnp.kernels.numerics.products import type_text
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -23,9 +23,9 @@ from torchnp.kernels._elementwise import (
     refuse,
     scalar,
 )
-from torchnp.kernels._erf import erf
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
+from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel

@@ -17,8 +17,8 @@ from torchnp.kernels._conv_checks import (
     transposed_sizes,
     wants_channels_last,
 )
-from torchnp.kernels._correlate import correlate, correlate_input, correlate_weight
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
+from torchnp.kernels.numerics.correlate import correlate, correlate_input, correlate_weight
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

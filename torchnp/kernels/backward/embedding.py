@@ -6,9 +6,9 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import cast, opmath
-from torchnp.kernels._accumulate import add_rows
 from torchnp.kernels._memory import RARE, refuse
 from torchnp.kernels.embedding import check_indices
+from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.kernels import _cephes_tables as c
+from torchnp.kernels.numerics import cephes_tables as c
 
 ndarray = np.ndarray
 Function = Callable[[ndarray], ndarray]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.kernels._cephes import fma, fused, libm, piecewise, ratio, upper
+from torchnp.kernels.numerics.cephes import fma, fused, libm, piecewise, ratio, upper
 
 ndarray = np.ndarray
 

@@ -1,0 +1,1 @@
+"""What kernels compute with: fused and compensated arithmetic, polynomials, blocks, products. No row stands here."""
