@@ -1,4 +1,4 @@
-"""Write torchnp/outs.tsv: by which rule torch writes each ``out=``, asked of the installed torch.
+"""Write torchnp/data/outs.tsv: by which rule torch writes each ``out=``, asked of the installed torch.
 
 The harness's samples give good calls of every ``out=`` overload. Each is repeated with outs of other dtypes and of
 another shape; what torch accepts picks the rule, and its messages give the words. Some of torch's kernels write
@@ -31,10 +31,10 @@ from opinfo_tests.own import Make
 from opinfo_tests.reach import plan
 from opinfo_tests.samples import samples_of
 from opinfo_tests.torch_backend import DTYPE_NAMES, TorchDevice, overload_of, to_tensor
-from torchnp import writing
+from torchnp.derived import dtypes as writing
 from torchnp.dtypes import as_dtype
 
-OUTPUT = Path(torchnp.__file__).parent / "outs.tsv"
+OUTPUT = Path(torchnp.__file__).parent / "data" / "outs.tsv"
 SCHEMAS = torchnp.table.schemas
 SAMPLED = ("float32", "int64", "bfloat16", "bool", "complex64")
 GIVEN = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
@@ -403,7 +403,7 @@ def main() -> None:
             found = rules(map(json.loads, lines))
     found |= dict(inherited(found))
     found |= {name: rule for names, rule in KNOWN.items() for name in names.split()}
-    head = "# How torch writes out=, where it is not by default: rule, words, rows (see torchnp/writing.py)"
+    head = "# How torch writes out=, where it is not by default: rule, words, rows (see torchnp/derived/dtypes.py)"
     lines = [head, *lines_of(found)]
     OUTPUT.write_text("\n".join(lines) + "\n")
     print(f"{OUTPUT.name}: {len(lines) - 1} lines for {len(found)} outs")

@@ -1,4 +1,4 @@
-"""Write torchnp/overlaps.tsv: what torch does with targets that overlap themselves or an input, asked of torch.
+"""Write torchnp/data/overlaps.tsv: what torch does with targets that overlap themselves or an input, asked of torch.
 
 The harness's samples give good calls of every overload that writes its arguments. In-place ops are called again with
 the written tensors expanded, so that several of their elements are one: most kernels refuse that, those that write it
@@ -33,10 +33,10 @@ from opinfo_tests.own import Make
 from opinfo_tests.reach import plan
 from opinfo_tests.samples import samples_of
 from opinfo_tests.torch_backend import overload_of
+from torchnp.derived.memory import KINDS
 from torchnp.dtypes import as_dtype, category
-from torchnp.overlap import KINDS
 
-OUTPUT = Path(torchnp.__file__).parent / "overlaps.tsv"
+OUTPUT = Path(torchnp.__file__).parent / "data" / "overlaps.tsv"
 SCHEMAS = torchnp.table.schemas
 SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
 CASES = 8  # of each overload and dtype
@@ -293,7 +293,7 @@ def main() -> None:
     found = table(observed) | {op: [f"{k}?" for k in KINDS] for op in DROPOUTS}
     lines = {op: " ".join(kinds) for op, kinds in found.items()}
     lines |= {op: "\t".join(wants) for op, wants in out_table(observed).items()}
-    head = "# What torch does with targets that overlap (see torchnp/overlap.py)"
+    head = "# What torch does with targets that overlap (see torchnp/derived/memory.py)"
     OUTPUT.write_text("\n".join([head, *(f"{op}\t{line}" for op, line in sorted(lines.items()))]) + "\n")
     print(f"{OUTPUT.name}: {len(lines)} rows; {len(unseen)} were not seen: {' '.join(unseen)}")
 

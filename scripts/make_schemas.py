@@ -1,4 +1,4 @@
-"""Write torchnp/schemas.tsv from the registry of the installed torch (run it when the pinned torch moves).
+"""Write torchnp/data/schemas.tsv from the registry of the installed torch (run it when the pinned torch moves).
 
 One line per overload that torch's dispatcher registers in the ``aten`` and ``prims`` namespaces: the schema in
 torch's own text, its tags, and how torch implements it (``implicit``: CompositeImplicitAutograd, the op is defined
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-OUTPUT = Path(__file__).resolve().parent.parent / "torchnp" / "schemas.tsv"
+OUTPUT = Path(__file__).resolve().parent.parent / "torchnp" / "data" / "schemas.tsv"
 
 
 def rows() -> list[str]:

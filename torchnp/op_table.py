@@ -17,12 +17,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from torchnp import derive, kernels
+from torchnp import kernels
+from torchnp.derived import rules
 from torchnp.registry import REGISTERED, Kernel
 from torchnp.schema import Schema, load
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
-EXCLUDED = Path(__file__).with_name("excluded.toml")
+EXCLUDED = Path(__file__).parent / "data" / "excluded.toml"
 
 
 class MissingOp(KeyError):
@@ -49,7 +50,7 @@ class Table(Mapping[str, Kernel]):
         if unknown:
             raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
         for schema in self.schemas.values():
-            derive.check_write_pattern(schema)
+            rules.check_write_pattern(schema)
         self._sources: dict[str, tuple[str, str] | None] = {}
         self._built: dict[str, Kernel] = {}
 
@@ -98,7 +99,7 @@ class Table(Mapping[str, Kernel]):
     def _source(self, name: Any) -> tuple[str, str] | None:
         """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
         if name in self.schemas and name not in self._sources:
-            self._sources[name] = derive.derivation(self.schemas[name], self.schemas, REGISTERED)
+            self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
         return self._sources.get(name)
 
     def __repr__(self) -> str:
@@ -169,7 +170,7 @@ class Table(Mapping[str, Kernel]):
             raise self._missing(name)
         rule, source_name = found
         source = self[source_name]
-        made = derive.derive(rule, self.schemas[name], source, source.schema)
+        made = rules.derive(rule, self.schemas[name], source, source.schema)
         return self._dress(made, name, source.row, source_name, None, rule)
 
     def _dress(

@@ -342,7 +342,7 @@ def _spoken(type_: str) -> str:
 
 # ---------------------------------------------------------------- the registry
 
-DATA = Path(__file__).with_name("schemas.tsv")
+DATA = Path(__file__).parent / "data" / "schemas.tsv"
 
 
 def load(path: Path = DATA) -> dict[str, Schema]:

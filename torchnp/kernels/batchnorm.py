@@ -10,9 +10,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.derived.memory import check_target, overlaps_itself
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
-from torchnp.overlap import check_target, overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

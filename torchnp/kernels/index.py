@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
+from torchnp.derived.memory import check_written_at, overlaps_itself
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.view import expand
-from torchnp.overlap import check_written_at, overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import torchnp
-from torchnp import derive
 from torchnp.catalogue import CATALOGUE
+from torchnp.derived import rules
 from torchnp.op_table import EXCLUDED, STATUSES, MissingOp
 from torchnp.registry import REGISTERED
 from torchnp.schema import RESERVED, Schema
@@ -138,10 +138,10 @@ def test_declared_differences_are_in_the_catalogue():
 
 
 def test_unknown_write_pattern_raises():
-    with pytest.raises(TypeError, match="no rule of torchnp.derive covers it"):
-        derive.check_write_pattern(Schema("aten::strange(Tensor self, int(a!) count) -> Tensor"))
-    with pytest.raises(TypeError, match="no rule of torchnp.derive covers it"):
-        derive.check_write_pattern(Schema("aten::strange(Tensor self) -> Tensor(a!)"))
+    with pytest.raises(TypeError, match="no rule of torchnp.derived covers it"):
+        rules.check_write_pattern(Schema("aten::strange(Tensor self, int(a!) count) -> Tensor"))
+    with pytest.raises(TypeError, match="no rule of torchnp.derived covers it"):
+        rules.check_write_pattern(Schema("aten::strange(Tensor self) -> Tensor(a!)"))
 
 
 def test_missing_ops_say_what_is_near():

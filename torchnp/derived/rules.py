@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.forms import MAKERS, is_factory_of, pair_arguments, plain_returns
+from torchnp.derived.forms import MAKERS, is_factory_of, pair_arguments, plain_returns
 from torchnp.schema import Schema
 
 Schemas = Mapping[str, Schema]
@@ -198,9 +198,11 @@ def check_write_pattern(schema: Schema) -> None:
     written = _WRITTEN.findall(arguments)
     for type_, _ in written:
         if type_ != "Tensor":
-            raise TypeError(f"{schema.name}: writes {type_!r}, which is no tensor: no rule of torchnp.derive covers it")
+            raise TypeError(
+                f"{schema.name}: writes {type_!r}, which is no tensor: no rule of torchnp.derived covers it"
+            )
     if not {mark for _, mark in _WRITTEN.findall(returns)} <= {mark for _, mark in written}:
-        raise TypeError(f"{schema.name}: returns written memory of no argument: no rule of torchnp.derive covers it")
+        raise TypeError(f"{schema.name}: returns written memory of no argument: no rule of torchnp.derived covers it")
 
 
 def derive(rule: str, schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, shape_text
+from torchnp.derived.dtypes import NOT_THE_SAME, resize
 from torchnp.dtypes import c_name, float16, float32, is_complex, is_half, is_inexact, result_type, scalar_name
-from torchnp.writing import NOT_THE_SAME, resize
 
 ndarray = np.ndarray
 Bound = dict[str, Any]

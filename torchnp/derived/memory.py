@@ -2,7 +2,7 @@
 
 torch looks at strides alone (ATen/MemoryOverlap.cpp): a target overlaps itself where a dimension is expanded, and two
 tensors are compared only if both are dense. Most in-place kernels refuse an expanded target; those that write it are
-data: ``overlaps.tsv``, which ``scripts/make_overlaps.py`` asks of torch.
+data: ``data/overlaps.tsv``, which ``scripts/make_overlaps.py`` asks of torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torchnp.dtypes import category
 from torchnp.schema import Schema
 
 if TYPE_CHECKING:
-    from torchnp.writing import Rule
+    from torchnp.derived.dtypes import Rule
 
 ndarray = np.ndarray
 SELF_OVERLAP = (
@@ -148,7 +148,7 @@ def check_apart(target: ndarray, x: ndarray) -> None:
 
 # ---------------------------------------------------------------- what is written all the same
 
-DATA = Path(__file__).with_name("overlaps.tsv")
+DATA = Path(__file__).parent.parent / "data" / "overlaps.tsv"
 KINDS = ("bool", "int", "float", "complex")
 
 

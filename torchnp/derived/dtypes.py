@@ -3,7 +3,7 @@ refused.
 
 For ``out=`` torch has many rules, for each op the one of the code that it is written with. The default is that of its
 elementwise loops: the result's dtype has to be castable. Overloads that torch generates from the functional form want
-the very dtype. The other cases are data: ``outs.tsv``, which ``scripts/make_outs.py`` asks of torch.
+the very dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_outs.py`` asks of torch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, shape_text
+from torchnp.derived.memory import check_target as check_target  # for the kernels that write an out themselves
 from torchnp.dtypes import (
     bool_,
     c_name,
@@ -30,7 +31,6 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
-from torchnp.overlap import check_target as check_target  # for the kernels that write an out themselves
 from torchnp.registry import run_quiet
 from torchnp.schema import Argument, Schema
 
@@ -145,7 +145,7 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
         raise shape_misfit(target.shape, together)
 
 
-DATA = Path(__file__).with_name("outs.tsv")
+DATA = Path(__file__).parent.parent / "data" / "outs.tsv"
 Spelled = tuple[str, str]
 
 

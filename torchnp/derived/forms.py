@@ -1,4 +1,4 @@
-"""The kernels that the rules of `torchnp.derive` make of a source row: in-place, ``out=``, ``_copy`` and so on."""
+"""The kernels that the rules of `torchnp.derived.rules` make of a source row: in-place, ``out=``, ``_copy`` and so on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
+from torchnp.derived.dtypes import check_fits, inplace_rule, out_rule, resize, straight, write_inplace
+from torchnp.derived.memory import (
+    WRITE_AT,
+    check_apart,
+    check_resized,
+    check_target,
+    check_written_at,
+    contiguous_outs,
+    exceptions,
+    looks_of,
+    overlaps_itself,
+    owner_of,
+    tensors_of,
+    write_expanded,
+)
+from torchnp.derived.particular import INPLACE, OUT
 from torchnp.dtypes import (
     ALL,
     FLOAT8S,
@@ -24,24 +40,8 @@ from torchnp.dtypes import (
     scalar_name,
     to_real,
 )
-from torchnp.overlap import (
-    WRITE_AT,
-    check_apart,
-    check_resized,
-    check_target,
-    check_written_at,
-    contiguous_outs,
-    exceptions,
-    looks_of,
-    overlaps_itself,
-    owner_of,
-    tensors_of,
-    write_expanded,
-)
-from torchnp.particular import INPLACE, OUT
 from torchnp.registry import enter_quiet, leave_quiet, raise_mismatch
 from torchnp.schema import NUMBERS_AS_TENSORS, RESERVED, Schema
-from torchnp.writing import check_fits, inplace_rule, out_rule, resize, straight, write_inplace
 
 ndarray = np.ndarray
 
