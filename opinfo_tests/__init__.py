@@ -7,6 +7,14 @@ backend: ours first, anybody's by the same code. ``python -m opinfo_tests --ops 
 A backend is one line for a torch device (``device("mydev")``), for a dict of functions on ndarrays (``table(mine)``),
 for a ``torch.compile`` backend (``compile("inductor")``) and for an array API library (``array_api("array_api_strict")``);
 anything else is a subclass of ``Backend``.
+
+``case`` and ``schemas`` say what a call is; the rooms, each of which imports from those before it alone:
+
+- ``backends``: what is judged, and torch as the oracle
+- ``judge``: the verdict on one call: outcomes, tolerances, torch's own disagreements, diagnoses
+- ``draw``: where calls come from: torch's samples, rows of our own, calls drawn from schemas by constraints
+- ``report``: rows and totals, known gaps, the page, the badge, repro scripts, shrinking
+- ``run``: the runner, its worker processes, the control, the command line
 """
 
 from __future__ import annotations
@@ -15,16 +23,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .array_api_backend import array_api
-    from .backend import Backend, Seen, Table, table
+    from .backends.array_api_backend import array_api
+    from .backends.backend import Backend, Seen, Table, table
+    from .backends.compile_backend import compile
+    from .backends.torch_backend import device
     from .case import Array, Case, Named, Seeded
-    from .compile_backend import compile
-    from .torch_backend import device
 
 # Looked up on first use: the pytest plugin must not import NumPy, nor a dict of functions torch.
 _PLACES = {
-    "Array": "case", "Backend": "backend", "Case": "case", "Named": "case", "Seeded": "case", "Seen": "backend",
-    "Table": "backend", "array_api": "array_api_backend", "compile": "compile_backend", "device": "torch_backend", "table": "backend",
+    "Array": "case", "Backend": "backends.backend", "Case": "case", "Named": "case", "Seeded": "case",
+    "Seen": "backends.backend", "Table": "backends.backend", "array_api": "backends.array_api_backend",
+    "compile": "backends.compile_backend", "device": "backends.torch_backend", "table": "backends.backend",
 }  # fmt: skip
 
 __all__ = ["Array", "Backend", "Case", "Named", "Seeded", "Seen", "Table", "array_api", "compile", "device", "table"]

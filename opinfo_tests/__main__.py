@@ -1,4 +1,4 @@
-"""``python -m opinfo_tests``: see `opinfo_tests.command`, whose imports take seconds in which Ctrl-C is quiet too."""
+"""``python -m opinfo_tests``: see `opinfo_tests.run.command`, whose imports take seconds in which Ctrl-C is quiet too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
     """Run, print, and return the exit status."""
     try:
-        from .command import main as judge
+        from .run.command import main as judge
 
         return judge(argv, prog)
     except KeyboardInterrupt:

@@ -28,8 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse an unknown backend and a gaps file that cannot be read at once, and give the workers of xdist a place for their rows."""
     if config.getoption("--backend") != "table":
-        from . import gaps
-        from .load import load_backend
+        from .backends.load import load_backend
+        from .report import gaps
 
         try:
             load_backend(config.getoption("--backend"))
@@ -42,9 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the harness's own tests when somebody else's backend is judged."""
-    mine = collection_path.parent == Path(__file__).parent and collection_path.name.startswith("test_")
-    other = config.getoption("--backend") != "table"
-    return True if mine and other and collection_path.name != "test_suite.py" else None
+    mine = collection_path == Path(__file__).parent / "tests"
+    return True if mine and config.getoption("--backend") != "table" else None
 
 
 class Parts:
@@ -78,12 +77,12 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
 
     Failures that no gap knows have failed their own tests already.
     """
-    from . import gaps
-    from .counts import quick_rates, too_few
-    from .load import load_backend
-    from .reach import reach
-    from .report import Tally, read
-    from .samples import registered
+    from .backends.load import load_backend
+    from .draw.reach import reach
+    from .draw.samples import registered
+    from .report import gaps
+    from .report.counts import quick_rates, too_few
+    from .report.report import Tally, read
 
     get = config.getoption
     tally = Tally(config.getoption("--opinfo-report"), next(read(parts[0], "header"), {}))
@@ -116,13 +115,13 @@ class Run:
     """
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
-        from . import gaps
-        from .counts import quick_rates
-        from .load import load_backend
-        from .reach import reach
-        from .report import Tally, header
-        from .runner import Options
-        from .samples import Task, dtypes_of, registered, supported
+        from .backends.load import load_backend
+        from .draw.reach import reach
+        from .draw.samples import Task, dtypes_of, registered, supported
+        from .report import gaps
+        from .report.counts import quick_rates
+        from .report.report import Tally, header
+        from .run.runner import Options
 
         get = config.getoption
         self.backend = load_backend(get("--backend"))
@@ -162,13 +161,13 @@ class Run:
         self.events = self.start(every) if self.parallel else iter(())
 
     def control(self, tasks: list[Any]) -> str:
-        from .control import control
+        from .run.control import control
 
         return control(tasks, self.options, self.jobs, self.backend)
 
     def start(self, tasks: list[Any]) -> Iterator[tuple[str, Any]]:
-        from .pool import run_pool
-        from .runner import run_here
+        from .run.runner import run_here
+        from .run.workers import run_pool
 
         if self.jobs:
             return run_pool(tasks, self.backend, self.options, self.jobs)
@@ -201,7 +200,7 @@ class Run:
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return the session's run over the entries that were selected; an invalid one ends the session."""
-    from .control import INVALID
+    from .run.control import INVALID
 
     items = [i for i in request.session.items if getattr(i, "originalname", "") == "test_entry"]
     found = Run(request.config, [i.callspec.params["source"] for i in items])

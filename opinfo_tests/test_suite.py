@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from opinfo_tests import gaps
-from opinfo_tests.counts import too_few
-from opinfo_tests.report import GOOD
-from opinfo_tests.runner import Options, run_here
-from opinfo_tests.samples import Task, opinfos, registered
-from opinfo_tests.torch_backend import TorchDevice
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw.samples import Task, opinfos, registered
+from opinfo_tests.report import gaps
+from opinfo_tests.report.counts import too_few
+from opinfo_tests.report.report import GOOD
+from opinfo_tests.run.runner import Options, run_here
 
 SOURCES = [*opinfos(), "own"]
 

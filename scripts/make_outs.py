@@ -25,12 +25,12 @@ from typing import Any
 import torch
 
 import torchnp
-from opinfo_tests import record
+from opinfo_tests.backends.torch_backend import DTYPE_NAMES, TorchDevice, overload_of, to_tensor
 from opinfo_tests.case import Array, Case, Named, Seeded, leaves, map_tree
-from opinfo_tests.own import Make
-from opinfo_tests.reach import plan
-from opinfo_tests.samples import samples_of
-from opinfo_tests.torch_backend import DTYPE_NAMES, TorchDevice, overload_of, to_tensor
+from opinfo_tests.draw import record
+from opinfo_tests.draw.own import Make
+from opinfo_tests.draw.reach import plan
+from opinfo_tests.draw.samples import samples_of
 from torchnp.derived import dtypes as writing
 from torchnp.dtypes import as_dtype
 

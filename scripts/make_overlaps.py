@@ -27,12 +27,12 @@ import torch
 from make_outs import build
 
 import torchnp
-from opinfo_tests import record
+from opinfo_tests.backends.torch_backend import overload_of
 from opinfo_tests.case import Case
-from opinfo_tests.own import Make
-from opinfo_tests.reach import plan
-from opinfo_tests.samples import samples_of
-from opinfo_tests.torch_backend import overload_of
+from opinfo_tests.draw import record
+from opinfo_tests.draw.own import Make
+from opinfo_tests.draw.reach import plan
+from opinfo_tests.draw.samples import samples_of
 from torchnp.derived.memory import KINDS
 from torchnp.dtypes import as_dtype, category
 

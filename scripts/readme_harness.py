@@ -1,6 +1,6 @@
 """Write the harness's figures into README.md from a report: ``python scripts/readme_harness.py report.jsonl``.
 
-The report's totals go to opinfo_tests/results.json, and README's table is made of that file alone, so that ``--check``
+The report's totals go to opinfo_tests/data/results.json, and README's table is made of that file alone, so that ``--check``
 can compare the two without a run; it exits with 1 when they differ.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from opinfo_tests.case import DTYPES
-from opinfo_tests.samples import ERRORS
+from opinfo_tests.draw.samples import ERRORS
 
 ROOT = Path(__file__).resolve().parent.parent
-README, RESULTS = ROOT / "README.md", ROOT / "opinfo_tests" / "results.json"
+README, RESULTS = ROOT / "README.md", ROOT / "opinfo_tests" / "data" / "results.json"
 BEGIN, END = "<!-- harness -->\n", "<!-- /harness -->"
 HEAD = ("backend", "torch", "numpy", "ml_dtypes", "python", "machine", "cpu", "tier", "seed", "order", "dtypes")
 WHOLE = {"ops": None, "families": None, "max": 0}  # what a header says of a run that left nothing out
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         old = README.read_text(encoding="utf-8")
         stale = updated(old) != old
-        print("README.md's figures are " + ("not those of opinfo_tests/results.json" if stale else "up to date"))
+        print("README.md's figures are " + ("not those of opinfo_tests/data/results.json" if stale else "up to date"))
         return int(stale)
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)

@@ -1,0 +1,205 @@
+"""What is judged, and the oracle: a backend runs a case and says what could be seen.
+
+A backend declares the overloads that it claims in ``ops`` and has three methods: ``put`` makes its own array of an
+ndarray, ``get`` makes an ndarray of its own array, ``run`` calls an operator. What it claims it cannot excuse by
+raising: absence is declared, never inferred from an exception.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
+from ..schemas import resizable_buffers
+
+
+@dataclass
+class Seen:
+    """What a run of a case showed.
+
+    ``results`` is flat (None, numbers and booleans stay as they are); ``alias`` has for each result the window
+    ``(buffer, offset, strides)`` on an argument's memory, None where there is none, or ``...`` where the backend
+    cannot tell; ``after`` has each array argument after the call, ``buffers`` the raw memory where that is visible, ``random`` the
+    states of the default generator and of generator arguments after the call.
+    """
+
+    results: list = field(default_factory=list)
+    structure: str = ""
+    alias: list = field(default_factory=list)
+    after: list = field(default_factory=list)
+    buffers: list | None = None
+    error: tuple[str, str] | None = None
+    seconds: float = 0.0
+    strides: list = field(default_factory=list)
+    random: list[bytes | None] = field(default_factory=list)
+
+
+def structure_of(out: Any) -> str:
+    if isinstance(out, (list, tuple)):
+        return "(" + ",".join(structure_of(o) for o in out) + ")"
+    if out is None:
+        return "None"
+    return type(out).__name__ if isinstance(out, (bool, int, float, complex, str)) else "T"
+
+
+class Backend:
+    """The base class of all backends.
+
+    A subclass gives ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get`` and
+    ``run``, and perhaps a ``name`` for reports. What is claimed is judged, and an exception never excuses it. Where memory
+    can be seen, ``place`` says on which argument a result is a view; where random numbers are torch's own, ``seed``,
+    ``generator`` and ``state`` have them compared.
+    """
+
+    name = "backend"
+    ops: Container[str] = frozenset()
+    dtypes: frozenset[str] | None = (
+        None  # of arrays, as torch names them: calls with others are not judged; None is all
+    )
+    loaded_by = ""  # the name by which a worker process loads it again; without one it is pickled
+
+    def put(self, a: np.ndarray) -> Any:
+        """Return this backend's array with the dtype, shape and values of ``a``; it is no tuple, list or number."""
+        return a
+
+    def get(self, x: Any) -> np.ndarray:
+        """Return an ndarray with the dtype, shape and values of ``x``."""
+        return x
+
+    def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call overload ``op`` and return its results (one, a tuple or a list)."""
+        raise TypeError(f"{type(self).__name__} does not define run()")
+
+    def named(self, leaf: Named) -> Any:
+        """Return this backend's form of a dtype, layout, device or memory format."""
+        return DTYPES.get(leaf.name, leaf.name) if leaf.kind == "dtype" else leaf.name
+
+    def seed(self, seed: int) -> None:
+        """Seed the default generator."""
+
+    def generator(self, seed: int) -> Any:
+        """Return a new generator."""
+        raise TypeError(f"{type(self).__name__} has no generators")
+
+    def state(self, generator: Any = None) -> bytes | None:
+        """Return the state of a generator (of the default one) as torch writes it, None where that cannot be told."""
+        return None
+
+    def place(self, result: Any, buffers: list[np.ndarray]) -> Any:
+        """Return the window of ``result`` on an argument's buffer, None, or ``...`` where that cannot be told."""
+        return ...
+
+    def execute(self, case: Case) -> Seen:
+        """Run ``case`` on fresh copies of its buffers."""
+        buffers = case.fresh_buffers()
+        mine: list[Any] = []
+        generators: list[Any] = []
+        resizable = resizable_buffers(case)
+        owned: dict[int, np.ndarray] = {}
+
+        def leaf(x: Any) -> Any:
+            if type(x) is Array:
+                a = x.on(buffers)
+                if x.buffer in resizable:
+                    a = owned[x.buffer] = a.copy()
+                mine.append(self.put(a))
+                return mine[-1]
+            if type(x) is Named:
+                return self.named(x)
+            if type(x) is Seeded:
+                generators.append(self.generator(x.seed))
+                return generators[-1]
+            return x
+
+        start = time.perf_counter()
+        try:
+            args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
+            self.seed(case.seed)
+            start = time.perf_counter()
+            out = self.run(case.op, args, kwargs)
+            seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
+            for i, a in owned.items():
+                buffers[i] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+            for r in leaves(out):
+                plain = r is None or isinstance(r, (bool, int, float, complex, str, np.dtype))
+                seen.alias.append(None if plain else self.place(r, buffers))
+                seen.results.append(r if plain else self.get(r))
+            seen.after = [self.get(x) for x in mine]
+        except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute
+            return Seen(error=error_of(e), seconds=time.perf_counter() - start, buffers=self.memory(buffers))
+        seen.buffers = self.memory(buffers)
+        if case.draws:
+            seen.random = [self.state(g) for g in (None, *generators)]
+        return seen
+
+    def memory(self, buffers: list[np.ndarray]) -> list[np.ndarray] | None:
+        """Return the arguments' raw memory after a call, None where ``put`` copies."""
+        return None
+
+
+def error_of(e: BaseException) -> tuple[str, str]:
+    return type(e).__name__.lstrip("_"), str(e)
+
+
+def place_ndarray(result: Any, buffers: list[np.ndarray]) -> Any:
+    if not isinstance(result, np.ndarray) or result.size == 0:
+        return None
+    low, high = np.lib.array_utils.byte_bounds(result)
+    for i, b in enumerate(buffers):
+        start, stop = np.lib.array_utils.byte_bounds(b)
+        if b.size and low < stop and start < high:
+            first = result.__array_interface__["data"][0]
+            return (i, first - start, result.strides)
+    return None
+
+
+class Table(Backend):
+    """A Mapping from overload names to functions on ndarrays, such as ``torchnp.table``."""
+
+    def __init__(self, table: Mapping[str, Any], name: str = "table", scalars: bool = False) -> None:
+        self.table, self.name, self.ops = table, name, table.keys()
+        self.scalars = scalars  # a NumPy scalar counts as a 0-d array, as plain NumPy functions return it
+        try:
+            import torchnp
+        except ImportError:
+            torchnp = None
+        self._torchnp = torchnp
+
+    def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        out = self.table[op](*args, **kwargs)
+        return np.asarray(out) if self.scalars and isinstance(out, np.generic) else out
+
+    def seed(self, seed: int) -> None:
+        if self._torchnp is not None:
+            self._torchnp.manual_seed(seed)
+
+    def state(self, generator: Any = None) -> bytes | None:
+        if self._torchnp is None:
+            return None
+        return (generator or self._torchnp.default_generator).get_state().tobytes()
+
+    def generator(self, seed: int) -> Any:
+        return self._torchnp.Generator(seed)
+
+    def place(self, result: Any, buffers: list[np.ndarray]) -> Any:
+        return place_ndarray(result, buffers)
+
+    def memory(self, buffers: list[np.ndarray]) -> list[np.ndarray]:
+        return buffers
+
+
+def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
+    """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``.
+
+    Functions are called as the schema is: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``. A
+    NumPy scalar as a result counts as a 0-d array. The keys are what the backend claims.
+    """
+    unknown = sorted(set(mapping) - set(schemas()))
+    if unknown:
+        raise ValueError(f"torch registers no overload {', '.join(unknown[:4])}")
+    return Table(mapping, name, scalars=True)

@@ -1,0 +1,165 @@
+"""torch itself as a backend: the oracle on the CPU, and any other device by its name."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
+from ..schemas import resizable_buffers
+from .backend import Backend, Seen, error_of, structure_of
+
+TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
+DTYPE_NAMES = {dt: name for name, dt in TORCH_DTYPES.items()}
+LAYOUTS = {"strided": torch.strided, "sparse_coo": torch.sparse_coo, "sparse_csr": torch.sparse_csr}
+FORMATS = {n: getattr(torch, n) for n in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")}
+
+
+def overload_of(op: str) -> Any:
+    """Return torch's OpOverload of a full name such as ``aten::add.Tensor`` or ``aten::relu``."""
+    namespace, _, rest = op.partition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+@cache
+def dtype_numbers() -> dict[int, np.dtype]:
+    return {torch.ops.aten.promote_types(dt, dt): DTYPES[name] for name, dt in TORCH_DTYPES.items()}
+
+
+def dtype_of_number(number: int) -> np.dtype:
+    """Return the dtype that an operator names by torch's number for it, as Python sees a result that is a dtype."""
+    return dtype_numbers()[number]
+
+
+def raw(t: torch.Tensor) -> np.ndarray:
+    """Return the whole storage of a CPU tensor as bytes, shared."""
+    storage = t.untyped_storage()
+    if storage.nbytes() == 0:
+        return np.empty(0, np.uint8)
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+
+
+def to_array(t: torch.Tensor) -> np.ndarray:
+    """Return a copy of a tensor as an ndarray of the same dtype, conjugation and negation resolved."""
+    t = t.detach()
+    if t.is_conj() or t.is_neg():
+        t = t.resolve_conj().resolve_neg()
+    dt = DTYPES[DTYPE_NAMES[t.dtype]]
+    if t.numel() == 0:
+        return np.empty(tuple(t.shape), dt)
+    size = t.element_size()
+    view = np.ndarray(tuple(t.shape), dt, raw(t), t.storage_offset() * size, tuple(s * size for s in t.stride()))
+    return view.copy()
+
+
+def to_tensor(a: Array, storages: list[torch.Tensor]) -> torch.Tensor:
+    dt = TORCH_DTYPES[a.dtype]
+    size = DTYPES[a.dtype].itemsize
+    empty = torch.empty(0, dtype=dt)
+    strides = tuple(s // size for s in a.strides)
+    return empty.set_(storages[a.buffer].untyped_storage(), a.offset // size, a.shape, strides)
+
+
+class TorchDevice(Backend):
+    """torch on one of its devices; ``cpu`` is the oracle."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device, self.name, self.ops = device, f"torch-{device}", AllOps()
+
+    def named(self, leaf: Named) -> Any:
+        if leaf.kind == "dtype":
+            return TORCH_DTYPES[leaf.name]
+        if leaf.kind == "layout":
+            return LAYOUTS[leaf.name]
+        return FORMATS[leaf.name] if leaf.kind == "memory_format" else torch.device(self.device)
+
+    def put(self, a: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(a).to(self.device)
+
+    def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return overload_of(op)(*args, **kwargs)
+
+    def execute(self, case: Case) -> Seen:
+        # Memory of torch's own, which out= may resize.
+        storages = [torch.from_numpy(b).clone().to(self.device) for b in case.buffers]
+        mine: list[torch.Tensor] = []
+        generators: list[torch.Generator] = []
+
+        def leaf(x: Any) -> Any:
+            if type(x) is Array:
+                mine.append(to_tensor(x, storages))
+                return mine[-1]
+            if type(x) is Named:
+                return self.named(x)
+            if type(x) is Seeded:
+                generators.append(torch.Generator(self.device).manual_seed(x.seed))
+                return generators[-1]
+            return x
+
+        args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
+        torch.default_generator.manual_seed(case.seed)
+        start = time.perf_counter()
+        try:
+            with torch.no_grad():
+                out = self.run(case.op, args, kwargs)
+        except Exception as e:
+            return Seen(error=error_of(e), seconds=time.perf_counter() - start)
+        if schemas()[case.op].returns and schemas()[case.op].returns[0].type == "ScalarType":
+            out = dtype_of_number(out)
+        seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
+        held = resizable_buffers(case) | {i for i, b in enumerate(case.buffers) if b.size}
+        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if i in held}
+        for r in leaves(out):
+            if not isinstance(r, torch.Tensor):
+                seen.results.append(r)
+                seen.alias.append(None)
+                continue
+            if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
+                seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")
+                return seen
+            if r._is_zerotensor():
+                r = r.clone()  # it has no memory to look at
+            seen.results.append(to_array(r.cpu()))
+            seen.strides.append(tuple(r.stride()))
+            seen.alias.append(self._place(r, places))
+        seen.after = [to_array(t.cpu()) for t in mine]
+        seen.buffers = [raw(s.cpu()) for s in storages]
+        if case.draws and self.device == "cpu":
+            states = [torch.get_rng_state(), *(g.get_state() for g in generators)]
+            seen.random = [s.numpy().tobytes() for s in states]
+        return seen
+
+    @staticmethod
+    def _place(r: torch.Tensor, places: dict[int, int]) -> Any:
+        if r.numel() == 0:
+            return None
+        buffer = places.get(r.untyped_storage().data_ptr())
+        if buffer is None:
+            return None
+        if r.is_conj() or r.is_neg():
+            return ...
+        size = r.element_size()
+        return (buffer, r.storage_offset() * size, tuple(s * size for s in r.stride()))
+
+
+class AllOps:
+    def __contains__(self, op: str) -> bool:
+        return True
+
+
+def device(name: str) -> TorchDevice:
+    """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
+
+    Every registered overload counts as claimed. Import the package that registers the device first.
+    """
+    try:
+        torch.empty(0, device=name)
+    except Exception as e:
+        words = str(e).partition("\n")[0]
+        raise ValueError(f"torch has no device {name!r} here; import the package that registers it: {words}") from e
+    return TorchDevice(name)

@@ -1,0 +1,1 @@
+"""What judges one call: outcomes, tolerances, defining equations, torch's own disagreements, diagnoses."""

@@ -1,0 +1,185 @@
+"""How close is the same: for each operator its class, as data with a reason.
+
+Without an entry, integers, booleans and everything that is not inexact must be bit-equal, and inexact values must be
+within torch.testing's own tolerance for their dtype, with an absolute part that shrinks with the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+
+from ..case import Case, schemas
+from ..schemas import bound, siblings
+
+# torch.testing.assert_close's (rtol, atol) by the result's dtype.
+CLOSE = {
+    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+    "complex32": (1e-3, 1e-5), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
+    "float8_e4m3fn": (0.0, 0.0), "float8_e4m3fnuz": (0.0, 0.0), "float8_e5m2": (0.0, 0.0),
+    "float8_e5m2fnuz": (0.0, 0.0), "float8_e8m0fnu": (0.0, 0.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A class of comparison.
+
+    ``kind``: exact (bit-equal), ulp (``ulp`` units in the last place of the result's dtype), close (torch.testing's
+    tolerance), factors (defining equations), ties (exact, or other indices that pick equal values), uninitialised (dtype
+    and shape only), cast (bit-equal, but a float that an integer cannot hold is undefined in C).
+    """
+
+    kind: str
+    reason: str
+    ulp: int = 0
+    zero_sign: bool = True
+    compared: int = 99  # results whose values are compared
+
+
+ONCE = "one correctly rounded operation"
+# torch calls std::sort, std::partial_sort and std::nth_element. On its CPU the order of equal values is that of a stable
+# sort up to 16 elements and another above, in every dtype; its documentation promises none of them unless stable=True.
+UNSTABLE = "which of equal values comes first is not promised"
+DEFAULT = Rule("close", "rounding depends on the order of operations")
+
+_MOVES = (
+    "alias as_strided* cat stack hstack vstack dstack clone contiguous copy expand* permute transpose* t squeeze* "
+    "unsqueeze view view_as view.dtype reshape* _reshape_alias _unsafe_view narrow* select.int select slice "
+    "slice.Tensor select_scatter slice_scatter diagonal_scatter as_strided_scatter split* unsafe_split* chunk "
+    "tensor_split* unbind* hsplit* vsplit* dsplit* movedim* moveaxis* swapaxes swapdims flip fliplr flipud roll "
+    "rot90 repeat repeat_interleave* tile diag diagonal* diag_embed tril triu index.Tensor index_select gather "
+    "take take_along_dim* masked_select masked_fill* masked_scatter where* index_fill* index_copy fill* full* "
+    "zeros* ones* new_zeros new_ones new_full zero scalar_tensor eye* lift* detach broadcast_to broadcast_tensors "
+    "meshgrid* atleast_* ravel flatten* unflatten* unfold unfold_copy constant_pad_nd pad_sequence pixel_shuffle "
+    "pixel_unshuffle channel_shuffle block_diag column_stack row_stack combinations cartesian_prod real imag "
+    "view_as_real* view_as_complex* conj _conj* conj_physical resolve_conj resolve_neg positive block_diag "
+    "scatter.src scatter.value reflection_pad* replication_pad?d _pad_circular unique* _unique* sort* msort mode* "
+    "median nanmedian* max min amax amin aminmax* max.* min.* cummax* cummin* argsort* argmax argmin nonzero* "
+    "bucketize* searchsorted* embedding max_pool*d_with_indices adaptive_max_pool* to.* type_as isfinite* "
+    "trapezoid_ fft_fftshift fft_ifftshift"
+)
+_ROUNDED_ONCE = (
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.* floor_divide* neg abs floor ceil trunc round "
+    "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold threshold_backward "
+    "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
+)
+_RANDOM = (
+    "rand rand_like* rand.* randint* randperm* bernoulli* uniform* random* multinomial* poisson poisson.* binomial*"
+)
+_RANDOM_CLOSE = (
+    "randn* normal* exponential* geometric* cauchy* log_normal* dropout* native_dropout* alpha_dropout* feature_* "
+    "rrelu* _fused_dropout*"
+)
+
+
+def rows(names: str, rule: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), rule)
+
+
+# torch's mm and bmm of the same matrices give zeros of other signs, as its BLAS starts a sum at zero or at a product.
+SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
+_PRODUCTS = (
+    "mm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
+    "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
+    "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
+    "linalg_pinv* pinverse linalg_lu* _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr"
+)
+
+# torch's rfft of a signal, its rfft2 of the same signal as a matrix of one row, and its fft of it as complex numbers
+# give zero imaginary parts other signs, or the last bit in their place (of 16 points the first two, of most sizes
+# the third). Of a few points, and of complex numbers, the signs are a rule that a kernel can follow.
+FEW_POINTS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14})
+ONE_SIDED = "one side of a real signal's spectrum, whose zeros have the sign of the way that MKL goes"
+_ONE_SIDED = "_fft_r2c fft_r2c fft_fft fft_ifft fft_rfft fft_rfft[2n] fft_ihfft fft_ihfft[2n]"
+
+RULES: dict[str, Rule] = {
+    **rows(_MOVES, Rule("exact", "moves or picks values, computes none")),
+    **rows(_ROUNDED_ONCE, Rule("exact", ONCE)),
+    **rows(_RANDOM, Rule("exact", "the same Mersenne Twister words give the same values")),
+    **rows(_RANDOM_CLOSE, Rule("close", "the same words, through logarithms and sines that differ in the last place")),
+    **rows(
+        "empty empty.* empty_like* empty_strided* empty_permuted* new_empty* resize*",
+        Rule("uninitialised", "the memory is not written"),
+    ),
+    **rows(
+        "_ctc_loss _ctc_loss.*",
+        Rule("close", "a sum of exponentials; the second result is only written within each target", compared=1),
+    ),
+    **rows("_to_copy copy copy.* _to_dense", Rule("cast", "a conversion of values")),
+    **rows(
+        "sqrt reciprocal rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
+        "acosh atanh atan2 hypot erf erfc sigmoid",
+        Rule("ulp", "vector polynomials against libm", ulp=4),
+    ),
+    **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
+    **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
+    **rows(
+        "amax amin aminmax",
+        Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
+    ),
+    **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
+    **rows(
+        "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_qr "
+        "linalg_qr.* qr",
+        Rule("factors", "factors are fixed up to sign, phase or order"),
+    ),
+}  # fmt: skip
+
+
+@cache
+def rule_for(op: str) -> Rule:
+    """Return the class of an overload: by its full name, its base name, then by pattern; in-place as functional."""
+    declared = schemas().get(op)
+    if declared is not None and declared.is_out:
+        functional = [n for n in siblings()[op] if not schemas()[n].mutates]
+        if functional:
+            return rule_for(functional[0])
+    _, _, name = op.partition("::")
+    base, dot, overload = name.partition(".")
+    plain = base[:-1] if base.endswith("_") and not base.endswith("__") else base
+    plain = plain.removeprefix("_foreach_")
+    keys = [name, f"{plain}{dot}{overload}", plain]
+    if base.startswith("_foreach_"):
+        keys.append(f"{plain}.Tensor")
+    for key in keys:
+        if key in RULES:
+            return RULES[key]
+    for pattern, rule in RULES.items():
+        if any(fnmatchcase(key, pattern) for key in keys[1:]):
+            return rule
+    return DEFAULT
+
+
+def has_complex_number(case: Case) -> bool:
+    """Whether an argument, or an entry of a list, is a complex number."""
+    given = [*case.args, *case.kwargs.values()]
+    return any(isinstance(x, complex) for arg in given for x in (arg if isinstance(arg, (list, tuple)) else (arg,)))
+
+
+def rule_of(case: Case) -> Rule:
+    """Return the class of one call: its operator's, unless its arguments make it several roundings."""
+    rule = rule_for(case.op)
+    if rule.kind == "ties" and case.kwargs.get("stable"):
+        return Rule("exact", "a stable sort keeps the order of equal values")
+    if rule.reason == ONE_SIDED and (case.dtype.startswith("complex") or points(case) in FEW_POINTS):
+        return DEFAULT
+    if rule.reason == ONCE:
+        if case.dtype.startswith("complex") or has_complex_number(case):
+            return Rule("close", "complex arithmetic is several rounded operations")
+        if case.kwargs.get("alpha", 1) != 1 or (
+            len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
+        ):
+            return Rule("close", "torch multiplies by alpha in one rounding or two, as the layout falls")
+    return rule
+
+
+def points(case: Case) -> int:
+    """Return the size of the last dimension that a Fourier transform goes over."""
+    given = bound(case)
+    dim, n = given["dim"], given.get("n", given.get("s"))
+    last = dim if isinstance(dim, int) else dim[-1] if dim else -1
+    size = n[-1] if isinstance(n, (list, tuple)) and n else n
+    shape = given["self"].shape
+    return size if isinstance(size, int) and size > 0 else shape[last] if shape else 1

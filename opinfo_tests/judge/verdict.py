@@ -1,0 +1,382 @@
+"""The verdict: what torch showed against what a backend showed, as one outcome of a closed list and a message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import Seen
+from ..case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, leaves, widen
+from ..schemas import is_out, resizable_buffers
+from .factors import factors_hold
+from .tolerances import CLOSE, Rule, rule_of
+
+OUTCOMES = (
+    "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "no-error", "wrong-error",
+    "spurious-error", "crash", "timeout", "unspecified",
+)  # fmt: skip
+WORDS = 4  # how many of torch's first words a message must open with
+
+
+@dataclass
+class Verdict:
+    outcome: str
+    message: str = ""
+    max_abs: float = 0.0
+    max_ulp: float = 0.0
+    same_strides: bool = True
+    refused: str = ""
+    by_element: bool = False  # elements differ, which torch's answer for another layout may explain
+
+
+def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
+    """Compare what a backend showed with what torch showed; ``writes`` are the array arguments that the op writes.
+
+    Values come last: a kernel that clobbers its input and computes from it has wrong values because it wrote.
+    """
+    if torch_says.error:
+        return judge_error(torch_says.error, mine)
+    if mine.error:
+        return Verdict("spurious-error", f"{mine.error[0]}: {first_line(mine.error[1])}")
+    writes |= undeclared_writes(case, torch_says)
+    if torch_says.structure != mine.structure:
+        return Verdict("wrong-shape", f"returned {mine.structure}, torch returns {torch_says.structure}")
+    verdict = Verdict("pass")
+    rule = rule_of(case)
+    for i, (want, got) in enumerate(zip(torch_says.results, mine.results, strict=True)):
+        place = f"result {i}: " if len(torch_says.results) > 1 else ""
+        form = check_form(want, got)
+        if form:
+            return Verdict(form.outcome, place + form.message)
+    shapes = check_shapes(case, torch_says, mine, writes)
+    if shapes:
+        return Verdict("wrong-shape", shapes)
+    anew = laid_out_anew(case, torch_says, writes)
+    wrote = check_foreign(case, torch_says, mine, writes, anew, written=True)
+    memory = check_alias(torch_says, mine, anew) or (
+        wrote and f"wrote {wrote} bytes of argument memory that torch does not write"
+    )
+    if memory:
+        return Verdict("wrong-alias", memory)
+    if rule.kind == "factors":
+        ok = factors_hold(case, torch_says.results, mine.results)
+        return verdict if ok else Verdict("wrong-value", "the factors' defining equations do not hold")
+    scale = input_scale(case)
+    for i, (want, got) in enumerate(zip(torch_says.results, mine.results, strict=True)):
+        if i >= rule.compared:
+            break
+        found = check_values(want, got, rule, scale, case)
+        place = f"result {i}: " if len(torch_says.results) > 1 else ""
+        verdict.max_abs, verdict.max_ulp = max(verdict.max_abs, found.max_abs), max(verdict.max_ulp, found.max_ulp)
+        if found.outcome != "pass":
+            return replace(found, message=place + found.message, max_abs=verdict.max_abs, max_ulp=verdict.max_ulp)
+    arguments = check_arguments(case, torch_says, mine, rule, scale, writes)
+    if arguments:
+        return arguments
+    left = check_foreign(case, torch_says, mine, writes, anew, written=False)
+    if left:
+        return Verdict("wrong-alias", f"left {left} bytes of argument memory alone that torch writes")
+    if any(w != m for w, m in zip(torch_says.random, mine.random, strict=False) if w and m):
+        return Verdict("wrong-value", "the generator is left at another place than torch's")
+    if torch_says.strides and len(torch_says.strides) == len(mine.results):
+        verdict.same_strides = all(same_strides(s, r) for s, r in zip(torch_says.strides, mine.results, strict=True))
+    return verdict
+
+
+# ---------------------------------------------------------------- errors
+
+
+def judge_error(want: tuple[str, str], mine: Seen) -> Verdict:
+    """Where torch refuses, the backend refuses: same class, message opening with the same words."""
+    if want[0] == "OutOfContract":
+        return Verdict("unspecified", f"torch returns {want[1]}")
+    if "INTERNAL ASSERT" in want[1]:
+        if mine.error and mine.error[0] == want[0] and "INTERNAL ASSERT" in mine.error[1]:
+            return Verdict("pass")
+        return Verdict("unspecified", "torch fails an internal assertion, which is a bug of torch's")
+    if not mine.error:
+        return Verdict("no-error", f"torch raises {want[0]}: {first_line(want[1])}")
+    name, message = mine.error
+    if name != want[0]:
+        return Verdict("wrong-error", f"{name}: {first_line(message)} | torch: {want[0]}: {first_line(want[1])}")
+    if opening(want[1]) != opening(message)[: len(opening(want[1]))]:
+        return Verdict("wrong-error", f"says {first_line(message)!r} | torch says {first_line(want[1])!r}")
+    return Verdict("pass")
+
+
+def opening(message: str) -> list[str]:
+    return first_line(message, 10_000).split()[:WORDS]
+
+
+def first_line(message: str, limit: int = 160) -> str:
+    lines = message.strip().splitlines()
+    return lines[0][:limit] if lines else ""
+
+
+# ---------------------------------------------------------------- form
+
+
+def check_form(want: Any, got: Any) -> Verdict | None:
+    if not isinstance(want, np.ndarray):
+        return None
+    if type(got) is not np.ndarray:
+        return Verdict("wrong-dtype", f"returned a {type(got).__name__}, not an array")
+    if got.dtype != want.dtype:
+        return Verdict("wrong-dtype", f"{NAMES.get(got.dtype, got.dtype)}, torch gives {NAMES[want.dtype]}")
+    if got.shape != want.shape:
+        return Verdict("wrong-shape", f"{list(got.shape)}, torch gives {list(want.shape)}")
+    return None
+
+
+def same_strides(strides: tuple[int, ...], got: Any) -> bool:
+    if not isinstance(got, np.ndarray) or got.size == 0:
+        return True
+    mine = tuple(s // got.itemsize for s in got.strides)
+    return all(a == b for a, b, n in zip(strides, mine, got.shape, strict=True) if n > 1)
+
+
+# ---------------------------------------------------------------- values
+
+
+def check_values(want: Any, got: Any, rule: Rule, scale: float, case: Case) -> Verdict:
+    """Compare NaN, infinity and zero signs, then values by the operator's class."""
+    if not isinstance(want, np.ndarray):
+        same = want == got or (want != want and got != got)
+        return Verdict("pass") if same else Verdict("wrong-value", f"{got!r}, torch gives {want!r}")
+    if rule.kind == "uninitialised" or want.size == 0:
+        return Verdict("pass")
+    if same_bits(want, got):
+        return Verdict("pass")
+    if rule.kind == "cast" and not is_inexact(want.dtype):
+        return check_cast(want, got, case)
+    if not is_inexact(want.dtype):
+        # A bool's byte may be neither 0 nor 1, from memory reinterpreted: torch keeps it in cat and makes it 1 in clone.
+        bad = want != got
+        return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
+    parts = ((want.real, got.real), (want.imag, got.imag)) if is_complex(want.dtype) else ((want, got),)
+    if is_complex(want.dtype) and want.dtype.kind != "c":
+        wide_want, wide_got = widen(want), widen(got)
+        parts = ((wide_want.real, wide_got.real), (wide_want.imag, wide_got.imag))
+    for w, g in parts:
+        bad = special_mismatch(widen(w), widen(g), rule.zero_sign)
+        if bad.any():
+            return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
+    narrow = computed_dtype(want.dtype, case)
+    return check_near(want.astype(narrow), got.astype(narrow), rule, scale)
+
+
+def same_bits(want: np.ndarray, got: np.ndarray) -> bool:
+    return np.ascontiguousarray(want).tobytes() == np.ascontiguousarray(got).tobytes()
+
+
+def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarray:
+    bad = (np.isnan(w) != np.isnan(g)) | ((np.isinf(w) | np.isinf(g)) & (w != g) & ~np.isnan(w))
+    if zero_sign:
+        bad |= (w == 0) & (g == 0) & (np.signbit(w) != np.signbit(g))
+    return bad
+
+
+def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
+    """Return the dtype that a result was computed in: narrower than ``out=`` where that is wider than the inputs."""
+    if not is_out(case.op):
+        return dtype
+    inputs = [a_dtype(a) for v in case.args for a in leaves(v) if isinstance(a, Array)]
+    inexact = [dt for dt in inputs if is_inexact(dt)] or [DTYPES["float32"]]
+    widest = max(inexact, key=lambda dt: dt.itemsize)
+    if is_complex(dtype) and not is_complex(widest):
+        widest = DTYPES["complex128" if widest.itemsize == 8 else "complex64"]
+    elif is_complex(widest) and not is_complex(dtype):
+        widest = DTYPES["float64" if widest.itemsize == 16 else "float32"]
+    elif is_complex(widest) and is_float(dtype):
+        widest = DTYPES[{16: "float64", 8: "float32"}.get(widest.itemsize, "float16")]
+    return widest if widest.itemsize < dtype.itemsize and is_inexact(dtype) else dtype
+
+
+def check_near(want: np.ndarray, got: np.ndarray, rule: Rule, scale: float) -> Verdict:
+    wide = np.complex128 if is_complex(want.dtype) else np.float64
+    w, g = widen(want).astype(wide), widen(got).astype(wide)
+    finite = np.isfinite(w) & np.isfinite(g)
+    w, g = np.where(finite, w, 0), np.where(finite, g, 0)
+    error = np.abs(w - g)
+    max_abs = float(error.max())
+    max_ulp = float(ulp_distance(want, got, finite).max())
+    rtol, atol = CLOSE[NAMES[want.dtype]]
+    if rule.kind in ("exact", "cast", "ties"):
+        bad = w != g
+    else:
+        atol = min(atol, rtol * max(scale, float(np.abs(w).max())))
+        bad = error > atol + rtol * np.abs(w)
+        if rule.kind == "ulp" and is_float(want.dtype):
+            bad |= ulp_distance(want, got, finite) > rule.ulp
+    if not bad.any():
+        return Verdict("pass", max_abs=max_abs, max_ulp=max_ulp)
+    return mismatch(bad, want, got, max_abs, max_ulp)
+
+
+def mismatch(
+    bad: np.ndarray, want: np.ndarray, got: np.ndarray, max_abs: float, max_ulp: float, what: str = ""
+) -> Verdict:
+    where = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    one = lambda a: widen(np.asarray(a[where]))[()]
+    at = f" at {[int(i) for i in where]}" if where else ""
+    text = f"{int(bad.sum())} of {bad.size} differ{' in ' + what if what else ''}: {one(got)!r}, torch gives {one(want)!r}{at}"
+    if max_abs == max_abs and max_abs:
+        text += f"; largest error {max_abs:.3g}, {max_ulp:.3g} ulp"
+    return Verdict("wrong-value", text, max_abs, max_ulp, by_element=True)
+
+
+def ulp_distance(want: np.ndarray, got: np.ndarray, finite: np.ndarray) -> np.ndarray:
+    """Return how many floats of the dtype lie between two values; between parts for complex ones."""
+    if is_complex(want.dtype):
+        if want.dtype.kind != "c":
+            want, got = widen(want), widen(got)
+        return np.maximum(ulp_distance(want.real, got.real, finite), ulp_distance(want.imag, got.imag, finite))
+    top = 8 * want.itemsize - 1
+    w, g = (np.ascontiguousarray(a).view(BITS[a.itemsize]).reshape(a.shape) for a in (want, got))
+    mask = w.dtype.type((1 << top) - 1)
+    low, high = np.minimum(w & mask, g & mask), np.maximum(w & mask, g & mask)
+    # Subtracted as integers: float64's distances do not fit a float64.
+    apart = np.where((w ^ g) >> w.dtype.type(top), low.astype(np.float64) + high.astype(np.float64), high - low)
+    return np.where(finite, apart, 0).astype(np.float64)
+
+
+def check_cast(want: np.ndarray, got: np.ndarray, case: Case) -> Verdict:
+    """Compare a conversion to integers where the source fits: the rest is undefined in C."""
+    source = next((a.on(case.buffers) for a in reversed(case.arrays()) if is_inexact(a_dtype(a))), None)
+    bad = want != got
+    if source is not None and want.dtype != np.bool_:
+        wide = widen(source)
+        wide = np.trunc(wide.real if np.iscomplexobj(wide) else wide).astype(np.float64)
+        info = np.iinfo(want.dtype)
+        fits = (wide >= float(info.min)) & (wide <= float(info.max)) & (wide < 2.0**63)
+        bad = bad & np.broadcast_to(fits, bad.shape)
+    return mismatch(bad, want, got, 0.0, 0.0) if bad.any() else Verdict("pass")
+
+
+def a_dtype(a: Array) -> np.dtype:
+    return DTYPES[a.dtype]
+
+
+def input_scale(case: Case) -> float:
+    """Return the largest finite magnitude among the inexact inputs."""
+    scale = 0.0
+    for a in case.arrays():
+        if is_inexact(a_dtype(a)):
+            wide = np.abs(widen(a.on(case.buffers)))
+            wide = wide[np.isfinite(wide)]
+            scale = max(scale, float(wide.max()) if wide.size else 0.0)
+    return scale
+
+
+# ---------------------------------------------------------------- memory
+
+
+def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
+    """Return which arrays torch wrote though no schema says so, as batch norm's running statistics: compared by value."""
+    if want.buffers is None:
+        return frozenset()
+    pairs = enumerate(zip(case.arrays(), want.after, strict=True))
+    return frozenset(
+        i
+        for i, (a, w) in pairs
+        if w.shape == a.shape
+        and w.dtype == a_dtype(a)
+        and not np.array_equal(want.buffers[a.buffer], case.buffers[a.buffer])  # t_ looks otherwise and writes nothing
+        and not same_bits(a.on(case.buffers), w)
+    )
+
+
+def check_shapes(case: Case, want: Seen, mine: Seen, writes: frozenset[int]) -> str:
+    """Compare the shapes that written arguments have after the call, where an ndarray can follow."""
+    resizable, arrays = resizable_buffers(case), case.arrays()
+    for i in sorted(writes):
+        w, m = want.after[i].shape, mine.after[i].shape
+        if m != w and arrays[i].buffer in resizable:
+            return f"argument {i} after the call has shape {list(m)}, torch's {list(w)}"
+    return ""
+
+
+def laid_out_anew(case: Case, want: Seen, writes: frozenset[int]) -> frozenset[int]:
+    """Return the buffers of written arguments to which torch gave another shape or other strides.
+
+    An ndarray that is resized in place is contiguous: which memory such a result is in is compared, and its strides
+    are a figure of their own.
+    """
+    arrays = case.arrays()
+    found = {arrays[i].buffer for i in writes if want.after[i].shape != arrays[i].shape}
+    windows = {(arrays[i].buffer, arrays[i].offset): arrays[i] for i in writes}
+    for place in want.alias:
+        if place is not None and place is not ... and place[:2] in windows:
+            a = windows[place[:2]]
+            if len(a.shape) == len(place[2]) and not same_window((*place[:2], a.strides), place, a.shape):
+                found.add(a.buffer)
+    return frozenset(found)
+
+
+def check_alias(want: Seen, mine: Seen, anew: frozenset[int]) -> str:
+    for i, (w, m) in enumerate(zip(want.alias, mine.alias, strict=True)):
+        if w is ... or m is ... or not isinstance(mine.results[i], np.ndarray):
+            continue
+        if (w is None) != (m is None):
+            return f"result {i} shares memory with " + (
+                f"argument buffer {m[0]}, torch's does not" if w is None else f"no argument, torch's with buffer {w[0]}"
+            )
+        same = w is None or (w[:2] == m[:2] if w[0] in anew else same_window(w, m, mine.results[i].shape))
+        if not same:
+            return f"result {i} is window {m} of the arguments' memory, torch's is {w}"
+    return ""
+
+
+def same_window(w: tuple, m: tuple, shape: tuple[int, ...]) -> bool:
+    strides = all(a == b for a, b, n in zip(w[2], m[2], shape, strict=True) if n > 1)
+    return w[:2] == m[:2] and strides
+
+
+def check_arguments(
+    case: Case, want: Seen, mine: Seen, rule: Rule, scale: float, writes: frozenset[int]
+) -> Verdict | None:
+    """Compare the values of written arguments, by the operator's class."""
+    left_out = frozenset(sorted(writes)[rule.compared :]) if is_out(case.op) else frozenset()
+    for i, (w, m) in enumerate(zip(want.after, mine.after, strict=True)):
+        if i in writes - left_out and m.dtype == w.dtype and m.shape == w.shape:
+            found = check_values(w, m, rule, scale, case)
+            if found.outcome != "pass":
+                found.message = f"argument {i} after the call: {found.message}"
+                return found
+    return None
+
+
+def check_foreign(
+    case: Case, want: Seen, mine: Seen, writes: frozenset[int], anew: frozenset[int], written: bool
+) -> int:
+    """Return how many bytes of the arguments' memory, written arguments aside, differ from torch's.
+
+    They are those that the backend has ``written``, or those that it left alone: of these, values come first, because
+    torch may have written a strided ``out=`` as if it were contiguous.
+    """
+    if mine.buffers is None or want.buffers is None:
+        return 0
+    arrays = case.arrays()
+    for b, (w, m) in enumerate(zip(want.buffers, mine.buffers, strict=True)):
+        free = w != m if w.shape == m.shape else np.zeros(0, bool)
+        held = case.buffers[b]
+        n = min(free.size, held.size)
+        free[n:] = False  # what a result took on its way there is nobody's
+        free[:n] &= (m[:n] != held[:n]) == written
+        if b in anew or not free.any():
+            continue
+        for i in writes:
+            if arrays[i].buffer == b:
+                cover = Array(
+                    0, "uint8", (*arrays[i].shape, itemsize(arrays[i])), (*arrays[i].strides, 1), arrays[i].offset
+                )
+                cover.on([free.view(np.uint8)])[...] = 0
+        if free.any():
+            return int(free.sum())
+    return 0
+
+
+def itemsize(a: Array) -> int:
+    return a_dtype(a).itemsize

@@ -1,0 +1,180 @@
+"""Known gaps: one TOML file for a backend, strict both ways.
+
+An entry says which failures are known and why. A failure that no entry knows fails the run; so does an entry whose
+cases all ran and passed, an entry that names no operator, and an entry without a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ..case import DTYPES
+from ..judge.verdict import OUTCOMES
+from .report import Tally
+
+ACCEPTED = "accepted without a reason: write one"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Known failures with one outcome.
+
+    ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
+    is meant; ``message`` is a regular expression that the failure's message must match from its start.
+    """
+
+    op: str
+    dtype: str
+    outcome: str
+    reason: str
+    cases: tuple[str, ...] = ()
+    message: str = ""
+    line: int = 0
+
+    def covers(self, row: dict[str, Any]) -> bool:
+        """Return whether a failing row is one of these."""
+        return (
+            self.outcome == row["outcome"]
+            and fnmatchcase(row["op"], self.op)
+            and fnmatchcase(row["dtype"], self.dtype)
+            and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
+            and (not self.message or re.match(self.message, row["message"]) is not None)
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether this names one overload and dtype, and may be rewritten by what ran."""
+        return not any(c in self.op + self.dtype for c in "*?[") and not self.message
+
+
+def file_for(backend: str) -> Path:
+    """Return the gaps file of a backend: ours is in the package, anyone else's in the working directory."""
+    if backend == "table":
+        return Path(__file__).parents[1] / "gaps.toml"
+    return Path(f"gaps-{re.sub(r'[^A-Za-z0-9]+', '-', backend)}.toml")
+
+
+def load(path: Path) -> list[Gap]:
+    """Read a gaps file; what is wrong with it is an error and not a warning."""
+    if not path.exists():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+        whole = tomllib.loads(text)
+    except OSError as e:
+        raise SystemExit(f"{path}: {e.strerror or e}") from None
+    except ValueError as e:  # of TOML, and of bytes that are no text
+        raise SystemExit(f"{path}: {e}") from None
+    starts = [i for i, line in enumerate(text.splitlines(), 1) if line.strip() == "[[gap]]"]
+    entries = whole.pop("gap", [])
+    if whole or not isinstance(entries, list) or len(entries) != len(starts):
+        raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
+    gaps = []
+    for line, entry in zip(starts, entries, strict=True):
+        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message"}
+        if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
+            raise SystemExit(f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases and message")
+        cases = entry.pop("cases", [])
+        if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
+            raise SystemExit(f"{path}:{line}: cases is a list of texts, all else is text")
+        if entry["outcome"] not in OUTCOMES or not entry["reason"].strip():
+            raise SystemExit(f"{path}:{line}: no such outcome, or no reason")
+        try:
+            re.compile(entry.get("message", ""))
+        except re.error as e:
+            raise SystemExit(f"{path}:{line}: message is no regular expression: {e}") from None
+        gaps.append(Gap(**entry, cases=tuple(cases), line=line))
+    return gaps
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a run judged whole: every case of ``ops``, out of all that are ``claimed``, in samples of these dtypes."""
+
+    ops: Collection[str]
+    claimed: Collection[str]
+    dtypes: Collection[str]
+
+    def has(self, gap: Gap) -> bool:
+        """Return whether all that an entry may be about was judged, so that it would have been met."""
+        ops = {op for op in self.claimed if fnmatchcase(op, gap.op)}
+        dtypes = {d for d in DTYPES if fnmatchcase(d, gap.dtype)} or set(DTYPES)
+        return ops <= set(self.ops) and dtypes | {"errors"} <= set(self.dtypes)
+
+
+@dataclass
+class Verdict:
+    """What a gaps file says about a run: failures that nobody knew, and entries that are wrong."""
+
+    unknown: list[dict[str, Any]]
+    stale: list[str]
+    known: int
+
+    @property
+    def ok(self) -> bool:
+        return not self.unknown and not self.stale
+
+
+def check(
+    gaps: list[Gap], tally: Tally, registered: Collection[str], path: Path, whole: Scope | None = None
+) -> Verdict:
+    """Hold a run against the known gaps; ``whole`` is what it judged every case of, None where it left some out."""
+    hit: set[Gap] = set()
+    unknown = []
+    for row in tally.failures:
+        found = [g for g in gaps if g.covers(row)]
+        hit.update(found)
+        if not found:
+            unknown.append(row)
+    failed = {row["id"] for row in tally.failures}
+    stale = []
+    for gap in gaps:
+        if not any(fnmatchcase(op, gap.op) for op in registered):
+            stale.append(f"{path}:{gap.line}: {gap.op} is not an operator: delete the entry")
+            continue
+        if gap.reason == ACCEPTED:
+            stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} {gap.outcome} has no reason yet: write one")
+        ids = {f"{gap.op}/{gap.dtype}/{c}" for c in gap.cases}
+        passed = sorted(i for i in ids & tally.ran if i not in failed)
+        if passed:
+            stale.append(f"{path}:{gap.line}: passes now: delete {', '.join(i.rpartition('/')[2] for i in passed)}")
+        elif gap not in hit and whole and whole.has(gap):
+            stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no such {gap.outcome}: delete the entry")
+    return Verdict(unknown, stale, len(tally.failures) - len(unknown))
+
+
+def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
+    """Rewrite the entries of what ran, keeping reasons and the entries that are patterns; return the new list."""
+    families = [g for g in gaps if not g.plain]
+    reasons = {(g.op, g.dtype, g.outcome): g.reason for g in gaps if g.plain}
+    cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for g in gaps:
+        if g.plain and not (whole and whole.has(g)):
+            still = {c for c in g.cases if f"{g.op}/{g.dtype}/{c}" not in tally.ran}
+            if still or not g.cases:
+                cases[g.op, g.dtype, g.outcome] |= still
+    for row in tally.failures:
+        if not any(g.covers(row) for g in families):
+            cases[row["op"], row["dtype"], row["outcome"]].add(row["id"].rpartition("/")[2])
+    new = [Gap(*key, reasons.get(key, ACCEPTED), tuple(sorted(found))) for key, found in sorted(cases.items())]
+    path.write_text(dump([*families, *new]), encoding="utf-8")
+    return load(path)
+
+
+def dump(gaps: Iterable[Gap]) -> str:
+    text = ["# Known gaps: each entry has a reason, and must go when its cases pass.\n"]
+    for g in gaps:
+        text.append("[[gap]]")
+        text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
+        text += [f"message = {json.dumps(g.message)}"] * bool(g.message)
+        text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
+        text.append("")
+    return "\n".join(text)

@@ -1,0 +1,324 @@
+"""Repro scripts: a failing case as one Python file with literal inputs that imports nothing of the harness."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import re
+import textwrap
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import Backend, Table
+from ..backends.load import GROUP
+from ..case import DTYPES, ORDER, Array, Case, Named, Seeded, widen
+from ..judge.tolerances import CLOSE, rule_of
+from ..judge.verdict import input_scale
+from .report import some
+from .repro_template import TEMPLATE
+
+HERE = 'sys.path.append("")  # modules of the working directory count\n'
+MOST = 3  # scripts for one overload and outcome
+_FEW = 64  # elements that are written out one by one
+_LARGEST = 200_000  # characters of one array's literal
+
+
+class TooLargeError(ValueError):
+    """The inputs are too large to be written into a script."""
+
+
+# ---------------------------------------------------------------- inputs as text
+
+
+def literal(a: np.ndarray) -> str:
+    """Return Python text for a contiguous array: its elements when few, else its bytes packed; bit for bit."""
+    name = next(n for n, dt in DTYPES.items() if dt == a.dtype)
+    dtype = f"np.{name}" if a.dtype.isbuiltin == 1 else f"ml_dtypes.{name}"
+    dtype = "np.bool_" if name == "bool" else dtype
+    if a.size <= _FEW:
+        text = f"np.array({values_text(widen(a))}, {dtype})"
+        if 0 in a.shape[:-1]:
+            text = f"np.zeros({a.shape}, {dtype})"
+        if same_bits(text, a):
+            return text
+    raw = np.ascontiguousarray(a).tobytes()
+    if len(raw) <= 256:
+        text = f'unpack("{raw.hex()}", {dtype}, {a.shape})'
+    else:
+        packed = base64.b64encode(zlib.compress(raw, 9)).decode()
+        if len(packed) > _LARGEST:
+            raise TooLargeError(f"an input of {len(raw):,} bytes")
+        lines = "\n".join(f'            "{packed[i : i + 100]}"' for i in range(0, len(packed), 100))
+        text = f"unzip(\n{lines},\n            {dtype}, {a.shape})"
+    return text
+
+
+def same_bits(text: str, a: np.ndarray) -> bool:
+    import ml_dtypes
+
+    back = eval(text, {"np": np, "ml_dtypes": ml_dtypes, "nan": np.nan, "inf": np.inf})
+    return back.shape == a.shape and back.tobytes() == a.tobytes()
+
+
+def values_text(a: np.ndarray) -> str:
+    if a.ndim:
+        return "[" + ", ".join(values_text(x) for x in a) + "]"
+    value = a.item()
+    # complex(re, im), because a sum of parts loses nan, infinity and the sign of zero
+    return f"complex({value.real!r}, {value.imag!r})" if isinstance(value, complex) else repr(value)
+
+
+def memory_text(case: Case) -> str:
+    """Return the list of the arguments' memory as text, each in the form of the first argument that is a window on it."""
+    lines = []
+    for i, raw in enumerate(case.buffers):
+        users = [a for a in case.arrays() if a.buffer == i]
+        first = next((a for a in users if a.is_whole(raw)), users[0])
+        dt = DTYPES[first.dtype]
+        if first.is_whole(raw):
+            held = first.on(case.buffers)
+        elif raw.size % dt.itemsize == 0:
+            held = raw.view(dt)
+        else:
+            held = raw
+        lines.append(f"        {literal(held)},\n")
+    return "[\n" + "".join(lines) + "    ]" if lines else "[]"
+
+
+def argument_text(x: Any) -> str:
+    """Return one argument as text in terms of ``array``, ``name`` and ``generator``."""
+    if isinstance(x, Array):
+        size = DTYPES[x.dtype].itemsize
+        strides = tuple(s // size for s in x.strides)
+        return f'array({x.buffer}, "{x.dtype}", {x.shape}, {strides}, {x.offset // size})'
+    if isinstance(x, Named):
+        return f'name("{x.kind}", "{x.name}")'
+    if isinstance(x, Seeded):
+        return f"generator({x.seed})"
+    if isinstance(x, (list, tuple)):
+        return "[" + ", ".join(map(argument_text, x)) + "]"
+    if isinstance(x, complex):
+        return f"complex({x.real!r}, {x.imag!r})"
+    return repr(x)
+
+
+# ---------------------------------------------------------------- the backend as text
+
+
+def runner_text(backend: Backend, op: str) -> tuple[str, str]:
+    """Return the imports and the ``mine(args, kwargs)`` function that call a backend's ``op``.
+
+    A backend may say it itself, with a method ``repro(op)`` that returns these two texts. By default its class is
+    imported by the name that it was loaded by, and given arguments as the harness gives them.
+    """
+    if hasattr(backend, "repro"):
+        return backend.repro(op)
+    call = "def mine(args, kwargs):\n    return {}(*args, **kwargs)\n"
+    if type(backend) is Table:
+        import torchnp
+
+        if backend.table is torchnp.table:
+            return "import torchnp", call.format(f'torchnp.table["{op}"]')
+        f = backend.table[op]
+        imported = importable(f)
+        return (imported[0], call.format(imported[1])) if imported else ("", source_text(f, op))
+    on_device = f'DEVICE = "{backend.device}"\n\n\n' if hasattr(backend, "device") else ""
+    if type(backend).__module__.partition(".")[0] == "opinfo_tests" and on_device:
+        compiler = getattr(backend, "compiler", None)
+        if compiler is None:
+            return "", on_device + call.format("TORCH_OP")
+        if isinstance(compiler, str):
+            called = "lambda *a, **k: TORCH_OP(*a, **k)"
+            return "", on_device + call.format(f'torch.compile({called}, backend="{compiler}", dynamic=False)')
+    imports, loaded = loading_text(backend)
+    return imports, f"{on_device}{loaded}\n\n\ndef mine(args, kwargs):\n    return BACKEND.run({op!r}, args, kwargs)\n"
+
+
+def loading_text(backend: Backend) -> tuple[str, str]:
+    """Return the imports and the text that make BACKEND, by the name that a backend was loaded by."""
+    name = backend.loaded_by
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        imports, found = f"{HERE}import {module}", f"{module}.{attribute}"
+    elif any(e.name == name for e in entry_points(group=GROUP)):
+        imports = f"{HERE}from importlib.metadata import entry_points"
+        found = f'entry_points(group="{GROUP}")["{name}"].load()'
+    else:
+        raise TooLargeError(f"{type(backend).__name__} has no name to be imported by, and no method repro(op)")
+    made = "while isinstance(BACKEND, type) or not hasattr(BACKEND, 'run'):\n    BACKEND = BACKEND()"
+    return imports, f"BACKEND = {found}\n{made}"
+
+
+def importable(f: Callable) -> tuple[str, str] | None:
+    """Return the import and the expression that give a function, where there are such."""
+    module = getattr(f, "__module__", None) or "numpy"
+    name = getattr(f, "__qualname__", "") or getattr(f, "__name__", "")
+    try:
+        found: Any = __import__(module, fromlist=["_"])
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    if found is not f or module == "__main__" or module.partition(".")[0] == "opinfo_tests":
+        return None
+    return ("", f"np.{name}") if module == "numpy" else (f"{HERE}import {module}", f"{module}.{name}")
+
+
+def source_text(f: Callable, op: str) -> str:
+    """Return a ``mine`` with the function's own source, for functions that no module has under their name."""
+    try:
+        source = textwrap.dedent(inspect.getsource(f))
+    except (OSError, TypeError):
+        raise TooLargeError(f"{op} is a {type(f).__name__} without source") from None
+    if source.lstrip().startswith(("def ", "@")):
+        return f"{source.rstrip()}\n\n\ndef mine(args, kwargs):\n    return {f.__name__}(*args, **kwargs)\n"
+    found = re.search(r"lambda[^:]*:.*", source)
+    text = found.group().rstrip(", \n") if found else ""
+    while text:  # a lambda's source is its line: what follows the lambda is cut off
+        try:
+            compile(text, "lambda", "eval")
+            break
+        except SyntaxError:
+            text = text[:-1]
+    return f"f = {text}\n\n\ndef mine(args, kwargs):\n    return f(*args, **kwargs)\n"
+
+
+# ---------------------------------------------------------------- scripts
+
+
+def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
+    """Return the script for a case that failed as ``row`` says."""
+    from .report import header
+
+    rule = rule_of(case)
+    rtol, atol = CLOSE.get(case.dtype, (0.0, 0.0))
+    imports, mine = runner_text(backend, case.op)
+    head = header(backend.name)
+    versions = ", ".join(f"{k} {head[k]}" for k in ("torch", "numpy", "ml_dtypes", "torchnp", "python"))
+    args = "".join(f"        {argument_text(a)},\n" for a in case.args)
+    kwargs = "".join(f'        "{k}": {argument_text(v)},\n' for k, v in case.kwargs.items())
+    namespace, _, rest = case.op.partition("::")
+    base, _, overload = rest.partition(".")
+    fill = {
+        "TITLE": f"{case.op} on {backend.name}: {row['outcome']}",
+        "MESSAGE": "\n".join(textwrap.wrap(docstring(row.get("shrunk_message") or row.get("message", "")), 118)),
+        "CASE": row["id"] + (", shrunk" if "shrunk" in row else ""),
+        "SCHEMA": docstring(schema_text(case.op)), "VERSIONS": versions,
+        "IMPORTS": f"\n{imports}\n" if imports else "",
+        "RULE": f'KIND, RTOL, ATOL, SCALE = "{rule.kind}", {rtol}, {atol}, {input_scale(case)!r}\n'
+                f"ULP, ZERO_SIGN, SEED = {rule.ulp}, {rule.zero_sign}, {case.seed if case.draws else None}",
+        "OP": f"torch.ops.{namespace}.{base}.{overload or 'default'}",
+        "MEMORY": memory_text(case), "MINE": mine.rstrip(),
+        "ARGS": f"(\n{args}    )" if args else "()", "KWARGS": f"{{\n{kwargs}    }}" if kwargs else "{}",
+    }  # fmt: skip
+    return re.sub("|".join(rf"<{k}>" for k in fill), lambda m: fill[m.group()[1:-1]], TEMPLATE)
+
+
+def docstring(text: str) -> str:
+    """Return text that may stand in a triple-quoted string."""
+    return text.replace("\\", "\\\\").replace('"""', "'''")
+
+
+def schema_text(op: str) -> str:
+    from ..case import schemas
+
+    return str(schemas()[op]) if op in schemas() else op
+
+
+def issue_body(row: dict[str, Any], text: str) -> str:
+    """Return a Markdown issue for a failing row with its script."""
+    versions = next((line for line in text.splitlines() if line.startswith("torch ")), "")
+    facts = {
+        "outcome": row["outcome"], "dtype": row["dtype"], "schema": f"`{schema_text(row['op'])}`",
+        "versions": versions, "case": f"`{row['id']}`", "sample": f"{row.get('sample', '')} {row.get('sample_dtype', '')}",
+    }  # fmt: skip
+    lines = [f"# `{row['op']}`: {row['outcome']} in {row['dtype']}", "", "| | |", "|---|---|"]
+    lines += [f"| {k} | {v.replace('|', chr(92) + '|')} |" for k, v in facts.items()]
+    lines += ["", fenced(row.get("message", "")), ""]
+    if row.get("diagnosis"):
+        lines += [row["diagnosis"], ""]
+    lines += ["The call:", "", fenced(row.get("call", "")), ""]
+    if "shrunk" in row:
+        lines += ["The simplest call found that fails alike:", "", fenced(row["shrunk"]), ""]
+        lines += [fenced(row["shrunk_message"]), ""]
+    lines += ["This script prints both results and exits with 1 while they differ:", "", fenced(text, "python"), ""]
+    return "\n".join(lines)
+
+
+def fenced(text: str, language: str = "") -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+# ---------------------------------------------------------------- writing them
+
+
+def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
+    """Record a row's sample again and return its case: what is recorded depends on the sample alone."""
+    from ..draw.record import Recorder
+    from ..draw.samples import Task, samples_of
+
+    found: list[Case] = []
+    recorder = Recorder(lambda op: op == row["op"], lambda case: found.append(case) if case.id == row["id"] else None)
+    for _ in samples_of(Task(row["sample"], row["sample_dtype"]), recorder, seed=seed, order=order):
+        if found:
+            break
+    return found[0] if found else None
+
+
+def choose(rows: Iterable[dict[str, Any]], most: int = MOST) -> list[dict[str, Any]]:
+    """Return at most ``most`` failing rows for each overload and outcome, those with a script and short calls first."""
+    taken: Counter[tuple[str, str]] = Counter()
+    chosen = []
+    for row in sorted(rows, key=lambda r: (r["op"], "repro" not in r, len(r.get("call", "")), r["id"])):
+        key = row["op"], row["outcome"]
+        taken[key] += 1
+        if taken[key] <= most:
+            chosen.append(row)
+    return chosen
+
+
+def write_repros(
+    rows: list[dict[str, Any]],
+    folder: Path,
+    backend: Backend,
+    seed: int = 0,
+    order: int = ORDER,
+    most: int = MOST,
+    shrinker: Any = None,
+) -> list[str]:
+    """Write a script and an issue body for failing rows, shrunk where a ``shrinker`` has not seen them yet.
+
+    Returns the lines to print.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = choose(rows, most)
+    lines, written = [], 0
+    for row in chosen:
+        try:
+            late = shrinker is not None and row["id"] not in shrinker.tried
+            if late or "repro" not in row:
+                case = find_case(row, seed, order)
+                if case is None and "repro" not in row:
+                    lines.append(f"{row['id']}: the sample does not give this call again")
+                    continue
+                row = shrinker(row, case) if late else row
+            text = row.get("repro") or script(case, row, backend)
+        except TooLargeError as e:
+            lines.append(f"{row['id']}: no script: {e}")
+            continue
+        stem = "repro_" + re.sub(r"\W+", "_", row["id"].removeprefix("aten::"))
+        (folder / f"{stem}.py").write_text(text, encoding="utf-8")
+        (folder / f"{stem}.md").write_text(issue_body(row, text), encoding="utf-8")
+        written += 1
+    left = len(rows) - len(chosen)
+    alike = f"; {some(left, 'further failure')} of the same kinds ({most} are written for each overload and outcome)"
+    return [*lines, f"{some(written, 'repro script')} in {folder}{alike if left else ''}"]

@@ -1,0 +1,304 @@
+"""Shrinking: a failing call made as simple as it can be while it fails in the same way, whatever it came from.
+
+Greedy: simpler calls are tried, the simplest first, and the first that fails alike is gone on from, until none does or
+the time is over. Calls are tried in a process of their own, so that one which kills or hangs it loses only itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..case import DTYPES, Array, Case, is_complex, is_inexact, leaves, map_tree, schemas, widen
+from ..schemas import is_fragile
+
+SECONDS = 2.0  # for one failure
+FEW = 32  # elements that are simplified one by one
+
+Kind = tuple[str, str]
+
+
+def shrink(case: Case, kind_of: Callable[[Case], Kind], seconds: float = SECONDS, kind: Kind | None = None) -> Case:
+    """Return the simplest call found that fails as ``case`` does (as ``kind`` says); it keeps the case's id and seed."""
+    if is_fragile(case.op):  # torch itself dies of arguments that are not just so
+        return case
+    ends = time.perf_counter() + seconds
+    kind = kind or kind_of(case)
+    best, tried = case, set()
+    while True:
+        for other in simpler(best):
+            if time.perf_counter() > ends:
+                return best
+            key = (repr((other.args, other.kwargs)), *(b.tobytes() for b in other.buffers))
+            if hash(key) in tried or weight(other) >= weight(best):
+                continue
+            tried.add(hash(key))
+            if kind_of(other) == kind:
+                best = other
+                break
+        else:
+            return best
+
+
+def kind_of_failure(outcome: str, message: str) -> Kind:
+    """Return what must stay the same: the outcome and, numbers and shapes aside, the words of its message."""
+    words = re.sub(r"\[.*?\]|\(.*?\)|\d+", "", message)
+    if "error" in outcome:
+        return outcome, " ".join(w for said in words.split(" | ") for w in said.split()[:6])
+    special = re.findall(r"\b(?:nan|inf)\b", message.partition(":")[2])
+    return outcome, " ".join([words.partition(":")[0], *sorted(set(special))])
+
+
+def weight(case: Case) -> tuple[float, ...]:
+    """Return how far a call is from simple: elements, dims, arguments, memory beside the elements, then values."""
+    arrays = case.arrays()
+    given = [x for x in leaves((case.args, case.kwargs)) if not isinstance(x, Array)]
+    elements = sum(math.prod(a.shape) for a in arrays)
+    memory = sum(b.size for b in case.buffers)
+    strided = sum(not a.is_whole(case.buffers[a.buffer]) for a in arrays)
+    numbers = sum(map(cost, given))
+    if elements <= 8 * FEW:
+        numbers += sum(cost(v) for a in arrays for v in widen(a.on(case.buffers)).reshape(-1).tolist())
+    words = sum(x is not None for x in given) + len(case.args) + len(case.kwargs)
+    return elements, sum(len(a.shape) for a in arrays), len(arrays), words, strided, memory, numbers
+
+
+def cost(x: Any) -> float:
+    """Return how far a value is from simple: 0 is nearest, then 1, other small integers, nan, infinities, the rest."""
+    if isinstance(x, complex):
+        return cost(x.real) + 1.5 * cost(x.imag)
+    if not isinstance(x, (int, float)):
+        return 0
+    if x != x or x in (math.inf, -math.inf):
+        return 4 + (x == x)
+    if x == 0:
+        return 0.5 * (math.copysign(1, x) < 0)
+    negative = 0.5 * (x < 0)
+    if x == int(x):
+        return (1 if abs(x) == 1 else 2 if abs(x) < 10 else 5 + len(str(abs(int(x))))) + negative
+    return 6 + min(len(repr(x)), 12) + negative
+
+
+# ---------------------------------------------------------------- simpler calls
+
+
+def simpler(case: Case) -> Iterator[Case]:
+    """Yield calls that differ from ``case`` in one respect, those that lose most first."""
+    yield from own_memory(case)
+    yield from fewer_arguments(case)
+    yield from smaller(case)
+    yield from fewer_dims(case)
+    yield from simpler_arguments(case)
+    yield from simpler_values(case)
+
+
+def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None = None) -> Case:
+    """Return the case with other arguments: what they do not use of its memory is left out."""
+    held = case.buffers if buffers is None else buffers
+    before = {a.buffer: a.is_whole(held[a.buffer]) for a in case.arrays() if buffers is None}
+    windows: dict[int, list[Array]] = {}
+    for leaf in leaves((args, kwargs)):
+        if isinstance(leaf, Array):
+            windows.setdefault(leaf.buffer, []).append(leaf)
+    new: list[np.ndarray] = []
+    moved: dict[Array, Array] = {}
+    for b, users in windows.items():
+        if before.get(b) and len(set(users)) == 1:  # what was an array of its own stays one
+            made, a = whole(users[0].on(held), len(new))
+            moved[users[0]] = a
+        else:
+            start = min(a.offset for a in users) // 16 * 16
+            made = held[b][start : max(map(end_of, users))]
+            moved |= {a: replace(a, buffer=len(new), offset=a.offset - start) for a in users}
+        new.append(made)
+    swap = lambda x: moved[x] if isinstance(x, Array) else x
+    return replace(case, args=map_tree(swap, args), kwargs=map_tree(swap, kwargs), buffers=new)
+
+
+def end_of(a: Array) -> int:
+    if 0 in a.shape:
+        return a.offset
+    steps = sum((n - 1) * s for n, s in zip(a.shape, a.strides, strict=True))
+    return a.offset + steps + DTYPES[a.dtype].itemsize
+
+
+def whole(values: np.ndarray, buffer: int) -> tuple[np.ndarray, Array]:
+    """Return new memory that holds ``values`` alone, and the window on it."""
+    held = np.array(values, order="C")
+    name = next(n for n, dt in DTYPES.items() if dt == held.dtype)
+    return held.reshape(-1).view(np.uint8), Array(buffer, name, held.shape, held.strides)
+
+
+def changed(case: Case, edit: Callable[[Array], Array], ints: Callable[[Any], Any] = lambda x: x) -> Case:
+    """Return the case with its windows edited, and with the numbers among its arguments."""
+    one = lambda x: edit(x) if isinstance(x, Array) else ints(x)
+    return rebuilt(case, map_tree(one, case.args), map_tree(one, case.kwargs))
+
+
+def own_memory(case: Case) -> Iterator[Case]:
+    """Give arrays memory of their own, row by row: all of them, then one after the other."""
+    chosen = list(dict.fromkeys(case.arrays()))
+    for group in [chosen, *([a] for a in chosen if len(chosen) > 1)]:
+        if all(a.is_whole(case.buffers[a.buffer]) for a in group) and len({a.buffer for a in group}) == len(group):
+            continue
+        yield with_values(case, {a: a.on(case.buffers) for a in group})
+
+
+def with_values(case: Case, values: dict[Array, np.ndarray]) -> Case:
+    """Return the case with new memory for some of its arrays."""
+    buffers, moved = list(case.buffers), {}
+    for a, v in values.items():
+        made, moved[a] = whole(v, len(buffers))
+        buffers.append(made)
+    swap = lambda x: moved.get(x, x) if isinstance(x, Array) else x
+    return rebuilt(case, map_tree(swap, case.args), map_tree(swap, case.kwargs), buffers)
+
+
+def cut(a: Array, axis: int, start: int, n: int) -> Array:
+    shape = (*a.shape[:axis], n, *a.shape[axis + 1 :])
+    return replace(a, shape=shape, offset=a.offset + start * a.strides[axis])
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cut sizes: everywhere where a size stands, with the numbers that say it, then dim by dim."""
+    arrays = list(dict.fromkeys(case.arrays()))
+    for n in sorted({n for a in arrays for n in a.shape if n > 1}, reverse=True):
+        for m in sorted({1, n // 2, n - 1}):
+            for start in (0, n - m):
+                edit = lambda a: every_axis(a, n, start, m)
+                yield changed(case, edit, lambda x: m if x == n and type(x) is int else x)
+                yield changed(case, edit)
+    for chosen in arrays:
+        for axis, n in enumerate(chosen.shape):
+            for m in sorted({1, n // 2, n - 1} - {0, n, -1}):
+                for start in (0, n - m):
+                    yield changed(case, lambda a: cut(a, axis, start, m) if a == chosen else a)
+
+
+def every_axis(a: Array, n: int, start: int, m: int) -> Array:
+    for axis, size in enumerate(a.shape):
+        if size == n:
+            a = cut(a, axis, start, m)
+    return a
+
+
+def fewer_dims(case: Case) -> Iterator[Case]:
+    """Take one index of a dim: of all arrays, counted from the left or the right, then of each array."""
+    arrays = list(dict.fromkeys(case.arrays()))
+    most = max((len(a.shape) for a in arrays), default=0)
+
+    def without(a: Array, axis: int) -> Array:
+        if not -len(a.shape) <= axis < len(a.shape) or 0 in a.shape:
+            return a
+        axis %= len(a.shape)
+        return replace(a, shape=a.shape[:axis] + a.shape[axis + 1 :], strides=a.strides[:axis] + a.strides[axis + 1 :])
+
+    for axis in (*range(most), *range(-most, 0)):
+        edit = lambda a: without(a, axis)
+        yield changed(case, edit, lambda x: x - 1 if type(x) is int and 0 < x < most and x > axis else x)
+        yield changed(case, edit)
+        shorter = lambda v: [x for i, x in enumerate(v) if i != axis % most] if is_ints(v) and len(v) == most else v
+        args, kwargs = [shorter(v) for v in case.args], {k: shorter(v) for k, v in case.kwargs.items()}
+        yield changed(replace(case, args=tuple(args), kwargs=kwargs), edit)
+    for chosen in arrays:
+        for axis in range(len(chosen.shape)):
+            yield changed(case, lambda a: without(a, axis) if a == chosen else a)
+
+
+def is_ints(v: Any) -> bool:
+    return isinstance(v, list) and bool(v) and all(type(x) is int for x in v)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def places(case: Case) -> Iterator[tuple[Any, Any, Callable[[Any], Case]]]:
+    """Yield each argument's declaration, its value, and what puts another in its place."""
+    declared = schemas()[case.op].args
+    for i, (a, v) in enumerate(zip(declared, case.args, strict=False)):
+        yield a, v, lambda x, i=i: rebuilt(case, (*case.args[:i], x, *case.args[i + 1 :]), case.kwargs)
+    named = {a.name: a for a in declared}
+    for k, v in case.kwargs.items():
+        if k in named:
+            yield named[k], v, lambda x, k=k: rebuilt(case, case.args, case.kwargs | {k: x})
+
+
+def fewer_arguments(case: Case) -> Iterator[Case]:
+    """Leave out arguments that have a default, give None where that is allowed, shorten lists."""
+    declared = schemas()[case.op].args
+    optional = {a.name for a in declared if a.has_default}
+    for k in case.kwargs.keys() & optional:
+        yield rebuilt(case, case.args, {n: v for n, v in case.kwargs.items() if n != k})
+    if case.args and declared[len(case.args) - 1].has_default:
+        yield rebuilt(case, case.args[:-1], case.kwargs)
+    for a, v, put in places(case):
+        if v is not None and a.type.endswith("?"):
+            yield put(None)
+    longest = max((len(v) for _, v, _ in places(case) if isinstance(v, list)), default=0)
+    for i in range(longest if longest > 1 else 0):
+        shorter = lambda v: v[:i] + v[i + 1 :] if isinstance(v, list) and len(v) == longest else v
+        yield rebuilt(case, tuple(map(shorter, case.args)), {k: shorter(v) for k, v in case.kwargs.items()})
+    for _, v, put in places(case):
+        if isinstance(v, list):
+            for i in range(len(v)):
+                yield put(v[:i] + v[i + 1 :])
+
+
+def simpler_arguments(case: Case) -> Iterator[Case]:
+    """Give arguments their default, or a simpler number."""
+    for a, v, put in places(case):
+        if a.has_default and type(v) in (bool, int, float, complex, str) and v != a.default:
+            yield put(a.default)
+        if isinstance(v, list):
+            for i, x in enumerate(v):
+                for y in simpler_numbers(x):
+                    yield put([*v[:i], y, *v[i + 1 :]])
+        for y in simpler_numbers(v):
+            yield put(y)
+
+
+def simpler_numbers(x: Any) -> list[Any]:
+    if type(x) not in (bool, int, float, complex):
+        return []
+    if type(x) is bool:
+        return [False] if x else []
+    found: list[Any] = [type(x)(n) for n in (0, 1, 2, -1)]
+    if type(x) is complex:
+        found += [complex(x.real, 0), complex(0, x.imag)]
+    elif math.isfinite(x):
+        found += [type(x)(round(x)), type(x)(x // 2)]
+    return [y for y in found if cost(y) < cost(x)]
+
+
+def simpler_values(case: Case) -> Iterator[Case]:
+    """Make elements zero, one or a small integer: all of an array's, then one after the other."""
+    for a in dict.fromkeys(case.arrays()):
+        x = a.on(case.buffers)
+        if not x.size:
+            continue
+        for value in (0, 1):
+            yield with_same_memory(case, a, np.full(x.shape, value).astype(x.dtype))
+        if x.size > FEW:
+            continue
+        for at in np.ndindex(x.shape):
+            now = widen(x[at])[()].item()
+            for value in simpler_numbers(now):
+                if is_inexact(x.dtype) or float(value) == int(value):
+                    y = x.copy()
+                    with contextlib.suppress(OverflowError):
+                        y[at] = np.asarray(value, complex if is_complex(x.dtype) else None).astype(x.dtype)
+                        yield with_same_memory(case, a, y)
+
+
+def with_same_memory(case: Case, a: Array, values: np.ndarray) -> Case:
+    """Return the case with other values in an array, where it lies: what shares its memory sees them."""
+    buffers = case.fresh_buffers()
+    a.on(buffers)[...] = values
+    return replace(case, buffers=buffers)

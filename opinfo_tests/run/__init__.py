@@ -1,0 +1,1 @@
+"""What runs: the runner, its worker processes, the control, the command line."""

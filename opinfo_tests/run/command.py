@@ -1,0 +1,301 @@
+"""The command line: ``python -m opinfo_tests`` and ``torchnp conform`` judge a backend."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation notes; it reads this at import
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..backends.backend import Backend
+from ..backends.load import load_backend
+from ..backends.torch_backend import TorchDevice
+from ..draw import reach
+from ..draw.reach import in_families, plan, select
+from ..draw.samples import Task, dtypes_of, opinfos, registered, supported
+from ..report import counts
+from ..report import gaps as known
+from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, some, summary
+from ..report.usage import Usage, line
+from . import outputs
+from .control import INVALID, announced, control
+from .outputs import FOUR, whole_number
+from .runner import Options, run_here
+from .trials import Shrinker
+from .workers import run_pool
+
+STATUS = (
+    "Exit status: 0 when every call passes or is a known gap, 1 when not or when fewer cases were collected than are "
+    f"recorded, 2 for a wrong command, {INVALID} when the run is invalid: its control is not green, or nothing was judged."
+)
+
+
+def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
+    """The argument parser; also that of ``torchnp conform``."""
+    p = argparse.ArgumentParser(
+        prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
+    )
+    p.add_argument("--ops", help="overloads by pattern, comma separated: 'aten::var*,aten::add.Tensor'")
+    p.add_argument(
+        "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
+    )
+    p.add_argument("--dtypes", default="all",
+                   help="dtypes of the samples, comma separated, or %(default)s; 'errors' is the inputs that torch refuses")  # fmt: skip
+    p.add_argument(
+        "--tier", choices=("quick", "full"), default="full", help="a share chosen by hash, or every case (%(default)s)"
+    )
+    p.add_argument("--max", type=whole_number, default=0, metavar="N",
+                   help="at most N cases for each overload and dtype; 0 is all (%(default)s)")  # fmt: skip
+    p.add_argument("--seed", type=whole_number, default=0,
+                   help="moves the samples' values and the choice of the quick tier (%(default)s)")  # fmt: skip
+    p.add_argument("-x", action="store_true", help="stop at the first failure")
+    p.add_argument("--no-backward", action="store_true", help="forward only")
+    p.add_argument(
+        "--order",
+        type=int,
+        choices=(1, 2),
+        default=Options.order,
+        help="of derivatives: 2 also records the gradient of the gradient (%(default)s)",
+    )
+    p.add_argument(
+        "--backend", default="table",
+        help="table (ours), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
+        "array-api-strict or another array-api-NAME, an entry point of the group torchnp.backends, or package.module:object "
+        "(%(default)s)",
+    )  # fmt: skip
+    p.add_argument("--jobs", type=whole_number, default=2, help="worker processes; 0 runs here (%(default)s)")
+    p.add_argument("--timeout", type=outputs.duration, default=Options.timeout,
+                   help="seconds for one case, which only worker processes can end (%(default).0f)")  # fmt: skip
+    p.add_argument("--messages", type=whole_number, default=4, metavar="N",
+                   help="messages shown for each overload and outcome (%(default)s)")  # fmt: skip
+    p.add_argument("--report", type=Path, metavar="FILE", help="write report.jsonl here")
+    p.add_argument("--resume", action="store_true", help="go on with the report that a broken run left")
+    p.add_argument("--summary", type=Path, metavar="FILE", help="write a Markdown summary here")
+    p.add_argument("--gaps", type=Path, metavar="FILE", help="known gaps (by default the backend's own file)")
+    p.add_argument("--accept", action="store_true", help="rewrite the gaps of what ran")
+    p.add_argument(
+        "--count", action="store_true", help="record what there is to judge, and judge nothing (maintainers)"
+    )
+    p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
+    outputs.add_arguments(p)
+    return p
+
+
+def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
+    """Run, print, and return the exit status."""
+    p = parser(prog)
+    a = p.parse_args(argv)
+    if a.resume and (not a.report or a.count or a.draws):
+        p.error("--resume needs the --report to go on with, and samples")
+    if a.from_report and not any(getattr(a, name) for name in FOUR):
+        p.error("--from-report: give --html, --badge, --summary or --repro")
+    try:
+        outputs.check_places(a)
+        return run(a)
+    except SystemExit as e:
+        if not isinstance(e.code, str):
+            raise
+        print(e.code.replace("opinfo_tests:", f"{prog}:", 1), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"interrupted{'; --resume goes on' if a.report else ''}", file=sys.stderr)
+        return 130
+
+
+def run(a: argparse.Namespace) -> int:
+    """Do what the command line says."""
+    usage = Usage()
+    console = Console(highlight=False, soft_wrap=True)
+    if a.diff:
+        lines, status = diff(*a.diff)
+        print("\n".join(lines))
+        return status
+    ops = select(a.ops.split(",")) if a.ops else None
+    if a.families:
+        ops = in_families(a.families, ops or registered())
+    dtypes = dtypes_of(a.dtypes)
+    backend = load_backend(a.backend)
+    if a.from_report:
+        return outputs.from_report(a, backend)
+    outputs.prepare(a)
+    reachable = frozenset(n for n in ops or registered() if n in backend.ops)
+    if a.count:
+        backend = TorchDevice("cpu")
+        tasks = [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
+    else:
+        tasks = outputs.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
+    options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
+    options.count_only = a.count
+    options.choice, options.cases = a.seed, bool(a.shrink)
+    options.rates = counts.quick_rates() if a.tier == "quick" else None
+    if a.gaps and not a.gaps.exists() and not a.accept:
+        raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
+    a.gaps = a.gaps or known.file_for(a.backend)
+    gaps = known.load(a.gaps)
+    head = header(
+        backend.name,
+        loaded_by=backend.loaded_by,
+        seed=a.seed,
+        dtypes=dtypes,
+        ops=a.ops,
+        max=a.max,
+        tier=a.tier,
+        order=a.order,
+    )
+    head |= {"families": a.families} if a.families else {}
+    why = ""
+    if not (a.count or a.draws):
+        print(announced(backend), end="", flush=True)
+        why = control(tasks, options, a.jobs, backend)
+    if why:
+        print(f"invalid run: the control is not green: {why}")
+        return INVALID
+    if a.resume:
+        tally, over = resumed(a.report, head)
+        tasks = [t for t in tasks if (t.source, t.dtype) not in over]
+        options.skip = tally.ran
+        print(f"resumed: {tally.total:,} cases are there, {len(tasks):,} tasks are left")
+    else:
+        tally = Tally(a.report, head)
+    tally.usage = usage.control_over()
+    shrinker = Shrinker(backend, a.shrink, gaps) if a.shrink else None
+    called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
+    tally.close(backend.ops, reachable)
+    outputs.show_drawn(tally, reachable)
+    if a.count:
+        counts.write(tally)
+        reach.save(reach.DATA, called)
+        print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
+        return 1 if tally.errors else 0
+    if a.summary:
+        a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
+    show(console, tally, frozenset(tally.by(0)) if a.draws else ops, backend, a.messages)
+    print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}")
+    print(line(usage.facts()))
+    few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes, backend) else ""
+    if few:
+        print(few)
+    sampled = a.tier == "full" and not (a.max or a.x or a.draws or a.no_backward or tally.errors)
+    claimed = [n for n in registered() if n in backend.ops]
+    whole = known.Scope(reachable, claimed, dtypes) if sampled else None
+    return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few else 0)
+
+
+def run_tasks(
+    a: argparse.Namespace,
+    console: Console,
+    tasks: list[Task],
+    backend: Backend,
+    options: Options,
+    tally: Tally,
+    shrinker: Shrinker | None,
+) -> dict[str, set[str]]:
+    """Judge the cases of all tasks under a progress bar; return what each entry called."""
+    called: dict[str, set[str]] = defaultdict(set)
+    running = run_pool(tasks, backend, options, a.jobs) if a.jobs else run_here(tasks, backend, options)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, auto_refresh=False) as bar:
+        job = bar.add_task("judging", total=len(tasks))
+        for kind, value in running:
+            if kind == "rows":
+                for row in value:
+                    tally.add(shrinker(row) if shrinker and "case" in row else row)
+                if a.x and tally.failures:
+                    break
+            else:
+                called[value.task.source].update(value.calls)
+                tally.end_task(value, backend.ops)
+                done = f"{some(tally.total, 'call')}, {len(tally.failures):,} failing"
+                bar.update(job, advance=1, description=done, refresh=True)
+    running.close()
+    return called
+
+
+def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
+    """Return whether a run draws all that the recorded counts are of."""
+    less = a.max or a.x or a.no_backward or a.draws or a.order != Options.order or backend.dtypes is not None
+    return not less and set(dtypes_of("all")) <= set(dtypes)
+
+
+def conclude(
+    a: argparse.Namespace,
+    gaps: list[known.Gap],
+    tally: Tally,
+    backend: Backend,
+    shrinker: Shrinker | None,
+    whole: known.Scope | None,
+) -> int:
+    """Hold the run against the known gaps; return the exit code."""
+    if a.accept:
+        gaps = known.accept(a.gaps, gaps, tally, whole)
+    found = known.check(gaps, tally, registered(), a.gaps, whole)
+    for text in found.stale:
+        print(text)
+    if found.known:
+        print(f"known gaps: {some(found.known, 'failure')}; not known: {len(found.unknown):,}")
+    outputs.finish(a, tally.good, tally.total, found.unknown, backend, shrinker)
+    if shrinker:
+        shrinker.close()
+    if not tally.total:
+        print("invalid run: nothing was judged")
+        return INVALID
+    return 0 if found.ok and tally.total and not tally.errors else 1
+
+
+def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Backend, messages: int) -> None:
+    """Print a line for each overload, its first failures below it, then what is absent."""
+    failures: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in tally.failures:
+        failures[row["op"]].append(row)
+    by_op = tally.by(0)
+    for op, outcomes in by_op.items():
+        good, total = good_of(outcomes), sum(outcomes.values())
+        if ops is None and good == total:
+            continue
+        console.print(f"{good:6} of {total:6}  {op}", style="green" if good == total else "red", markup=False)
+        if outcomes["unspecified"]:
+            console.print(f"        unspecified: {outcomes['unspecified']}", style="dim", markup=False)
+        for outcome in (o for o in outcomes if o not in GOOD):
+            console.print(f"        {outcome}: {outcomes[outcome]}", style="bold", markup=False)
+            rows = sorted((r for r in failures[op] if r["outcome"] == outcome), key=lambda r: len(r["call"]))
+            for row in spread(rows)[:messages]:
+                console.print(f"          {row['message']}", style="red", markup=False)
+                if "diagnosis" in row:
+                    console.print(f"            {row['diagnosis']}", markup=False)
+                console.print(f"            {row['call']}", markup=False)
+                if "shrunk" in row:
+                    console.print(f"            shrunk: {row['shrunk']}", markup=False)
+                console.print(
+                    f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
+                )
+    unjudged = sorted((ops or registered()) - set(by_op))
+    for how, names in (
+        ("no case of", [n for n in unjudged if n in backend.ops]),
+        ("absent", [n for n in unjudged if n not in backend.ops] if ops else []),
+    ):
+        if names:
+            console.print(f"{how} {', '.join(n.removeprefix('aten::') for n in names)}", style="yellow", markup=False)
+    if ops is None:
+        for op, n in absent_calls(tally, backend.ops)[:15]:
+            console.print(f"     -            {op}: absent, called {n} times", style="yellow", markup=False)
+    for text, n in Counter(tally.errors).items():
+        console.print(
+            f"samples that could not be drawn: {text}{f' ({n} times)' if n > 1 else ''}", style="dim", markup=False
+        )
+
+
+def spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with each dtype's first before any dtype's second."""
+    turn: Counter[str] = Counter()
+    keyed = []
+    for i, row in enumerate(rows):
+        keyed.append((turn[row["dtype"]], i, row))
+        turn[row["dtype"]] += 1
+    return [row for _, _, row in sorted(keyed, key=lambda k: k[:2])]

@@ -1,0 +1,67 @@
+"""Is the run valid? The control, torch's CPU device and our own table on some of the same tasks, must be green."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..backends.backend import Backend
+from ..backends.torch_backend import TorchDevice
+from ..draw.samples import Task
+from ..report import gaps
+from ..report.report import GOOD
+from .runner import Options, run_here, shard
+from .workers import run_pool
+
+INVALID = 3  # the exit status of a run that says nothing about its backend
+TASKS, CASES = 6, 150  # tried at most
+OURSELVES = ("torchnp", "torch-cpu")  # what the control itself judges
+OURS = 0.9  # of our own table's calls: a fault of ours fails a few, a broken harness nearly all
+
+
+def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> str:
+    """Return why the run is invalid, or nothing.
+
+    The same tasks' cases are judged with torch itself in the backend's place, which must pass them all, and with our own
+    table, of which a few calls may fail: a fault in a kernel of ours is not one in the harness.
+    """
+    chosen = sorted(tasks, key=lambda t: shard(f"{t.source} {t.dtype}", options.choice))[:TASKS]
+    options = replace(options, limit=2, rates=None, skip=set(), count_only=False)
+    torch_cpu = TorchDevice("cpu")
+    if backend.name != torch_cpu.name:
+        rows = judged(chosen, options, jobs, torch_cpu)
+        bad = [r for r in rows if r["outcome"] not in GOOD]
+        if bad:
+            return f"torch itself fails {len(bad)} of {len(rows)} calls, as {described(bad[0])}"
+    if backend.name not in OURSELVES:
+        from ..backends.load import own_table
+
+        known = gaps.load(gaps.file_for("table"))
+        rows = judged(chosen, options, jobs, own_table())
+        bad = [r for r in rows if r["outcome"] not in GOOD and not any(g.covers(r) for g in known)]
+        if len(bad) > (1 - OURS) * len(rows) + 1:
+            return f"torchnp's own table fails {len(bad)} of {len(rows)} calls, as {described(bad[0])}"
+    return ""
+
+
+def announced(backend: Backend) -> str:
+    """Return the line that says what the control is about to judge."""
+    both = {"torch's CPU device": backend.name != "torch-cpu", "torchnp's table": backend.name not in OURSELVES}
+    names = " and ".join(name for name, judged_ in both.items() if judged_)
+    return f"control: {names} on some of the same cases ...\n" if names else ""
+
+
+def judged(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> list[dict[str, Any]]:
+    """Return the rows of the first cases of some tasks."""
+    running = run_pool(tasks, backend, options, jobs) if jobs else run_here(tasks, backend, options)
+    rows: list[dict[str, Any]] = []
+    for kind, value in running:
+        rows += value if kind == "rows" else []
+        if len(rows) >= CASES:
+            break
+    running.close()
+    return rows
+
+
+def described(row: dict[str, Any]) -> str:
+    return f"{row['id']}: {row['outcome']}: {row.get('message', '')}"

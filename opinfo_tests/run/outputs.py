@@ -1,0 +1,154 @@
+"""What is made of a run besides its report: the page, the badge, and repro scripts of failures that nobody knew."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..backends.backend import Backend
+from ..report.badge import write_badge
+from ..report.page import read_all, write_page
+from ..report.report import GOOD, Tally, summary, tally_of
+from ..report.repro import MOST, write_repros
+from ..report.shrink import SECONDS
+from .control import INVALID
+from .trials import Shrinker
+
+FOUR = ("html", "badge", "summary", "repro")  # what can be made of a report without a run
+
+
+def whole_number(text: str) -> int:
+    """Return an argument that is a number from 0 on."""
+    if (number := int(text)) < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number
+
+
+def duration(text: str) -> float:
+    """Return an argument that is a number of seconds above 0."""
+    if not (seconds := float(text)) > 0 or math.isinf(seconds):
+        raise argparse.ArgumentTypeError("must be above 0")
+    return seconds
+
+
+def duration_or_none(text: str) -> float:
+    """Return an argument that is a number of seconds, of which 0 is none."""
+    return 0.0 if float(text) == 0 else duration(text)
+
+
+def badge_file(text: str) -> Path:
+    """Return an argument that names a badge."""
+    path = Path(text)
+    if path.suffix not in (".svg", ".json"):
+        raise argparse.ArgumentTypeError(f"{text} ends neither in .svg nor in .json")
+    return path
+
+
+def check_places(a: argparse.Namespace) -> None:
+    """Refuse at once what cannot be written at the end of a run."""
+    files = {name: getattr(a, name) for name in ("html", "badge", "summary", "report")}
+    files["gaps"] = a.gaps if a.accept else None
+    for name, path in files.items():
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise SystemExit(
+                f"opinfo_tests: --{name} {path}: {path if path.is_dir() else path.parent} is {'a' if path.is_dir() else 'no'} folder"
+            )
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise SystemExit(f"opinfo_tests: --{name} {path}: cannot be written")
+    if a.repro:
+        there = next(p for p in (a.repro, *a.repro.absolute().parents) if p.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise SystemExit(f"opinfo_tests: --repro {a.repro}: {there} is no folder that can be written to")
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the options to the harness's command line."""
+    p.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
+    p.add_argument("--badge", type=badge_file, metavar="FILE", help="write a badge: .svg, or .json for badge services")
+    p.add_argument("--repro", type=Path, metavar="DIR",
+                   help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
+    p.add_argument("--shrink", type=duration_or_none, nargs="?", const=SECONDS, metavar="SECONDS",
+                   help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
+                   "0 leaves them as they are; on with --repro and --draws")  # fmt: skip
+    p.add_argument("--draws", type=whole_number, default=0, metavar="N",
+                   help="judge N calls drawn from the schema of each functional overload, in place of samples")  # fmt: skip
+    p.add_argument(
+        "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
+    )
+
+
+def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
+    """Return the tasks that draw calls from schemas."""
+    from ..draw.strategies import plan
+
+    return plan(ops, count)
+
+
+def show_drawn(tally: Tally, asked: Iterable[str], least: float = 0.2) -> None:
+    """Print how many overloads drawn calls judge, which not and why, and those that torch nearly always refuses."""
+    from ..draw.strategies import WRITES, not_drawn
+
+    total = sum(tally.drawn.values())
+    if not total:
+        return
+    share = sum(tally.accepted.values()) / total
+    asked = set(asked)
+    print(f"{total:,} drawn calls judge {len(tally.drawn)} of {len(asked)} overloads; torch accepts {share:.0%}")
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for op in sorted(asked - set(tally.drawn)):
+        reasons[not_drawn(op) or "the draws gave no case"].append(op.removeprefix("aten::"))
+    for reason, ops in sorted(reasons.items(), key=lambda kv: -len(kv[1])):
+        print(f"  {len(ops)} not: {reason}{'' if reason == WRITES else ': ' + ', '.join(ops)}")
+    for op, n in sorted(tally.drawn.items()):
+        if tally.accepted[op] < least * n:
+            print(f"  hardly tested: torch accepts {tally.accepted[op]} of {n} calls drawn for {op}")
+
+
+def prepare(a: argparse.Namespace) -> None:
+    """Give the run a report where something is made from one, and say whether failures are shrunk."""
+    if a.shrink is None:
+        a.shrink = SECONDS if a.repro or a.draws else 0.0
+    if a.html and not a.report:
+        with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as f:
+            a.report = Path(f.name)
+        a.report_is_temporary = True
+
+
+def finish(
+    a: argparse.Namespace, good: int, total: int, unknown: list[dict[str, Any]], backend: Backend, shrinker: Any = None
+) -> None:
+    """Write what was asked for."""
+    if a.html:
+        write_page(a.report, a.html)
+    if getattr(a, "report_is_temporary", False):
+        a.report.unlink()
+    if a.badge:
+        write_badge(good, total, a.badge)
+    if a.repro:
+        print("\n".join(write_repros(unknown, a.repro, backend, a.seed, a.order, shrinker=shrinker)))
+
+
+def from_report(a: argparse.Namespace, backend: Backend) -> int:
+    """Make the page, the badge and the scripts from a report that is there."""
+    head, rows, foot = read_all(a.from_report)
+    if not rows:
+        print(f"{a.from_report} has no case")
+        return INVALID
+    failing = [r for r in rows if r["outcome"] not in GOOD]
+    a.report, a.seed, a.order = a.from_report, head.get("seed", a.seed), head.get("order", a.order)
+    prepare(a)
+    if a.summary:
+        tally = tally_of(rows)
+        tally.calls.update(dict(foot.get("absent", ())))
+        a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
+    shrinker = Shrinker(backend, a.shrink) if a.shrink else None
+    finish(a, len(rows) - len(failing), len(rows), failing, backend, shrinker)
+    return 0

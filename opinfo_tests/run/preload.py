@@ -1,0 +1,20 @@
+"""What worker processes have in common, imported once in the server that they are forked from, on one thread each."""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import torch  # noqa: E402  after the variables that it reads
+
+import torchnp  # noqa: E402
+
+from ..draw import samples  # noqa: E402
+from . import runner  # noqa: E402
+
+torch.set_num_threads(1)
+samples.opinfos()
+samples.registered()
+len(torchnp.table)
+__all__ = ["runner"]

@@ -1,0 +1,190 @@
+"""Runs cases: draws them, asks the oracle and the backend, judges, and hands over rows."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backends.backend import Backend
+from ..backends.torch_backend import TorchDevice
+from ..case import ORDER, Case
+from ..draw.record import Recorder
+from ..draw.samples import Task, samples_of
+from ..judge.diagnose import Explainer
+from ..judge.unspecified import second_opinion
+from ..judge.verdict import Verdict, judge
+from ..report.usage import own
+from ..schemas import written_arrays
+
+
+@dataclass
+class Options:
+    """What to run: ``ops`` None means all that the backend claims."""
+
+    ops: frozenset[str] | None = None
+    dtypes: tuple[str, ...] = ()
+    limit: int = 0
+    seed: int = 0
+    backward: bool = True
+    order: int = ORDER
+    timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
+    rates: dict[tuple[str, str], float] | None = None
+    choice: int = 0
+    count_only: bool = False
+    cases: bool = False  # hand failing cases over with their rows, to be shrunk
+    skip: set[str] = field(default_factory=set)
+
+
+def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    row = {
+        "op": case.op, "dtype": case.dtype, "id": case.id, "outcome": verdict.outcome,
+        "sample": case.source, "sample_dtype": case.sample_dtype, "ms": round(seconds * 1e3, 3),
+    }  # fmt: skip
+    if verdict.max_abs:
+        row |= {"max_abs": verdict.max_abs, "max_ulp": verdict.max_ulp}
+    if verdict.refused:
+        row["torch_raises"] = verdict.refused
+    if not verdict.same_strides:
+        row["same_strides"] = False
+    if verdict.outcome != "pass":
+        row |= {"message": verdict.message, "call": case.describe()}
+    return row
+
+
+def run_case(case: Case, oracle: Backend, backend: Backend) -> tuple[Verdict, float]:
+    """Judge one case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mine = backend.execute(case)
+        want = oracle.execute(case)
+        writes = written_arrays(case)
+        verdict = judge(case, want, mine, writes)
+        verdict = second_opinion(case, oracle, want, mine, verdict, writes)
+        verdict.refused = want.error[0] if want.error else ""
+    return verdict, mine.seconds
+
+
+@dataclass
+class Done:
+    """What a task gave besides rows."""
+
+    task: Task
+    samples: int
+    calls: Counter[str]
+    left_out: Counter[str]
+    error: str = ""
+    usage: tuple[int, float, int] = (0, 0.0, 0)
+
+
+class LocalSet(set):
+    """Digests seen, for a run in one process."""
+
+    def add(self, digest: str) -> bool:
+        """Add a digest; return whether it is new."""
+        if digest in self:
+            return False
+        super().add(digest)
+        return True
+
+
+class Judge:
+    """Takes cases from the recorder, once each, and makes rows of them.
+
+    Cases are judged between samples and not inside them, because judging moves the random generator that samples draw
+    from: what is recorded must not depend on what is judged.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        options: Options,
+        emit: Callable[[dict[str, Any]], None],
+        before: Callable[[Case], None] = lambda case: None,
+        oracle: Backend | None = None,
+        seen: Any = None,
+    ) -> None:
+        self.backend, self.options, self.emit, self.before = backend, options, emit, before
+        self.oracle = oracle or TorchDevice("cpu")
+        self.explain = Explainer(self.oracle, backend, cases=options.cases)
+        self.seen = LocalSet() if seen is None else seen
+        self.taken: Counter[tuple[str, str]] = Counter()
+        self.unclaimed: Counter[str] = Counter()
+        self.waiting: list[Case] = []
+
+    def wanted(self, op: str) -> bool:
+        if self.options.ops is not None and op not in self.options.ops:
+            return False
+        return op in self.backend.ops
+
+    def take(self, case: Case) -> None:
+        """Keep a case for judging unless its dtypes are not claimed, it was seen, is over the limit or not chosen."""
+        o = self.options
+        if self.backend.dtypes is not None and (others := case.dtypes() - self.backend.dtypes):
+            self.unclaimed[f"dtype {min(others)} is not claimed"] += 1
+            return
+        if case.id in o.skip or not self.seen.add(case.digest):
+            return
+        key = case.op, case.dtype
+        if o.rates is not None and shard(case.digest, o.choice) >= o.rates.get(key, 1.0):
+            return
+        if o.limit and self.taken[key] >= o.limit:
+            return
+        self.taken[key] += 1
+        self.waiting.append(case)
+
+    def drain(self) -> None:
+        """Judge what has been taken."""
+        cases, self.waiting = self.waiting, []
+        for case in cases:
+            if self.options.count_only:
+                self.emit(row_of(case, Verdict("pass"), 0.0))
+                continue
+            self.before(case)
+            try:
+                verdict, seconds = run_case(case, self.oracle, self.backend)
+            except Exception as e:
+                raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
+            row = row_of(case, verdict, seconds)
+            self.emit(row | self.explain(case, row) if "message" in row else row)
+
+
+def shard(digest: str, seed: int) -> float:
+    """Return a number in [0, 1) that a case has under a seed."""
+    found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
+    return int.from_bytes(found, "little") / 2**32
+
+
+def run_one(task: Task, judge_: Judge) -> Done:
+    """Run one task."""
+    o = judge_.options
+    recorder = Recorder(judge_.wanted, judge_.take)
+    count, error = 0, ""
+    steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
+    while True:
+        try:
+            next(steps)
+        except StopIteration:
+            break
+        except Exception as e:
+            error = f"{type(e).__name__}: {e}"
+            break
+        count += 1
+        judge_.drain()
+    judge_.drain()
+    unclaimed, judge_.unclaimed = judge_.unclaimed, Counter()
+    return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error, own())
+
+
+def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Iterator[tuple[str, Any]]:
+    """Run tasks in this process; yield ``("rows", list)`` and ``("done", Done)``."""
+    rows: list[dict[str, Any]] = []
+    judge_ = Judge(backend, options, rows.append, **more)
+    for task in tasks:
+        done = run_one(task, judge_)
+        yield "rows", rows.copy()
+        rows.clear()
+        yield "done", done

@@ -1,0 +1,106 @@
+"""Calls judged one at a time in a process of their own: what shrinking tries may kill or hang it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..backends.backend import Backend
+from ..backends.load import packed, unpacked
+from ..backends.torch_backend import TorchDevice
+from ..case import Case
+from ..report.gaps import Gap
+from ..report.repro import TooLargeError, script
+from ..report.shrink import Kind, kind_of_failure, shrink, weight
+from .workers import _FORK, death, fork
+
+PATIENCE = 1.0  # seconds for one call: what takes longer counts as hanging
+
+
+def serve(pipe: Any, sent: str | bytes) -> None:
+    """Judge cases until the parent goes."""
+    import faulthandler
+
+    from .runner import run_case
+
+    faulthandler.disable()
+    backend, oracle = unpacked(sent), TorchDevice("cpu")
+    pipe.send("ready")
+    while True:
+        case = pipe.recv()
+        try:
+            verdict = run_case(case, oracle, backend)[0]
+            pipe.send((verdict.outcome, verdict.message))
+        except Exception as e:  # a call that the harness cannot hold is no simpler form of any failure
+            pipe.send(("", f"{type(e).__name__}: {e}"))
+
+
+class Trials:
+    """Judges calls: ``trials(case)`` is how a call fails, and ``last`` the message of the one before."""
+
+    def __init__(self, backend: Backend, patience: float = PATIENCE) -> None:
+        self.sent, self.patience, self.process, self.last = packed(backend), patience, None, ""
+
+    def __call__(self, case: Case) -> Kind:
+        outcome, self.last = self.ask(case)
+        return kind_of_failure(outcome, self.last)
+
+    def ask(self, case: Case) -> tuple[str, str]:
+        """Return the outcome and message of a call."""
+        if self.process is None:
+            self.pipe, there = _FORK.Pipe()
+            self.process = fork(serve, there, self.sent)
+            there.close()
+            self.pipe.recv()
+        try:
+            self.pipe.send(case)
+            if self.pipe.poll(self.patience):
+                return self.pipe.recv()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            self.process.join()
+            code, self.process = self.process.exitcode, None
+            return "crash", death(code)
+        self.close()
+        return "timeout", f"no result after {self.patience:.0f} s"
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+class Shrinker:
+    """Makes failures that no gap knows as simple as they can be: their rows get the simpler call and its script."""
+
+    def __init__(self, backend: Backend, seconds: float, known: Collection[Gap] = ()) -> None:
+        self.backend, self.seconds, self.known = backend, seconds, known
+        self.trials = Trials(backend) if seconds else None
+        self.tried: set[str] = set()
+
+    def __call__(self, row: dict[str, Any], case: Case | None = None) -> dict[str, Any]:
+        """Return a failing row, shrunk where its case is at hand: in ``row["case"]``, which is taken out, or given."""
+        case = row.pop("case", case)
+        if self.trials is None or case is None or any(g.covers(row) for g in self.known):
+            return row
+        self.tried.add(row["id"])
+        kind = kind_of_failure(row["outcome"], row["message"])
+        if self.trials(case) != kind:  # alone it does not fail so: nothing to hold simpler calls against
+            return row
+        slow = 5 if row["outcome"] == "timeout" else 1
+        small = shrink(case, self.trials, slow * self.seconds, kind)
+        if weight(small) >= weight(case):
+            return row
+        self.trials(small)
+        more = {"shrunk": small.describe(400), "shrunk_message": self.trials.last}
+        try:
+            more["repro"] = script(small, row | more, self.backend)
+        except TooLargeError as e:
+            more["repro_missing"] = str(e)
+        return row | more
+
+    def close(self) -> None:
+        """End the process in which calls are tried."""
+        if self.trials is not None:
+            self.trials.close()

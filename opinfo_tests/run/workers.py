@@ -1,0 +1,222 @@
+"""Worker processes: a crash or a hang is an outcome of one case, and the rest of its task goes on.
+
+Workers are forked from a server process that has imported torch and run nothing: a fork of the caller's own process
+would inherit thread pools that are already running, and the child's first parallel loop would wait for them for ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import multiprocessing as mp
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from multiprocessing import forkserver
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import Backend
+from ..backends.load import packed, unpacked
+from ..case import Case
+from ..draw.samples import Task
+from .runner import Judge, LocalSet, Options, run_one
+
+_FORK = mp.get_context("forkserver")
+_FORK.set_forkserver_preload(["opinfo_tests.run.preload"])
+_NOTE = 1024  # bytes for the id and the call of the case that a worker is running
+
+
+class SharedSet:
+    """Digests seen by any worker: an open hash table of 64-bit keys in shared memory, which workers get by inheritance.
+
+    Two workers that add the same digest at the same moment may both be told that it is new; the parent drops the
+    second row.
+    """
+
+    def __init__(self, slots: int = 1 << 22) -> None:
+        self._memory = _FORK.RawArray(ctypes.c_uint64, slots)
+        self._mask = slots - 1
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        return np.frombuffer(self._memory, np.uint64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_memory": self._memory, "_mask": self._mask}
+
+    def add(self, digest: str) -> bool:
+        """Add a digest; return whether it is new."""
+        key = int(digest, 16) or 1
+        at = key & self._mask
+        while (found := int(self._table[at])) != key:
+            if not found:
+                self._table[at] = key
+                return True
+            at = (at + 1) & self._mask
+        return False
+
+
+@dataclass
+class Worker:
+    """One process, the task it has, and the note of the case it is running."""
+
+    process: Any
+    pipe: Any
+    note: Any
+    since: Any
+    task: Task | None = None
+    lost: set[str] = field(default_factory=set)
+
+
+def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Options, seen: SharedSet) -> None:
+    """Take tasks from the parent until it says None; send rows as they come."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.disable()  # a crash is reported as an outcome
+
+    def before(case: Case) -> None:
+        note.value = f"{case.id}\n{case.describe()}".encode()[: _NOTE - 1]
+        since.value = time.monotonic()
+
+    rows: list[dict[str, Any]] = []
+
+    def emit(row: dict[str, Any]) -> None:
+        since.value = 0.0
+        rows.append(row)
+        if len(rows) >= 100:
+            pipe.send(("rows", rows))
+            rows.clear()
+
+    judge = Judge(unpacked(backend), options, emit, before, seen=seen)
+    while (message := pipe.recv()) is not None:
+        task, lost = message
+        judge.options = replace(options, skip=options.skip | lost) if lost else options
+        # A task that lost a worker runs again whole: what its first run took but did not judge counts as seen.
+        judge.seen = LocalSet() if lost else seen
+        try:
+            done = run_one(task, judge)
+        except Exception as e:
+            pipe.send(("fault", "".join(traceback.format_exception(e))))
+            return
+        pipe.send(("rows", rows))
+        rows.clear()
+        pipe.send(("done", done))
+
+
+def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -> Iterator[tuple[str, Any]]:
+    """Run tasks in ``jobs`` processes; yield ``("rows", list)`` and ``("done", Done)`` as they come."""
+    seen = SharedSet()
+    queue = deque(tasks)
+    sent = packed(backend)
+    workers = [start(sent, options, seen) for _ in range(min(jobs, len(tasks)))]
+    given: set[str] = set(options.skip)
+    try:
+        for w in workers:
+            give(w, queue)
+        while any(w.task for w in workers):
+            wait([w.pipe for w in workers if w.task], timeout=1.0)
+            for i, w in enumerate(workers):
+                if w.task is None:
+                    continue
+                lost = None
+                try:
+                    while w.task is not None and w.pipe.poll():
+                        kind, value = w.pipe.recv()
+                        if kind == "rows":
+                            fresh = [r for r in value if r["id"] not in given]
+                            given.update(r["id"] for r in fresh)
+                            yield "rows", fresh
+                        elif kind == "fault":
+                            raise RuntimeError(value)
+                        else:
+                            yield kind, value
+                            w.lost = set()
+                            give(w, queue)
+                except (EOFError, ConnectionResetError):
+                    w.process.join()
+                    lost = ("crash", death(w.process.exitcode))
+                since = w.since.value  # read once: the worker sets it to 0 between cases
+                if w.task is not None and since and time.monotonic() - since > options.timeout:
+                    kill(w)
+                    lost = ("timeout", f"no result after {options.timeout:.0f} s")
+                if lost:
+                    row = lost_row(w, *lost)
+                    given.add(row["id"])
+                    yield "rows", [row]
+                    workers[i] = start(sent, options, seen)
+                    workers[i].lost = w.lost | {row["id"]}
+                    if w.since.value:
+                        workers[i].task = w.task
+                        workers[i].pipe.send((w.task, workers[i].lost))
+                    else:
+                        give(workers[i], queue)
+    finally:
+        for w in workers:
+            kill(w)
+
+
+def fork(target: Callable[..., None], *args: Any) -> Any:
+    """Start a process that is deaf to Ctrl-C from its first moment, as is the server it is forked from.
+
+    Who is interrupted is the parent, which then ends them.
+    """
+    if threading.current_thread() is threading.main_thread():
+        heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server inherits this
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, heard)
+    process = _FORK.Process(target=while_heard, args=(target, *args), daemon=True)
+    process.start()
+    return process
+
+
+def while_heard(target: Callable[..., None], *args: Any) -> None:
+    """Run a process's function, and end without a word when the parent has gone."""
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        target(*args)
+
+
+def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
+    here, there = _FORK.Pipe()
+    note, since = _FORK.RawArray(ctypes.c_char, _NOTE), _FORK.RawValue(ctypes.c_double, 0.0)
+    process = fork(serve, there, note, since, backend, options, seen)
+    there.close()
+    return Worker(process, here, note, since)
+
+
+def give(w: Worker, queue: deque[Task]) -> None:
+    w.task = queue.popleft() if queue else None
+    if w.task is not None:
+        w.pipe.send((w.task, set()))
+
+
+def kill(w: Worker) -> None:
+    if w.process.pid and w.process.is_alive():
+        os.kill(w.process.pid, signal.SIGKILL)
+    w.process.join()
+    w.pipe.close()
+
+
+def death(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the process died of {signal.Signals(-code).name}"
+    return f"the process ended with status {code}"
+
+
+def lost_row(w: Worker, outcome: str, message: str) -> dict[str, Any]:
+    """Return the row of the case that a worker was running; between cases it is the task's own."""
+    noted = w.note.value.decode(errors="ignore") if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
+    case_id, _, call = noted.partition("\n")
+    op, dtype, _ = (*case_id.split("/"), "", "")[:3]
+    return {"op": op, "dtype": dtype, "id": case_id, "outcome": outcome, "message": message, "call": call,
+            "sample": w.task.source, "sample_dtype": w.task.dtype, "ms": 0.0}  # fmt: skip

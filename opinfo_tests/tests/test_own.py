@@ -1,0 +1,41 @@
+"""Our own rows: torch takes them in some dtype, and with them every overload of our table is reached, or it is said why."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torchnp
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw import own
+from opinfo_tests.draw.own_rows import UNREACHED
+from opinfo_tests.draw.reach import reach
+from opinfo_tests.draw.record import Recorder
+from opinfo_tests.draw.samples import Task, registered, run_task
+
+
+@cache
+def recorded() -> tuple[dict[str, bool], Recorder]:
+    """Return whether torch takes some call of each overload that the rows make."""
+    oracle, taken = TorchDevice("cpu"), {}
+
+    def sink(case):
+        if not taken.get(case.op):
+            taken[case.op] = oracle.execute(case).error is None
+
+    recorder = Recorder(lambda op: True, sink)
+    for dtype in ("float32", "int64", "bool", "complex64"):
+        run_task(Task("own", dtype), recorder)
+    return taken, recorder
+
+
+def test_torch_takes_every_row():
+    taken, recorder = recorded()
+    mine = {op for _, op, _ in own.rows()}
+    assert mine <= registered()
+    assert {op for op in mine if not taken.get(op)} == set(), dict(recorder.left_out)
+
+
+def test_every_overload_is_reached_or_has_a_reason():
+    reached = frozenset().union(*reach().values())
+    missed = {op for op in torchnp.table if op in registered() and op not in reached}
+    assert missed == set(UNREACHED)

@@ -1,0 +1,135 @@
+"""Drawn calls: the same for a seed, mostly accepted by torch, varied, and failures of wrong kernels shrunk to a few elements."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import opinfo_tests
+import torchnp
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.case import DTYPES, Case, is_inexact, widen
+from opinfo_tests.draw.constraints import row_of
+from opinfo_tests.draw.strategies import draws, functional, plan
+from opinfo_tests.report.repro import find_case
+from opinfo_tests.report.shrink import kind_of_failure, shrink
+from opinfo_tests.run.runner import Judge, Options, run_case, run_one
+
+ORACLE = TorchDevice("cpu")
+OWN = opinfo_tests.table(torchnp.table, "torchnp")
+# One or two of each family, with the share of draws that torch must accept.
+ACCEPTED = {
+    "aten::add.Tensor": 0.7, "aten::sin": 0.8, "aten::var.correction": 0.6, "aten::cat": 0.5, "aten::view": 0.6, "aten::gather": 0.6,
+    "aten::index.Tensor": 0.5, "aten::mm": 0.6, "aten::linalg_inv_ex": 0.5, "aten::conv2d": 0.5, "aten::max_pool2d_with_indices": 0.5,
+    "aten::native_layer_norm": 0.5, "aten::nll_loss_forward": 0.5, "aten::rand": 0.6, "aten::as_strided": 0.5, "aten::where.self": 0.6,
+    "aten::slice.Tensor": 0.6, "aten::embedding": 0.5, "aten::_foreach_add.List": 0.5, "aten::bitwise_and.Tensor": 0.6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", [op for op in ACCEPTED if op in torchnp.table])
+def test_torch_accepts_most_draws_and_refuses_some(op):
+    cases = draws(op, 60, 1)
+    accepted = sum(ORACLE.execute(case).error is None for case in cases)
+    assert len({case.digest for case in cases}) > 20
+    assert accepted >= ACCEPTED[op] * len(cases)
+
+
+def test_every_functional_overload_has_a_strategy():
+    names = functional(torchnp.table)
+    assert len(names) > 500
+    for op in names:
+        found = draws(op, 1)
+        assert found and found[0].op == op, op
+
+
+def test_draws_are_the_same_for_a_seed_and_move_with_it():
+    one, again, other = (draws("aten::add.Tensor", 20, seed) for seed in (3, 3, 4))
+    assert [c.id for c in one] == [c.id for c in again]
+    assert [c.id for c in one] != [c.id for c in other]
+
+
+def traits(case: Case) -> set[str]:
+    found = set()
+    for a in case.arrays():
+        x = a.on(case.buffers)
+        found |= {f"dims {x.ndim}", f"dtype {a.dtype}"}
+        found |= {"size 0"} if x.size == 0 else set()
+        found |= {"strided"} if x.size and not x.flags.c_contiguous else set()
+        found |= {"expanded"} if 0 in x.strides and x.size > 1 else set()
+        found |= {"offset"} if a.offset else set()
+        found |= {"negative stride"} if any(s < 0 for s in x.strides) else set()
+        if is_inexact(DTYPES[a.dtype]) and x.size:
+            w = widen(x)
+            found |= {"nan"} if np.isnan(w).any() else set()
+            found |= {"inf"} if np.isinf(w).any() else set()
+            found |= {"-0."} if ((w == 0) & np.signbit(w.real)).any() else set()
+        elif x.size and x.dtype.kind in "iu":
+            found |= {"largest"} if (x == np.iinfo(x.dtype).max).any() else set()
+    if len({a.dtype for a in case.arrays()}) > 1:
+        found.add("mixed dtypes")
+    if len({a.shape for a in case.arrays()}) > 1:
+        found.add("broadcast")
+    if len({a.buffer for a in case.arrays()}) < len(case.arrays()):
+        found.add("aliased")
+    return found
+
+
+def test_draws_cover_what_breaks_kernels():
+    seen = Counter(t for case in draws("aten::mul.Tensor", 500, 0) for t in traits(case))
+    wanted = {
+        "size 0",
+        "strided",
+        "expanded",
+        "offset",
+        "nan",
+        "inf",
+        "-0.",
+        "largest",
+        "mixed dtypes",
+        "broadcast",
+        "aliased",
+    }
+    assert wanted <= set(seen), wanted - set(seen)
+    assert {f"dims {n}" for n in range(5)} <= set(seen)
+    assert sum(t.startswith("dtype ") for t in seen) >= 12
+    assert "negative stride" not in seen
+
+
+def test_indices_are_negative_and_repeat():
+    values = [case.arrays()[1].on(case.buffers) for case in draws("aten::take", 60, 0)]
+    assert any((v < 0).any() for v in values)
+    assert any(np.unique(v).size < v.size for v in values)
+
+
+def test_failures_are_shrunk():
+    dropped = opinfo_tests.table({"aten::maximum": lambda self, other: np.fmax(self, other)})
+
+    def kind_of(case: Case) -> tuple[str, str]:
+        verdict = run_case(case, ORACLE, dropped)[0]
+        return kind_of_failure(verdict.outcome, verdict.message)
+
+    failing = next(c for c in draws("aten::maximum", 300, 2) if kind_of(c)[1].endswith(" nan"))
+    case = shrink(failing, kind_of, seconds=20)
+    assert max(int(np.prod(a.shape)) for a in case.arrays()) <= 2
+    assert any(np.isnan(widen(a.on(case.buffers))).any() for a in case.arrays() if is_inexact(DTYPES[a.dtype]))
+
+
+def test_drawn_tasks_run_like_any_other():
+    ops = frozenset(["aten::add.Tensor", "aten::sum.dim_IntList"])
+    rows: list[dict] = []
+    judge = Judge(OWN, Options(ops), rows.append)
+    for task in plan(ops, 25):
+        done = run_one(task, judge)
+        assert not done.error
+    assert len(rows) > 30 and {r["op"] for r in rows} == ops
+    assert all(r["sample"].startswith("drawn/") for r in rows)
+    case = find_case(rows[-1])
+    assert case is not None and case.id == rows[-1]["id"]
+
+
+def test_rows_are_merged_by_pattern_and_family():
+    assert row_of("aten::mm").args["mat2"].shape == "k m"
+    assert row_of("aten::gelu").dtypes == "float"
+    assert row_of("aten::expand_copy").args["size"] is row_of("aten::expand").args["size"]
