@@ -244,7 +244,7 @@ class Schema:
             if not fits(value, a.type, self.base in NUMBERS_AS_TENSORS):
                 kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
                 return RuntimeError(
-                    f"{self.packet}() Expected a value of type '{_spoken(a.type)}' for argument '{a.name}' "
+                    f"{self.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
                     f"but instead found type '{kind}'.\nPosition: {position}\nValue: {value!r}\n"
                     f"Declaration: {self.text}{_hint(value, a.type)}"
                 )
@@ -330,13 +330,13 @@ def _hint(value: Any, type_: str) -> str:
 _SPOKEN = {"Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "int", "MemoryFormat": "int"}
 
 
-def _spoken(type_: str) -> str:
+def spoken(type_: str) -> str:
     """A schema type as torch's error messages name it: ``int[1]?`` is ``Optional[List[int]]``."""
     if type_[-1] == "?":
-        return f"Optional[{_spoken(type_[:-1])}]"
+        return f"Optional[{spoken(type_[:-1])}]"
     found = _LIST.match(type_)
     if found:
-        return f"List[{_spoken(found[1])}]"
+        return f"List[{spoken(found[1])}]"
     return _SPOKEN.get(type_, type_)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 
 import numpy as np
 
@@ -363,6 +364,9 @@ def movedim(self, source, destination):
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")
+    # NumPy's integers wrap, so that a window far outside would seem to lie inside.
+    size, stride = list(map(index, size)), list(map(index, stride))
+    storage_offset = None if storage_offset is None else index(storage_offset)
     if stride and min(stride) < 0:
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {shape_text(stride)}"

@@ -16,6 +16,7 @@ import numpy as np
 import torchnp
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import privacy, wire
+from torchnp.rpc.arguments import checker
 from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError
 from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
 from torchnp.rpc.wire import Agreement, agreement
@@ -30,10 +31,12 @@ class Refusal(RuntimeError):
 class Row:
     """What the server has to know about an overload to run it."""
 
-    __slots__ = ("empty", "generator", "masks", "name", "random", "returns", "run", "single", "sized", "written")
+    __slots__ = (
+        "empty", "generator", "masks", "name", "problem", "random", "returns", "run", "single", "sized", "written"
+    )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
-        self.name, self.run = name, kernel
+        self.name, self.run, self.problem = name, kernel, checker(schema)
         self.written = frozenset(
             key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
         )
@@ -42,8 +45,8 @@ class Row:
         self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
-        # Fresh memory may hold what another session freed.
-        self.empty = schema.base.startswith(("empty", "new_empty"))
+        # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
+        self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
         # `expand` and other views allocate nothing, whatever their size argument says.
         fresh = not schema.is_view
         self.sized = next((i for i, a in enumerate(schema.args) if fresh and a.name in ("size", "repeats", "n")), None)
@@ -323,6 +326,8 @@ class Connection:
             return None
         public = all(e.buffer.public for e in inputs)  # type: ignore[union-attr]
         try:
+            if problem := row.problem(op.args, op.kwargs):
+                raise Refusal(problem)
             self._check(row, args, kwargs, targets)
             generator = self.generator if public else self.private_generator
             if not public:
@@ -335,6 +340,9 @@ class Connection:
                     out = row.run(*args, **kwargs)
             else:
                 out = row.run(*args, **kwargs)
+            if row.empty:
+                for entry in targets:
+                    entry.array.fill(0)  # type: ignore[union-attr]
             self._keep(op, row, out, public)
         except Exception as error:
             failure = self._failure(row, error, public)

@@ -69,6 +69,13 @@ def test_everything_made_from_private_values_is_private(session):
     assert torch.equal((mine * 2).publish(), torch.full((4, 3), 2.0))
 
 
+# A value for each type of argument that is no tensor.
+_PLAIN = {
+    "int": 0, "SymInt": 0, "float": 0.0, "bool": False, "Scalar": 0, "str": "", "ScalarType": wire.Dtype("float32"),
+    "Layout": "strided", "Device": "cpu", "MemoryFormat": "contiguous_format",
+}  # fmt: skip
+
+
 def _fakes():
     """A table of every overload that can travel, whose bodies give new arrays and write nothing."""
 
@@ -104,7 +111,11 @@ def test_every_operator_carries_privacy_from_every_argument():
             args, kwargs = [], {}
             for a in schema.args:
                 handle = wire.Handle(ids[a.name]) if a.name in ids else None
-                value = wire.Items([handle]) if handle and "[" in a.type else handle
+                value = handle or _PLAIN.get(a.type.partition("[")[0].rstrip("?"))
+                if "[" in a.type:
+                    value = wire.Items([value])
+                elif a.type.endswith("?") and not handle:
+                    value = None
                 if not a.kwonly:
                     args.append(value)
                 elif handle:
@@ -219,3 +230,82 @@ def test_private_draws_do_not_move_the_public_stream(session):
     session.manual_seed(0)
     torch.bernoulli(session.dataset("rows").clamp(0, 1))
     assert torch.equal(torch.rand_like(mine).publish(), want)
+
+
+# ---------------------------------------------------------------- what a hostile client sends
+
+
+def _connection(**limits):
+    connection = Connection(Service(limits=rpc.Limits(**limits)) if limits else Service())
+    ours = connection.service.agreement
+    list(connection.handle(wire.encode(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "test", ""))))
+    return connection
+
+
+def _upload(connection, array):
+    raw = memoryview(array.tobytes())
+    list(connection.handle(wire.encode(wire.Data(connection.seq, 0, str(array.dtype), list(array.shape), [0], 0, raw))))
+
+
+def _answers(connection, name, first, count, *args, **kwargs):
+    index = connection.service.agreement.index[name]
+    frame = wire.Ops(connection.seq, [wire.Op(index, first, count, list(args), kwargs)])
+    return [wire.decode_reply(r) for r in connection.handle(wire.encode(frame))]
+
+
+# The arithmetic of an array wraps: bounds that are checked in it are no bounds.
+@pytest.mark.parametrize(
+    ("name", "args", "words"),
+    [
+        ("aten::as_strided", ([4], [1], "h"), "Expected a value of type 'Optional[int]' for argument 'storage_offset'"),
+        ("aten::as_strided", (["h"], [1], 0), "Expected a value of type 'List[int]' for argument 'size'"),
+        ("aten::as_strided", ([4], ["h"]), "Expected a value of type 'List[int]' for argument 'stride'"),
+        ("aten::as_strided", ([4.0], [1]), "Expected a value of type 'List[int]' for argument 'size'"),
+        ("aten::select.int", ("h", 0), "Expected a value of type 'int' for argument 'dim'"),
+        ("aten::slice.Tensor", (0, "h", 2), "Expected a value of type 'Optional[int]' for argument 'start'"),
+        ("aten::narrow", (0, 0.0, 1), "Expected a value of type 'int' for argument 'start'"),
+        ("aten::unfold", (0, True, None), "Expected a value of type 'int' for argument 'step'"),
+        ("aten::clamp", ("h",), "Expected a value of type 'Optional[number]' for argument 'min'"),
+    ],
+)
+def test_a_handle_stands_only_where_the_schema_has_a_tensor(name, args, words):
+    connection = _connection()
+    _upload(connection, np.array([2**62]))
+    put = lambda a: wire.Handle(0) if a == "h" else wire.Items([put(x) for x in a]) if isinstance(a, list) else a
+    error, ack = _answers(connection, name, 1, 1, wire.Handle(0), *map(put, args))
+    assert words in error.text and isinstance(ack, wire.Ack)
+    assert not connection.closed
+
+
+def test_every_row_refuses_a_handle_where_it_takes_none():
+    from torchnp.rpc.arguments import checker
+
+    looked_at = 0
+    for schema in load().values():
+        problem = checker(schema)
+        for a in schema.args:
+            if not a.is_tensor:
+                assert problem([], {a.name: wire.Handle(0)}), f"{schema.name}: {a.name}"
+                assert problem([], {a.name: wire.Items([0, wire.Handle(0)])}), f"{schema.name}: {a.name}"
+                looked_at += 1
+    assert looked_at > 5000
+
+
+@pytest.mark.parametrize("name", [n for n in Service().agreement.index if "empty" in n.partition(".")[0]])
+def test_nothing_of_freed_memory_comes_back(name):
+    connection = _connection()
+    size, like = wire.Items([64]), wire.Handle(0)
+    _upload(connection, np.full(64, 7))
+    arguments = {
+        "self": like, "size": size, "stride": wire.Items([1]), "physical_layout": wire.Items([0]), "out": like,
+    }  # fmt: skip
+    schema = load()[name]
+    kwargs = {a.name: arguments[a.name] for a in schema.args if a.kwonly and not a.has_default}
+    args = [arguments[a.name] for a in schema.args if not a.kwonly]
+    (ack,) = _answers(connection, name, 1, 0 if schema.is_out else 1, *args, **kwargs)
+    assert isinstance(ack, wire.Ack)
+    (result,) = [
+        wire.decode_reply(r)
+        for r in connection.handle(wire.encode(wire.Publish(1, connection.seq, 0 if schema.is_out else 1)))
+    ]
+    assert not any(result.raw)

@@ -1,0 +1,82 @@
+"""The arguments of a frame against the operator's schema, before any kernel sees them.
+
+A kernel trusts its arguments: where the schema says int, an array would do its arithmetic in wrapping int64. So the
+kinds of all values are compared with the schema first. What was found good is remembered by the kinds alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from torchnp.rpc.wire import Complex, Dtype, Handle, Items
+from torchnp.schema import Schema, spoken
+
+Kind = type | frozenset[type]
+REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
+
+_NUMBERS = frozenset({bool, int, float, Complex})
+_TAKES: dict[str, frozenset[type]] = {
+    "Tensor": _NUMBERS | {Handle},  # a number in a tensor's place is a wrapped one
+    "int": frozenset({int, bool}),
+    "SymInt": frozenset({int, bool}),
+    "float": frozenset({float, int, bool}),
+    "bool": frozenset({bool, int}),
+    "Scalar": _NUMBERS,
+    "str": frozenset({str}),
+    "ScalarType": frozenset({Dtype}),
+    "Layout": frozenset({str, int}),
+    "Device": frozenset({str}),
+    "MemoryFormat": frozenset({str, int}),
+}  # what else there is (generators, storages, streams) cannot be sent
+_LIST = re.compile(r"(.*)\[(\d*)\]$")
+_SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Items: "list"}
+
+
+def kind_of(value: Any) -> Kind:
+    """What a value of a frame is: its type, or the types of a list's items."""
+    kind = type(value)
+    return frozenset(map(type, value.items)) if kind is Items else kind
+
+
+def takes(type_: str, kind: Kind) -> bool:
+    """Whether a value of that kind may stand where the schema has that type."""
+    if type_[-1] == "?":
+        return kind is type(None) or takes(type_[:-1], kind)
+    if found := _LIST.match(type_):
+        if isinstance(kind, frozenset):
+            return all(takes(found[1], k) for k in kind)
+        return bool(found[2]) and takes(found[1], kind)  # one int stands for int[2]
+    return not isinstance(kind, frozenset) and kind in _TAKES.get(type_, ())
+
+
+def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
+    """A function that says in torch's words what is wrong with the arguments of a frame, or None."""
+    by_name = {a.name: a for a in schema.args}
+    positional = [a for a in schema.args if not a.kwonly]
+    good: set[tuple] = set()
+
+    def problem(args: list, kwargs: dict[str, Any]) -> str | None:
+        kinds = [kind_of(x) for x in args]
+        named = {name: kind_of(x) for name, x in kwargs.items()}
+        key = (*kinds, *named.items())
+        if key in good:
+            return None
+        if len(kinds) > len(positional):
+            return f"{schema.packet}() takes {len(positional)} positional argument(s) but {len(kinds)} was/were given."
+        for name in named:
+            if name not in by_name:
+                return f"Unknown keyword argument '{name}' for operator '{schema.packet}'."
+        for a, kind in [*zip(positional, kinds), *((by_name[n], k) for n, k in named.items())]:
+            if not takes(a.type, kind):
+                found = "list" if isinstance(kind, frozenset) else _SPOKEN.get(kind, kind.__name__)
+                return (
+                    f"{schema.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
+                    f"but instead found type '{found}'."
+                )
+        if len(good) < REMEMBERED:
+            good.add(key)
+        return None
+
+    return problem
