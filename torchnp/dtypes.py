@@ -75,7 +75,9 @@ _CATEGORY = {dt: 3 if dt in COMPLEXES else 2 if dt in FLOATS + FLOAT8S else 0 if
 
 
 def as_dtype(dtype: Any) -> np.dtype:
-    """Return the ``np.dtype`` of a NumPy dtype, an ml_dtypes or Python type, or torch's name as a string."""
+    """Return the ``np.dtype`` of a NumPy dtype, an ml_dtypes or Python type, or torch's own or its name as a string."""
+    if type(dtype).__module__ == "torch":
+        dtype = str(dtype)
     if type(dtype) is str:
         found = _BY_NAME.get(dtype.removeprefix("torch."))
         if found is None:

@@ -27,10 +27,20 @@ EXCLUDED = Path(__file__).parent / "data" / "excluded.toml"
 
 
 class MissingOp(KeyError):
-    """A name that the table has no kernel for; the message says whether torch knows it, and what is near."""
+    """A name that the table has no kernel for; the message says whether torch knows it, and what is near.
+
+    The message is made when it is read: what is near takes milliseconds to find, and ``table.get`` never asks.
+    """
+
+    def __init__(self, name: object, message: Callable[[], str] | str) -> None:
+        super().__init__(name)
+        self._message = message
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return self._message if isinstance(self._message, str) else self._message()
+
+    def __reduce__(self) -> tuple:
+        return MissingOp, (self.args[0], str(self))
 
 
 class Table(Mapping[str, Kernel]):
@@ -60,9 +70,11 @@ class Table(Mapping[str, Kernel]):
     # ------------------------------------------------------------ Mapping
 
     def __getitem__(self, name: str) -> Kernel:
+        """The kernel of an overload, by its full name or by torch's own object (``torch.ops.aten.add.Tensor``)."""
         found = self._built.get(name)
         if found is None:
-            found = self._built[name] = self._build(name)
+            full = _full_name(name)
+            found = self._built[name] = self._build(full) if full is name else self[full]
         return found
 
     def find(self, name: str) -> list[str]:
@@ -94,6 +106,7 @@ class Table(Mapping[str, Kernel]):
         return len(self._names)
 
     def __contains__(self, name: object) -> bool:
+        name = _full_name(name)
         return name in REGISTERED or self._source(name) is not None
 
     def _source(self, name: Any) -> tuple[str, str] | None:
@@ -150,15 +163,23 @@ class Table(Mapping[str, Kernel]):
 
     # ------------------------------------------------------------ building rows
 
-    def _missing(self, name: str) -> MissingOp:
+    def _missing(self, name: Any) -> MissingOp:
+        return MissingOp(name, functools.partial(self._what_is_missing, name))
+
+    def _what_is_missing(self, name: Any) -> str:
+        if not isinstance(name, str):
+            if hasattr(name, "overloads"):
+                spelled = str(name).replace(".", "::", 1)
+                meant = [n if "." in n else f"{n} (its default overload)" for n in self.find(spelled)]
+                return f"{name} is an op with several overloads; the table has a row for each: {', '.join(meant)}"
+            return f"{name!r} is neither an overload's full name, like 'aten::add.Tensor', nor torch's own object"
         near = self.close_names(name)
         hint = f" Nearest rows: {', '.join(near)}" if near else ""
         if name in self.schemas:
-            return MissingOp(f"{name}: {self.why_not(name)}.{hint}")
-        meant = self.find(name)
-        if meant:
-            return MissingOp(f"{name}: the table's names are spelt {', '.join(meant[:5])}")
-        return MissingOp(f"{name}: torch registers no such overload.{hint}")
+            return f"{name}: {self.why_not(name)}.{hint}"
+        if meant := self.find(name):
+            return f"{name}: the table's names are spelt {', '.join(meant[:5])}"
+        return f"{name}: torch registers no such overload.{hint}"
 
     def _build(self, name: str) -> Kernel:
         row = REGISTERED.get(name)
@@ -198,6 +219,12 @@ class Table(Mapping[str, Kernel]):
         if body is not None:
             vars(made)["__wrapped__"] = body
         return cast("Kernel", made)
+
+
+def _full_name(name: Any) -> Any:
+    """The full name of an overload that comes as torch's own object; anything else as it is."""
+    own = None if isinstance(name, str) else getattr(name, "name", None)
+    return own() if callable(own) else name
 
 
 # How Python code spells an op, apart from its name.

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from torchnp.dtypes import ALL
-from torchnp.schema import RESERVED, Schema
+from torchnp.schema import RESERVED, Schema, is_torchs
 
 ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -216,11 +216,10 @@ def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
 def _check_foreign(x: Any, schema: Schema) -> None:
     """Refuse what torch's words would not help with: torch's own objects, and dtypes that torch does not have."""
     module, _, _ = type(x).__module__.partition(".")
-    if module == "torch":
-        remedy = {"dtype": f"its name, {str(x).removeprefix('torch.')!r}", "Generator": "a torchnp.Generator"}
+    if module == "torch" and not is_torchs(x, "dtype", "layout", "device", "memory_format"):
+        remedy = "a torchnp.Generator" if is_torchs(x, "Generator") else "torchnp.interop.to_numpy(x)"
         raise TypeError(
-            f"{schema.name} was given a torch.{type(x).__name__}; torchnp's kernels take NumPy arrays: pass "
-            + remedy.get(type(x).__name__, "torchnp.interop.to_numpy(x)")
+            f"{schema.name} was given a torch.{type(x).__name__}; torchnp's kernels take NumPy arrays: pass {remedy}"
         ) from None
     if isinstance(x, (ndarray, np.generic)) and x.dtype not in _KNOWN:
         raise TypeError(

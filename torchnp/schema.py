@@ -271,7 +271,12 @@ def _is_int(x: Any) -> bool:
 
 
 def _is_dtype(x: Any) -> bool:
-    return isinstance(x, (str, int, np.dtype, type))
+    return isinstance(x, (str, int, np.dtype, type)) or is_torchs(x, "dtype")
+
+
+def is_torchs(x: Any, *kinds: str) -> bool:
+    """Whether a value is torch's own object of one of these types, told without importing torch."""
+    return type(x).__module__ == "torch" and type(x).__name__ in kinds
 
 
 _FITS = {
@@ -284,9 +289,9 @@ _FITS = {
     "Scalar": lambda x: isinstance(x, (bool, int, float, complex, np.generic)),
     "str": lambda x: isinstance(x, str),
     "ScalarType": _is_dtype,
-    "Layout": lambda x: isinstance(x, (str, int)),
-    "Device": lambda x: isinstance(x, (str, int)),
-    "MemoryFormat": lambda x: isinstance(x, (str, int)),
+    "Layout": lambda x: isinstance(x, (str, int)) or is_torchs(x, "layout"),
+    "Device": lambda x: isinstance(x, (str, int)) or is_torchs(x, "device"),
+    "MemoryFormat": lambda x: isinstance(x, (str, int)) or is_torchs(x, "memory_format"),
     "Generator": lambda x: type(x).__name__ == "Generator" and hasattr(x, "random32"),
 }
 _NUMBERS = {f"{name}{mark}": kind for name, kind in (("int", int), ("SymInt", int), ("float", float), ("bool", bool))

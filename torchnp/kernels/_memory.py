@@ -97,8 +97,8 @@ FORMAT_OF_ORDER = {order: name for name, order in _CHANNELS_LAST.items()}
 
 
 def format_name(memory_format: Any) -> str:
-    """The name of a memory format that comes as a name or as torch's number of it."""
-    return _FORMAT[memory_format]
+    """The name of a memory format that comes as a name, as torch's number of it or as torch's own object."""
+    return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:

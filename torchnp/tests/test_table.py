@@ -4,6 +4,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import timeit
 import tomllib
 from fnmatch import fnmatch
 
@@ -263,3 +264,57 @@ def test_rows_are_pickled_by_name():
         assert pickle.loads(pickle.dumps(row)) is row, name
     for whole in (torchnp.table, torchnp.aten, torchnp.prims, torchnp.aten.add):
         assert pickle.loads(pickle.dumps(whole)) is whole
+
+
+# ---------------------------------------------------------------- torch's own objects
+
+
+def test_torchs_own_overloads_are_names():
+    assert TABLE[torch.ops.aten.add.Tensor] is TABLE["aten::add.Tensor"]
+    assert TABLE[torch.ops.aten.relu.default] is TABLE["aten::relu"]
+    assert torch.ops.prims.sin.default in TABLE
+    with pytest.raises(KeyError, match="aten.add is an op with several overloads.*aten::add.Tensor, aten::add.Scalar"):
+        TABLE[torch.ops.aten.add]
+    with pytest.raises(KeyError, match="3 is neither an overload's full name"):
+        TABLE[3]
+
+
+def test_a_miss_costs_no_search():
+    fuzzy = min(timeit.repeat(lambda: str(TABLE._missing("aten::varr")), number=1, repeat=3))
+    miss = min(timeit.repeat(lambda: TABLE.get("aten::varr"), number=20, repeat=5)) / 20
+    assert miss < fuzzy / 20
+    assert "Nearest rows: aten::var" in str(pickle.loads(pickle.dumps(TABLE._missing("aten::varr"))))
+
+
+_OWN = {
+    "ScalarType": (torch.float64, "float64"),
+    "Layout": (torch.strided, "strided"),
+    "Device": (torch.device("cpu"), "cpu"),
+    "MemoryFormat": (torch.contiguous_format, "contiguous_format"),
+}
+
+
+@pytest.mark.parametrize("name", [
+    n for n, s in TABLE.schemas.items()
+    if n in TABLE and not s.mutates and any(a.type.rstrip("?") in _OWN for a in s.args)
+])  # fmt: skip
+def test_torchs_own_dtypes_layouts_devices_and_formats_do_as_their_names(name):
+    """Each optional argument in turn, where the row takes its other arguments' simplest values."""
+    schema, x = TABLE.schemas[name], np.ones((1, 2, 2, 2))
+    plain = {"Tensor": x, "int": 0, "SymInt": 0, "Scalar": 1, "float": 1.0, "bool": False, "str": "", "int[]": [2, 2],
+             "SymInt[]": [2, 2], "int[1]": [0], "Tensor[]": [x], **{t: spelled for t, (_, spelled) in _OWN.items()}}  # fmt: skip
+    needed = {a.name: plain.get(a.type) for a in schema.args if not a.has_default}
+
+    def answer(given):
+        torchnp.manual_seed(0)
+        try:
+            out = TABLE[name](**{RESERVED.get(k, k): v for k, v in {**needed, **given}.items()})
+        except Exception as error:
+            return type(error), str(error).replace("torch.", "")
+        return [(np.shape(r), getattr(r, "dtype", type(r))) for r in (out if isinstance(out, (list, tuple)) else [out])]
+
+    for a in schema.args:
+        own = _OWN.get(a.type.rstrip("?"))
+        if own:
+            by_object, by_name = (answer({a.name: spelled}) for spelled in own)
+            assert by_object == by_name, a.name
