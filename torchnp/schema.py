@@ -350,6 +350,7 @@ def spoken(type_: str) -> str:
 DATA = Path(__file__).parent / "data" / "schemas.tsv"
 
 
+@functools.cache
 def load(path: Path = DATA) -> dict[str, Schema]:
     """Every registered overload of torch's ``aten`` and ``prims`` namespaces, in torch's order of resolution."""
     schemas = {}

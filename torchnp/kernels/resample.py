@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fma
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
-Scales = Sequence[float | None]
 
 
 class Sampling(NamedTuple):
@@ -230,13 +229,15 @@ def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
     return f"compute_indices_weights_{mode}"
 
 
-def _resample(
-    x: ndarray, output_size: Ints, name: str, mode: str, sampling: Callable[..., Sampling], align: bool, scales: Scales
+def interpolated(
+    x: ndarray, output_size: Ints, align: bool, *scales: float | None, sampling: Callable[..., Sampling]
 ) -> ndarray:
-    n = len(scales)
+    """Weighted means of the input elements around each output element; ``sampling`` says of which."""
+    n, mode = len(scales), sampling.__name__
     _check_forward(x, output_size, n)
     accepted = (*dt.FLOATS, dt.uint8) if n == 2 else dt.FLOATS
     if x.dtype not in accepted:
+        name = f"upsample_{('', 'bi', 'tri')[n - 1]}{mode}{n}d"
         raise not_implemented(_small(x, output_size, name, mode), x.dtype)
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if x.dtype == dt.uint8 else (sample, inner)
@@ -258,11 +259,12 @@ def _fresh(y: ndarray, x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- nearest
 
 
-def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bool) -> ndarray:
+def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) -> ndarray:
+    """Each output element a copy of one input element: the nearest to its centre, or that at or before its place."""
     n = len(scales)
     _check_forward(x, output_size, n)
     if x.dtype not in (*dt.FLOATS, dt.uint8):
-        raise not_implemented(_small(x, output_size, name, "nearest"), x.dtype)
+        raise not_implemented(_small(x, output_size, f"upsample_nearest{n}d", "nearest"), x.dtype)
     y = x
     last = n > 1 and is_channels_last(x) and x.shape[1] > 3
     shortcut = last or (n == 2 and sum(output_size) <= 128)
@@ -277,76 +279,46 @@ def _nearest(x: ndarray, output_size: Ints, name: str, scales: Scales, exact: bo
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
-@kernel("upsample_nearest1d", differs=["nearest-floor", "upsample-scales"])
-def upsample_nearest1d(self, output_size, scales=None):
-    """Sequence of another length, each element a copy of the one at or before its place."""
-    return _nearest(self, output_size, "upsample_nearest1d", (scales,), False)
-
-
-@kernel("upsample_nearest2d", differs=["nearest-floor", "upsample-scales"])
-def upsample_nearest2d(self, output_size, scales_h=None, scales_w=None):
-    """Image of another size, each pixel a copy of the one at or before its place."""
-    return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), False)
-
-
-@kernel("upsample_nearest3d", differs=["nearest-floor", "upsample-scales"])
-def upsample_nearest3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
-    """Volume of another size, each voxel a copy of the one at or before its place."""
-    return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), False)
-
-
-@kernel("_upsample_nearest_exact1d", differs=["upsample-scales"])
-def _upsample_nearest_exact1d(self, output_size, scales=None):
-    """Sequence of another length, each element a copy of the one nearest to its centre."""
-    return _nearest(self, output_size, "upsample_nearest1d", (scales,), True)
-
-
-@kernel("_upsample_nearest_exact2d", differs=["upsample-scales"])
-def _upsample_nearest_exact2d(self, output_size, scales_h=None, scales_w=None):
-    """Image of another size, each pixel a copy of the one nearest to its centre."""
-    return _nearest(self, output_size, "upsample_nearest2d", (scales_h, scales_w), True)
-
-
-@kernel("_upsample_nearest_exact3d", differs=["upsample-scales"])
-def _upsample_nearest_exact3d(self, output_size, scales_d=None, scales_h=None, scales_w=None):
-    """Volume of another size, each voxel a copy of the one nearest to its centre."""
-    return _nearest(self, output_size, "upsample_nearest3d", (scales_d, scales_h, scales_w), True)
-
+rows(
+    "upsample_nearest1d upsample_nearest2d upsample_nearest3d",
+    copied,
+    "Sequence, image or volume of another size, each element a copy of the one at or before its place.",
+    differs=["nearest-floor", "upsample-scales"],
+    exact=False,
+)
+rows(
+    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
+    copied,
+    "Sequence, image or volume of another size, each element a copy of the one nearest to its centre.",
+    differs=["upsample-scales"],
+    exact=True,
+)
 
 # ---------------------------------------------------------------- linear and cubic
 
-
-@kernel("upsample_linear1d", differs=["align-corners", "upsample-scales"])
-def upsample_linear1d(self, output_size, align_corners, scales=None):
-    """Linear interpolation of a sequence."""
-    return _resample(self, output_size, "upsample_linear1d", "linear", linear, align_corners, (scales,))
-
-
-@kernel("upsample_bilinear2d", differs=["align-corners", "upsample-scales"])
-def upsample_bilinear2d(self, output_size, align_corners, scales_h=None, scales_w=None):
-    """Linear interpolation of an image."""
-    scales = (scales_h, scales_w)
-    return _resample(self, output_size, "upsample_bilinear2d", "linear", linear, align_corners, scales)
-
-
-@kernel("upsample_trilinear3d", differs=["align-corners", "upsample-scales"])
-def upsample_trilinear3d(self, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None):
-    """Linear interpolation of a volume."""
-    scales = (scales_d, scales_h, scales_w)
-    return _resample(self, output_size, "upsample_trilinear3d", "linear", linear, align_corners, scales)
-
-
-@kernel("upsample_bicubic2d", differs=["cubic-coefficient", "upsample-scales"])
-def upsample_bicubic2d(self, output_size, align_corners, scales_h=None, scales_w=None):
-    """Cubic convolution of an image (a = -0.75)."""
-    scales = (scales_h, scales_w)
-    return _resample(self, output_size, "upsample_bicubic2d", "cubic", cubic, align_corners, scales)
-
+rows(
+    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
+    interpolated,
+    "Linear interpolation of a sequence, image or volume.",
+    differs=["align-corners", "upsample-scales"],
+    sampling=linear,
+)
+rows(
+    "upsample_bicubic2d",
+    interpolated,
+    "Cubic convolution of an image (a = -0.75).",
+    differs=["cubic-coefficient", "upsample-scales"],
+    sampling=cubic,
+)
 
 # ---------------------------------------------------------------- antialiased
 
 
-def _antialiased(x: ndarray, output_size: Ints, mode: str, align_corners: bool, scales: Scales) -> ndarray:
+def averaged(
+    x: ndarray, output_size: Ints, align_corners: bool, scales_h: float | None, scales_w: float | None, *, mode: str
+) -> ndarray:
+    """`interpolated` by a filter that is as wide as what an output element stands for."""
+    scales = (scales_h, scales_w)
     _check_forward(x, output_size, 2)
     if x.dtype not in (dt.float32, dt.float64, dt.uint8):
         raise not_implemented("compute_index_ranges_weights", x.dtype)
@@ -365,19 +337,17 @@ def _antialiased(x: ndarray, output_size: Ints, mode: str, align_corners: bool, 
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
-@kernel("_upsample_bilinear2d_aa")
-def _upsample_bilinear2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
-    """Linear interpolation of an image, averaging when it shrinks."""
-    return _antialiased(self, output_size, "bilinear", align_corners, (scales_h, scales_w))
-
-
-@kernel("_upsample_bicubic2d_aa", differs=["cubic-coefficient"])
-def _upsample_bicubic2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
-    """Cubic convolution of an image (a = -0.5), averaging when it shrinks."""
-    return _antialiased(self, output_size, "bicubic", align_corners, (scales_h, scales_w))
-
-
-@kernel("_upsample_lanczos2d_aa")
-def _upsample_lanczos2d_aa(self, output_size, align_corners, scales_h=None, scales_w=None):
-    """Windowed sinc of an image, averaging when it shrinks."""
-    return _antialiased(self, output_size, "lanczos", align_corners, (scales_h, scales_w))
+rows(
+    "_upsample_bilinear2d_aa",
+    averaged,
+    "Linear interpolation of an image, averaging when it shrinks.",
+    mode="bilinear",
+)
+rows(
+    "_upsample_bicubic2d_aa",
+    averaged,
+    "Cubic convolution of an image (a = -0.5), averaging when it shrinks.",
+    differs=["cubic-coefficient"],
+    mode="bicubic",
+)
+rows("_upsample_lanczos2d_aa", averaged, "Windowed sinc of an image, averaging when it shrinks.", mode="lanczos")

@@ -5,57 +5,52 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from torchnp.checks import check
-from torchnp.kernels import resample
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.registry import kernel
+from torchnp.kernels.resample import averaged, copied, cubic, interpolated, linear
+
+ndarray = np.ndarray
 
 
 def _output(sizes: Ints, output_size: Ints | None, scale_factors: Sequence[float] | None) -> tuple[Ints, list]:
     """Output sizes, and the scale factors or None for each dimension."""
     n = len(sizes) - 2
     check((output_size is None) != (scale_factors is None), "Must specify exactly one of output_size and scale_factors")
-    if output_size is not None:
-        check(
-            len(output_size) == n,
-            "Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.  ",
-        )
-        return output_size, [None] * n
     check(
-        len(scale_factors) == n,
-        "Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, but got false.  ",
+        len(output_size if scale_factors is None else scale_factors) == n,
+        "Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.  ",
     )
+    if scale_factors is None:
+        return output_size, [None] * n
     return [int(s * f) for s, f in zip(sizes[2:], scale_factors, strict=True)], list(scale_factors)
 
 
-def _plain(name: str, run: Callable[..., Any]) -> None:
-    @kernel(name)
-    def upsample(input, output_size, scale_factors):
-        out, scales = _output(input.shape, output_size, scale_factors)
-        return run(input, out, *scales)
-
-    upsample.__doc__ = f"``{name.removesuffix('.vec')}`` by output size or scale factors."
-
-
-def _aligned(name: str, run: Callable[..., Any]) -> None:
-    @kernel(name)
-    def upsample(input, output_size, align_corners, scale_factors):
-        out, scales = _output(input.shape, output_size, scale_factors)
-        return run(input, out, align_corners, *scales)
-
-    upsample.__doc__ = f"``{name.removesuffix('.vec')}`` by output size or scale factors."
+def _by_factors(
+    input: ndarray, output_size: Ints | None, *rest: Any, resample: Callable[..., ndarray], **given: Any
+) -> ndarray:
+    *align_corners, scale_factors = rest
+    out, scales = _output(input.shape, output_size, scale_factors)
+    return resample(input, out, *align_corners, *scales, **given)
 
 
-_plain("upsample_nearest1d.vec", resample.upsample_nearest1d)
-_plain("upsample_nearest2d.vec", resample.upsample_nearest2d)
-_plain("upsample_nearest3d.vec", resample.upsample_nearest3d)
-_plain("_upsample_nearest_exact1d.vec", resample._upsample_nearest_exact1d)
-_plain("_upsample_nearest_exact2d.vec", resample._upsample_nearest_exact2d)
-_plain("_upsample_nearest_exact3d.vec", resample._upsample_nearest_exact3d)
-_aligned("upsample_linear1d.vec", resample.upsample_linear1d)
-_aligned("upsample_bilinear2d.vec", resample.upsample_bilinear2d)
-_aligned("upsample_trilinear3d.vec", resample.upsample_trilinear3d)
-_aligned("upsample_bicubic2d.vec", resample.upsample_bicubic2d)
-_aligned("_upsample_bilinear2d_aa.vec", resample._upsample_bilinear2d_aa)
-_aligned("_upsample_bicubic2d_aa.vec", resample._upsample_bicubic2d_aa)
-_aligned("_upsample_lanczos2d_aa.vec", resample._upsample_lanczos2d_aa)
+_DOC = "The op of the same name by output size or scale factors."
+
+for _names, _given in (
+    ("upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec", {"resample": copied, "exact": False}),
+    (
+        "_upsample_nearest_exact1d.vec _upsample_nearest_exact2d.vec _upsample_nearest_exact3d.vec",
+        {"resample": copied, "exact": True},
+    ),
+    (
+        "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec",
+        {"resample": interpolated, "sampling": linear},
+    ),
+    ("upsample_bicubic2d.vec", {"resample": interpolated, "sampling": cubic}),
+    ("_upsample_bilinear2d_aa.vec", {"resample": averaged, "mode": "bilinear"}),
+    ("_upsample_bicubic2d_aa.vec", {"resample": averaged, "mode": "bicubic"}),
+    ("_upsample_lanczos2d_aa.vec", {"resample": averaged, "mode": "lanczos"}),
+):
+    rows(_names, _by_factors, _DOC, **_given)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.resample import (
     Sampling,
-    Scales,
     antialiased,
     check_sizes,
     cubic,
@@ -20,9 +21,9 @@ from torchnp.kernels.resample import (
     unsample,
     without_inf,
 )
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
+By = Callable[[int, int, bool, float | None, np.dtype], Sampling]
 
 
 def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) -> None:
@@ -41,13 +42,18 @@ def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) 
 
 
 def _backward(
-    grad: ndarray, output_size: Ints, input_size: Ints, name: str, samplings: Callable[..., Sampling], scales: Scales
+    grad: ndarray,
+    output_size: Ints,
+    input_size: Ints,
+    name: str,
+    samplings: Callable[..., Sampling],
+    scales: Sequence[float | None],
 ) -> ndarray:
     n = len(scales)
     _check_gradient(grad, output_size, input_size, n)
     accepted = (dt.float32, dt.float64) if "_aa" in name else dt.FLOATS
     if grad.dtype not in accepted:
-        raise not_implemented(name, grad.dtype)
+        raise not_implemented(f"{name[1:]}_cpu" if "_aa" in name else name, grad.dtype)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     if "linear" in name and "_aa" not in name:
         g = without_inf(g, input_size[2:], output_size)
@@ -59,116 +65,51 @@ def _backward(
     return g.copy("K") if np.may_share_memory(g, grad) else g
 
 
-def _nearest(grad: ndarray, output_size: Ints, input_size: Ints, scales: Scales, exact: bool) -> ndarray:
+def _of_copies(grad: ndarray, output_size: Ints, input_size: Ints, *scales: float | None, op: str, exact: bool):
     def sampling(size: int, out: int, scale: float | None, dtype: np.dtype) -> Sampling:
         return Sampling(nearest(size, out, scale, exact, True)[:, None], np.ones((out, 1), dtype))
 
-    name = f"{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{len(scales)}d_backward"
-    return _backward(grad, output_size, input_size, name, sampling, scales)
+    return _backward(grad, output_size, input_size, op, sampling, scales)
 
 
-def _with_corners(grad, output_size, input_size, name, which, align_corners, scales) -> ndarray:
-    def sampling(size: int, out: int, scale: float | None, dtype: np.dtype) -> Sampling:
-        return which(size, out, align_corners, scale, dtype)
-
-    return _backward(grad, output_size, input_size, name, sampling, scales)
-
-
-# ---------------------------------------------------------------- nearest
-
-
-@kernel("upsample_nearest1d_backward")
-def upsample_nearest1d_backward(grad_output, output_size, input_size, scales=None):
-    """Gradients added up over the copies of each element."""
-    return _nearest(grad_output, output_size, input_size, (scales,), False)
-
-
-@kernel("upsample_nearest2d_backward")
-def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h=None, scales_w=None):
-    """Gradients added up over the copies of each pixel."""
-    return _nearest(grad_output, output_size, input_size, (scales_h, scales_w), False)
+_COPIES = "Gradients added up over the copies of each element."
+rows(
+    "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward",
+    _of_copies,
+    _COPIES,
+    exact=False,
+)
+rows(
+    "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward",
+    _of_copies,
+    _COPIES,
+    exact=True,
+)
 
 
-@kernel("upsample_nearest3d_backward")
-def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d=None, scales_h=None, scales_w=None):
-    """Gradients added up over the copies of each voxel."""
-    return _nearest(grad_output, output_size, input_size, (scales_d, scales_h, scales_w), False)
-
-
-@kernel("_upsample_nearest_exact1d_backward")
-def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, scales=None):
-    """Gradients added up over the copies of each element."""
-    return _nearest(grad_output, output_size, input_size, (scales,), True)
-
-
-@kernel("_upsample_nearest_exact2d_backward")
-def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, scales_h=None, scales_w=None):
-    """Gradients added up over the copies of each pixel."""
-    return _nearest(grad_output, output_size, input_size, (scales_h, scales_w), True)
-
-
-@kernel("_upsample_nearest_exact3d_backward")
-def _upsample_nearest_exact3d_backward(
-    grad_output, output_size, input_size, scales_d=None, scales_h=None, scales_w=None
+def _of_shares(
+    grad: ndarray, output_size: Ints, input_size: Ints, align_corners: bool, *scales: float | None, op: str, by: By
 ):
-    """Gradients added up over the copies of each voxel."""
-    return _nearest(grad_output, output_size, input_size, (scales_d, scales_h, scales_w), True)
+    if by is cubic and list(output_size) == list(input_size[2:]):
+        by = linear  # equal sizes copy, whatever the scales
 
-
-# ---------------------------------------------------------------- linear, cubic, antialiased
-
-
-@kernel("upsample_linear1d_backward")
-def upsample_linear1d_backward(grad_output, output_size, input_size, align_corners, scales=None):
-    """Gradients shared out by the weights of `upsample_linear1d`."""
-    name = "upsample_linear1d_backward"
-    return _with_corners(grad_output, output_size, input_size, name, linear, align_corners, (scales,))
-
-
-@kernel("upsample_bilinear2d_backward")
-def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
-    """Gradients shared out by the weights of `upsample_bilinear2d`."""
-    rest = ("upsample_bilinear2d_backward", linear, align_corners, (scales_h, scales_w))
-    return _with_corners(grad_output, output_size, input_size, *rest)
-
-
-@kernel("upsample_trilinear3d_backward")
-def upsample_trilinear3d_backward(
-    grad_output, output_size, input_size, align_corners, scales_d=None, scales_h=None, scales_w=None
-):
-    """Gradients shared out by the weights of `upsample_trilinear3d`."""
-    rest = ("upsample_trilinear3d_backward", linear, align_corners, (scales_d, scales_h, scales_w))
-    return _with_corners(grad_output, output_size, input_size, *rest)
-
-
-@kernel("upsample_bicubic2d_backward")
-def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
-    """Gradients shared out by the weights of `upsample_bicubic2d`."""
-    which = linear if list(output_size) == list(input_size[2:]) else cubic  # equal sizes copy, whatever the scales
-    rest = ("upsample_bicubic2d_backward", which, align_corners, (scales_h, scales_w))
-    return _with_corners(grad_output, output_size, input_size, *rest)
-
-
-def _antialiased(grad, output_size, input_size, mode, align_corners, scales) -> ndarray:
     def sampling(size: int, out: int, scale: float | None, dtype: np.dtype) -> Sampling:
-        return antialiased(mode, size, out, align_corners, scale, dtype)
+        return by(size, out, align_corners, scale, dtype)
 
-    return _backward(grad, output_size, input_size, f"upsample_{mode}2d_aa_backward_cpu", sampling, scales)
-
-
-@kernel("_upsample_bilinear2d_aa_backward")
-def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
-    """Gradients shared out by the weights of `_upsample_bilinear2d_aa`."""
-    return _antialiased(grad_output, output_size, input_size, "bilinear", align_corners, (scales_h, scales_w))
+    return _backward(grad, output_size, input_size, op, sampling, scales)
 
 
-@kernel("_upsample_bicubic2d_aa_backward")
-def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
-    """Gradients shared out by the weights of `_upsample_bicubic2d_aa`."""
-    return _antialiased(grad_output, output_size, input_size, "bicubic", align_corners, (scales_h, scales_w))
-
-
-@kernel("_upsample_lanczos2d_aa_backward")
-def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
-    """Gradients shared out by the weights of `_upsample_lanczos2d_aa`."""
-    return _antialiased(grad_output, output_size, input_size, "lanczos", align_corners, (scales_h, scales_w))
+_SHARES = "Gradients shared out by the weights of the forward op."
+rows(
+    "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward",
+    _of_shares,
+    _SHARES,
+    by=linear,
+)
+rows("upsample_bicubic2d_backward", _of_shares, _SHARES, by=cubic)
+for _name, _filter in (
+    ("_upsample_bilinear2d_aa_backward", "bilinear"),
+    ("_upsample_bicubic2d_aa_backward", "bicubic"),
+    ("_upsample_lanczos2d_aa_backward", "lanczos"),
+):
+    rows(_name, _of_shares, _SHARES, by=partial(antialiased, _filter))
