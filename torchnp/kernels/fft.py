@@ -11,6 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
 from torchnp.derived.memory import check_target
+from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import (
     BY_N,
     BY_ROOT,
@@ -179,42 +180,6 @@ _rfft, _ihfft = partial(_r2c, "rfft", True, True), partial(_r2c, "ihfft", False,
 _irfft, _hfft = partial(_c2r, "irfft", False), partial(_c2r, "hfft", True)
 
 
-@kernel("fft_fft", like=np.fft.fft, differs=["no-half-fft", "fft-of-integers"])
-def fft_fft(self, n=None, dim=-1, norm=None):
-    """Discrete Fourier transform along a dimension."""
-    return _fft(self, n, dim, norm)
-
-
-@kernel("fft_ifft", like=np.fft.ifft, differs=["no-half-fft", "fft-of-integers"])
-def fft_ifft(self, n=None, dim=-1, norm=None):
-    """Inverse of `fft_fft`."""
-    return _ifft(self, n, dim, norm)
-
-
-@kernel("fft_rfft", like=np.fft.rfft, differs=["no-half-fft", "fft-of-integers"])
-def fft_rfft(self, n=None, dim=-1, norm=None):
-    """The n // 2 + 1 frequencies of a real signal."""
-    return _rfft(self, n, dim, norm)
-
-
-@kernel("fft_irfft", like=np.fft.irfft, differs=["no-half-fft", "fft-of-integers"])
-def fft_irfft(self, n=None, dim=-1, norm=None):
-    """Inverse of `fft_rfft`."""
-    return _irfft(self, n, dim, norm)
-
-
-@kernel("fft_hfft", like=np.fft.hfft, differs=["no-half-fft", "fft-of-integers"])
-def fft_hfft(self, n=None, dim=-1, norm=None):
-    """Transform of a signal with Hermitian symmetry, which is real."""
-    return _hfft(self, n, dim, norm)
-
-
-@kernel("fft_ihfft", like=np.fft.ihfft, differs=["no-half-fft", "fft-of-integers"])
-def fft_ihfft(self, n=None, dim=-1, norm=None):
-    """Inverse of `fft_hfft`."""
-    return _ihfft(self, n, dim, norm)
-
-
 # ---------------------------------------------------------------- several dimensions
 
 
@@ -280,110 +245,32 @@ def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> 
     return spectrum if out is None else copied(out, spectrum)
 
 
-@kernel("fft_fftn", like=np.fft.fftn, differs=["no-half-fft", "fft-of-integers"])
-def fft_fftn(self, s=None, dim=None, norm=None):
-    """Discrete Fourier transform over dimensions, by default all."""
-    return _fftn(self, s, dim, norm)
+# ---------------------------------------------------------------- the rows
 
 
-@kernel("fft_ifftn", like=np.fft.ifftn, differs=["no-half-fft", "fft-of-integers"])
-def fft_ifftn(self, s=None, dim=None, norm=None):
-    """Inverse of `fft_fftn`."""
-    return _ifftn(self, s, dim, norm)
+_DIFFERS = ["no-half-fft", "fft-of-integers"]
 
-
-@kernel("fft_rfftn", like=np.fft.rfftn, differs=["no-half-fft", "fft-of-integers"])
-def fft_rfftn(self, s=None, dim=None, norm=None):
-    """Transform of a real signal; the last dimension keeps n // 2 + 1 frequencies."""
-    return _rfftn(self, s, dim, norm)
-
-
-@kernel("fft_irfftn", like=np.fft.irfftn, differs=["no-half-fft", "fft-of-integers"])
-def fft_irfftn(self, s=None, dim=None, norm=None):
-    """Inverse of `fft_rfftn`."""
-    return _irfftn(self, s, dim, norm)
-
-
-@kernel("fft_hfftn", differs=["no-half-fft", "fft-of-integers"])
-def fft_hfftn(self, s=None, dim=None, norm=None):
-    """Transform of a signal with Hermitian symmetry in the last dimension, which is real."""
-    return _hfftn(self, s, dim, norm)
-
-
-@kernel("fft_ihfftn", differs=["no-half-fft", "fft-of-integers"])
-def fft_ihfftn(self, s=None, dim=None, norm=None):
-    """Inverse of `fft_hfftn`."""
-    return _ihfftn(self, s, dim, norm)
-
-
-@kernel("fft_fft2", like=np.fft.fft2, differs=["no-half-fft", "fft-of-integers"])
-def fft_fft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_fftn` over the last two dimensions."""
-    return fft_fftn(self, s, dim, norm)
-
-
-@kernel("fft_ifft2", like=np.fft.ifft2, differs=["no-half-fft", "fft-of-integers"])
-def fft_ifft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_ifftn` over the last two dimensions."""
-    return fft_ifftn(self, s, dim, norm)
-
-
-@kernel("fft_rfft2", like=np.fft.rfft2, differs=["no-half-fft", "fft-of-integers"])
-def fft_rfft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_rfftn` over the last two dimensions."""
-    return fft_rfftn(self, s, dim, norm)
-
-
-@kernel("fft_irfft2", like=np.fft.irfft2, differs=["no-half-fft", "fft-of-integers"])
-def fft_irfft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_irfftn` over the last two dimensions."""
-    return fft_irfftn(self, s, dim, norm)
-
-
-@kernel("fft_hfft2", differs=["no-half-fft", "fft-of-integers"])
-def fft_hfft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_hfftn` over the last two dimensions."""
-    return fft_hfftn(self, s, dim, norm)
-
-
-@kernel("fft_ihfft2", differs=["no-half-fft", "fft-of-integers"])
-def fft_ihfft2(self, s=None, dim=(-2, -1), norm=None):
-    """`fft_ihfftn` over the last two dimensions."""
-    return fft_ihfftn(self, s, dim, norm)
-
-
-# ---------------------------------------------------------------- out=
-
-
-def _declare_out(name: str, like: Any, transform: Callable[..., ndarray], dim: Any) -> None:
-    """Declare the out= form of a transform of one dimension, of several, or of the last two."""
-
-    def one(self, n=None, dim=-1, norm=None, *, out):
-        return transform(self, n, dim, norm, out)
-
-    def several(self, s=None, dim=None, norm=None, *, out):
-        return transform(self, s, dim, norm, out)
-
-    def last_two(self, s=None, dim=(-2, -1), norm=None, *, out):
-        return transform(self, s, dim, norm, out)
-
-    body = {-1: one, None: several, (-2, -1): last_two}[dim]
-    body.__name__ = body.__qualname__ = f"{name}_out"
-    body.__doc__ = f"`{name}`, written into out."
-    kernel(f"{name}.out", like=like, differs=["no-half-fft", "fft-of-integers"])(body)
-
-
-for _name, _transform, _transform_n in (
-    ("fft", _fft, _fftn),
-    ("ifft", _ifft, _ifftn),
-    ("rfft", _rfft, _rfftn),
-    ("irfft", _irfft, _irfftn),
-    ("hfft", _hfft, _hfftn),
-    ("ihfft", _ihfft, _ihfftn),
-):
-    _declare_out(f"fft_{_name}", getattr(np.fft, _name), _transform, -1)
-    _declare_out(f"fft_{_name}2", getattr(np.fft, f"{_name}2", None), _transform_n, (-2, -1))
-    _declare_out(f"fft_{_name}n", getattr(np.fft, f"{_name}n", None), _transform_n, None)
+for _names, _transform, _like, _doc in (
+    ("fft_fft fft_fft.out", _fft, np.fft.fft, "Discrete Fourier transform along a dimension."),
+    ("fft_ifft fft_ifft.out", _ifft, np.fft.ifft, "Inverse of `fft_fft`."),
+    ("fft_rfft fft_rfft.out", _rfft, np.fft.rfft, "The n // 2 + 1 frequencies of a real signal."),
+    ("fft_irfft fft_irfft.out", _irfft, np.fft.irfft, "Inverse of `fft_rfft`."),
+    ("fft_hfft fft_hfft.out", _hfft, np.fft.hfft, "Transform of a signal with Hermitian symmetry, which is real."),
+    ("fft_ihfft fft_ihfft.out", _ihfft, np.fft.ihfft, "Inverse of `fft_hfft`."),
+    ("fft_fftn fft_fftn.out", _fftn, np.fft.fftn, "Discrete Fourier transform over dimensions, by default all."),
+    ("fft_ifftn fft_ifftn.out", _ifftn, np.fft.ifftn, "Inverse of `fft_fftn`."),
+    ("fft_rfftn fft_rfftn.out", _rfftn, np.fft.rfftn, "`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies."),
+    ("fft_irfftn fft_irfftn.out", _irfftn, np.fft.irfftn, "Inverse of `fft_rfftn`."),
+    ("fft_hfftn fft_hfftn.out", _hfftn, None, "`fft_fftn` of a signal with Hermitian symmetry in the last dimension."),
+    ("fft_ihfftn fft_ihfftn.out", _ihfftn, None, "Inverse of `fft_hfftn`."),
+    ("fft_fft2 fft_fft2.out", _fftn, np.fft.fft2, "`fft_fftn` over the last two dimensions."),
+    ("fft_ifft2 fft_ifft2.out", _ifftn, np.fft.ifft2, "`fft_ifftn` over the last two dimensions."),
+    ("fft_rfft2 fft_rfft2.out", _rfftn, np.fft.rfft2, "`fft_rfftn` over the last two dimensions."),
+    ("fft_irfft2 fft_irfft2.out", _irfftn, np.fft.irfft2, "`fft_irfftn` over the last two dimensions."),
+    ("fft_hfft2 fft_hfft2.out", _hfftn, None, "`fft_hfftn` over the last two dimensions."),
+    ("fft_ihfft2 fft_ihfft2.out", _ihfftn, None, "`fft_ihfftn` over the last two dimensions."),
+):  # fmt: skip
+    rows(_names, _transform, _doc, like=_like, differs=_DIFFERS)
 
 
 # ---------------------------------------------------------------- frequencies
