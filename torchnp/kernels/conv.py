@@ -19,6 +19,7 @@ from torchnp.kernels._conv_checks import (
     transposed_sizes,
     wants_channels_last,
 )
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, legacy_type, out_sizes
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.registry import kernel
@@ -29,29 +30,10 @@ ndarray = np.ndarray
 
 
 @kernel("convolution", differs=["correlation", "conv-layout"])
-def convolution(
-    input: ndarray,
-    weight: ndarray,
-    bias: ndarray | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-) -> ndarray:
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
-    g = geometry(
-        input,
-        weight,
-        None if bias is None else bias.shape,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )
+    bias_shape = None if bias is None else bias.shape
+    g = geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
     sizes = transposed_sizes(input, weight, g, groups) if transposed and 0 not in weight.shape[2:] else ()
@@ -94,49 +76,17 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: 
     return np.empty((n, outputs, *out), dt.result_type(input, weight))
 
 
-@kernel("_convolution")
-def _convolution(
-    input: ndarray,
-    weight: ndarray,
-    bias: ndarray | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-    benchmark: bool,
-    deterministic: bool,
-    cudnn_enabled: bool,
-    allow_tf32: bool,
-) -> ndarray:
-    """`convolution` with switches for other devices."""
-    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-
-
-@kernel("_convolution.deprecated")
-def _convolution_deprecated(
-    input: ndarray,
-    weight: ndarray,
-    bias: ndarray | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-    benchmark: bool,
-    deterministic: bool,
-    cudnn_enabled: bool,
-) -> ndarray:
-    """`convolution` with switches for other devices."""
-    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-
+rows(
+    "_convolution _convolution.deprecated",
+    lambda *args: convolution(*args[:9]),
+    "`convolution` with switches for other devices.",
+)
 
 # ---------------------------------------------------------------- conv1d and so on: unbatched, complex
 
 
-def _batched(input: ndarray, n: int, name: str) -> tuple[ndarray, bool]:
+def _batched(input: ndarray, name: str) -> tuple[ndarray, bool]:
+    n = int(name[-2])
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, "
@@ -145,26 +95,25 @@ def _batched(input: ndarray, n: int, name: str) -> tuple[ndarray, bool]:
     return (input[None], False) if input.ndim == n + 1 else (input, True)
 
 
-def _conv(
-    name: str,
-    n: int,
-    input: ndarray,
-    weight: ndarray,
-    bias: ndarray | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    transposed: bool = False,
-    output_padding: Ints = (0,),
-) -> ndarray:
+def _conv(input, weight, bias, stride, padding, dilation, groups, op, transposed=False, output_padding=(0,)):
     if not transposed and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
         raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
-    x, batched = _batched(input, n, name)
+    x, batched = _batched(input, op)
     rest = (stride, padding, dilation, transposed, output_padding, groups)
     of_complex = dt.is_complex(x.dtype)
     y = _complex(convolution, x, weight, bias, rest) if of_complex else convolution(x, weight, bias, *rest)
+    return y if batched else y[0]
+
+
+def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, op):
+    return _conv(input, weight, bias, stride, padding, dilation, groups, op, True, output_padding)
+
+
+def _conv_mode(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str) -> ndarray:
+    x, batched = _batched(input, op)
+    of_complex = dt.is_complex(x.dtype)
+    y = _complex(_convolution_mode, x, weight, bias, rest) if of_complex else _convolution_mode(x, weight, bias, *rest)
     return y if batched else y[0]
 
 
@@ -195,52 +144,6 @@ def _parts(z: ndarray) -> tuple[ndarray, ndarray]:
     return dt.cast(z.real, real), dt.cast(z.imag, real)
 
 
-@kernel("conv1d", like=np.correlate, differs=["correlation", "conv-layout"])
-def conv1d(input, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1):
-    """Cross-correlation over one dimension."""
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@kernel("conv2d", differs=["correlation", "conv-layout"])
-def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
-    """Cross-correlation over two dimensions."""
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
-
-
-@kernel("conv3d", differs=["correlation", "conv-layout"])
-def conv3d(input, weight, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1):
-    """Cross-correlation over three dimensions."""
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
-
-
-def _conv_mode(name, n, input, weight, bias, stride, padding, dilation, groups):
-    x, batched = _batched(input, n, name)
-    if dt.is_complex(x.dtype):
-        rest = (stride, padding, dilation, groups)
-        y = _complex(_convolution_mode, x, weight, bias, rest)
-    else:
-        y = _convolution_mode(x, weight, bias, stride, padding, dilation, groups)
-    return y if batched else y[0]
-
-
-@kernel("conv1d.padding", like=np.convolve, differs=["correlation", "conv-layout"])
-def conv1d_padding(input, weight, bias=None, stride=(1,), padding="valid", dilation=(1,), groups=1):
-    """`conv1d` with padding "same" or "valid"."""
-    return _conv_mode("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@kernel("conv2d.padding", differs=["correlation", "conv-layout"])
-def conv2d_padding(input, weight, bias=None, stride=(1, 1), padding="valid", dilation=(1, 1), groups=1):
-    """`conv2d` with padding "same" or "valid"."""
-    return _conv_mode("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
-
-
-@kernel("conv3d.padding", differs=["correlation", "conv-layout"])
-def conv3d_padding(input, weight, bias=None, stride=(1, 1, 1), padding="valid", dilation=(1, 1, 1), groups=1):
-    """`conv3d` with padding "same" or "valid"."""
-    return _conv_mode("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
-
-
 @kernel("_convolution_mode")
 def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     """`convolution` with padding "same" or "valid"."""
@@ -266,37 +169,17 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     return convolution(input, weight, bias, stride, small, dilation, False, (0,), groups)
 
 
-@kernel("conv_transpose1d")
-def conv_transpose1d(input, weight, bias=None, stride=(1,), padding=(0,), output_padding=(0,), groups=1, dilation=(1,)):
-    """The adjoint of `conv1d`."""
-    args = (input, weight, bias, stride, padding, dilation, groups, True, output_padding)
-    return _conv("conv_transpose1d", 1, *args)
-
-
-@kernel("conv_transpose2d.input")
-def conv_transpose2d(
-    input, weight, bias=None, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), groups=1, dilation=(1, 1)
-):
-    """The adjoint of `conv2d`."""
-    args = (input, weight, bias, stride, padding, dilation, groups, True, output_padding)
-    return _conv("conv_transpose2d", 2, *args)
-
-
-@kernel("conv_transpose3d.input")
-def conv_transpose3d(
-    input,
-    weight,
-    bias=None,
-    stride=(1, 1, 1),
-    padding=(0, 0, 0),
-    output_padding=(0, 0, 0),
-    groups=1,
-    dilation=(1, 1, 1),
-):
-    """The adjoint of `conv3d`."""
-    args = (input, weight, bias, stride, padding, dilation, groups, True, output_padding)
-    return _conv("conv_transpose3d", 3, *args)
-
+_DIFFERS = ["correlation", "conv-layout"]
+rows("conv1d", _conv, "Cross-correlation over one dimension.", like=np.correlate, differs=_DIFFERS)
+rows("conv2d conv3d", _conv, "Cross-correlation over two or three dimensions.", differs=_DIFFERS)
+rows("conv1d.padding", _conv_mode, '`conv1d` with padding "same" or "valid".', like=np.convolve, differs=_DIFFERS)
+rows(
+    "conv2d.padding conv3d.padding",
+    _conv_mode,
+    '`conv2d` and `conv3d` with padding "same" or "valid".',
+    differs=_DIFFERS,
+)
+rows("conv_transpose1d conv_transpose2d.input conv_transpose3d.input", _conv_transpose, "The adjoint of a convolution.")
 
 # ---------------------------------------------------------------- time first
 

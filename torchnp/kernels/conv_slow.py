@@ -7,6 +7,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text, wrap_dims
 from torchnp.kernels._memory import empty_in_order, memory_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.conv import check_steps, convolution
@@ -28,30 +29,18 @@ def _plain(
     return y if x is self else y[0]
 
 
-@kernel("_slow_conv2d_forward")
-def _slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding):
-    """Convolution over two dimensions."""
+def _forward2d(self, weight, kernel_size, bias, stride, padding):
     check(self.ndim == 4, f"Expected 4D input tensor, but got: {shape_text(self.shape)}")
     return _plain(self, weight, bias, stride, padding, (1, 1))
 
 
-@kernel("thnn_conv2d")
-def thnn_conv2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0)):
-    """Convolution over two dimensions."""
-    return _slow_conv2d_forward(self, weight, kernel_size, bias, stride, padding)
-
-
-@kernel("slow_conv3d_forward")
-def slow_conv3d_forward(self, weight, kernel_size, bias, stride, padding):
-    """Convolution over three dimensions."""
+def _forward3d(self, weight, kernel_size, bias, stride, padding):
     check(self.ndim == 5, f"non-empty 5D input tensor expected but got: {shape_text(self.shape)}")
     return _plain(self, weight, bias, stride, padding, (1, 1, 1))
 
 
-@kernel("slow_conv3d")
-def slow_conv3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0)):
-    """Convolution over three dimensions."""
-    return slow_conv3d_forward(self, weight, kernel_size, bias, stride, padding)
+rows("_slow_conv2d_forward thnn_conv2d", _forward2d, "Convolution over two dimensions.")
+rows("slow_conv3d_forward slow_conv3d", _forward3d, "Convolution over three dimensions.")
 
 
 def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
@@ -80,21 +69,12 @@ def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
             )
 
 
-@kernel("slow_conv_dilated2d")
-def slow_conv_dilated2d(self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1)):
-    """Convolution over two dimensions, with holes."""
+def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
     _check_dilated(self, weight, kernel_size, bias, stride, dilation)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
-@kernel("slow_conv_dilated3d")
-def slow_conv_dilated3d(self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
-    """Convolution over three dimensions, with holes."""
-    _check_dilated(self, weight, kernel_size, bias, stride, dilation)
-    return _plain(self, weight, bias, stride, padding, dilation)
-
-
-def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation) -> ndarray:
+def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation):
     n = len(stride)
     check(len(kernel_size) == n, f"It is expected kernel_size equals to {n}, but got size {len(kernel_size)}")
     x = self[None] if self.ndim == len(stride) + 1 else self
@@ -102,21 +82,8 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
 
 
-@kernel("slow_conv_transpose2d")
-def slow_conv_transpose2d(
-    self, weight, kernel_size, bias=None, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1)
-):
-    """The adjoint of a convolution over two dimensions."""
-    return _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation)
-
-
-@kernel("slow_conv_transpose3d")
-def slow_conv_transpose3d(
-    self, weight, kernel_size, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), output_padding=(0, 0, 0),
-    dilation=(1, 1, 1),
-):  # fmt: skip
-    """The adjoint of a convolution over three dimensions."""
-    return _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation)
+rows("slow_conv_dilated2d slow_conv_dilated3d", _dilated, "Convolution with holes.")
+rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of a convolution.")
 
 
 @kernel("mkldnn_convolution")
