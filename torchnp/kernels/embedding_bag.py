@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from torchnp.checks import check, not_implemented
 from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
 from torchnp.kernels._memory import bits
+from torchnp.kernels._rows import rows
 from torchnp.kernels.embedding import TYPE_NAMES, check_indices
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
@@ -78,11 +81,13 @@ def _embed(
     weight: ndarray,
     indices: ndarray,
     offsets: ndarray,
+    scale_grad_by_freq: bool,
     mode: int,
+    sparse: bool,
     scale: ndarray | None,
     last: bool,
-    padding_idx: int,
-    forward_only: bool,
+    padding_idx: int = -1,
+    forward_only: bool = True,
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     indices = _flat(weight, indices, offsets)
     check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
@@ -151,69 +156,29 @@ def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int)
     return out, chosen
 
 
-@kernel("_embedding_bag")
-def _embedding_bag(
-    weight,
-    indices,
-    offsets,
-    scale_grad_by_freq=False,
-    mode=0,
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=-1,
-):
-    """Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."""
-    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, False)
-
-
-@kernel("_embedding_bag_forward_only")
-def _embedding_bag_forward_only(
-    weight,
-    indices,
-    offsets,
-    scale_grad_by_freq=False,
-    mode=0,
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=-1,
-):
-    """`_embedding_bag` where no gradient is wanted."""
-    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
-
-
-@kernel("embedding_bag.padding_idx")
-def embedding_bag_padding(
-    weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
-):
-    """`_embedding_bag` with an optional padding index, which may count from the end."""
+def _embed_padded(weight: ndarray, *args: Any) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    *rest, padding_idx = args
     if padding_idx is None:
-        padding_idx = -1
-    else:
-        n = len(weight)
-        if not -n <= padding_idx < n:
-            raise RuntimeError(
-                f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
-            )
-        padding_idx += n if padding_idx < 0 else 0
-    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, True)
+        return _embed(weight, *rest)
+    n = len(weight)
+    if not -n <= padding_idx < n:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
+        )
+    return _embed(weight, *rest, padding_idx + n if padding_idx < 0 else padding_idx)
 
 
-@kernel("embedding_bag")
-def embedding_bag(
-    weight,
-    indices,
-    offsets,
-    scale_grad_by_freq=False,
-    mode=0,
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-):
-    """`_embedding_bag` without a padding index."""
-    return _embed(weight, indices, offsets, mode, per_sample_weights, include_last_offset, -1, True)
-
+rows(
+    "_embedding_bag",
+    _embed,
+    "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from.",
+    forward_only=False,
+)
+rows("_embedding_bag_forward_only", _embed, "`_embedding_bag` where no gradient is wanted.")
+rows(
+    "embedding_bag.padding_idx", _embed_padded, "`_embedding_bag`; the padding index may be none or count from the end."
+)
+rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
 
 # ---------------------------------------------------------------- gradients
 

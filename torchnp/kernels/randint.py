@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from torchnp.dtypes import (
     is_integral,
     uint64,
 )
-from torchnp.kernels._memory import LONG, factory_dtype, like_order, memory_order
+from torchnp.kernels._memory import factory_dtype, like_order, memory_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, arrange, strided_size
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
@@ -70,16 +72,13 @@ def random(self, *, generator=None):
     return arrange(values, self.shape, memory_order(self))
 
 
-@kernel("random.from", like=np.random.randint, differs=["random-stream"])
-def random_from(self, from_, to, *, generator=None):
-    """Integers in [from, to); without `to`, up to the largest value."""
-    return arrange(_random_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
+def _random_from(self, low, high, generator):
+    return arrange(_random_values(self.size, self.dtype, low, high, generator), self.shape, memory_order(self))
 
 
-@kernel("random.to", like=np.random.randint, differs=["random-stream"])
-def random_to(self, to, *, generator=None):
-    """Integers in [0, to)."""
-    return random_from(self, 0, to, generator=generator)
+_declare = partial(rows, like=np.random.randint, differs=["random-stream"])
+_declare("random.from", _random_from, "Integers in [from, to); without `to`, up to the largest value.")
+_declare("random.to", lambda self, to, generator: _random_from(self, 0, to, generator), "Integers in [0, to).")
 
 
 def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
@@ -170,103 +169,44 @@ def _nearest_to(high: int, dtype: np.dtype) -> int:
     return high
 
 
-@kernel("randint.low_generator", like=np.random.randint, differs=["random-stream", "randint-modulo"])
-def randint_low_generator(low, high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """Integers in [low, high)."""
-    size = strided_size(size, layout, device, pin_memory)
+def _randint(low, high, size, generator, dtype, *options):
+    size = strided_size(size, *options)
     return _random_values(math.prod(size), factory_dtype(dtype), low, high, generator).reshape(size)
 
 
-@kernel("randint.generator", like=np.random.randint, differs=["random-stream", "randint-modulo"])
-def randint_generator(high, size, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """Integers in [0, high)."""
-    size = strided_size(size, layout, device, pin_memory)
-    return _random_values(math.prod(size), factory_dtype(dtype), 0, high, generator).reshape(size)
+_declare = partial(rows, like=np.random.randint, differs=["random-stream", "randint-modulo"])
+_declare("randint.low_generator", _randint, "Integers in [low, high).")
+_declare("randint.generator", partial(_randint, 0), "Integers in [0, high).")
+_declare(
+    "randint.low", lambda low, high, size, *rest: _randint(low, high, size, None, *rest), "Integers in [low, high)."
+)
+_declare("randint", lambda high, size, *rest: _randint(0, high, size, None, *rest), "Integers in [0, high).")
 
 
-@kernel("randint.low", like=np.random.randint, differs=["random-stream", "randint-modulo"])
-def randint_low(low, high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """Integers in [low, high)."""
-    size = strided_size(size, layout, device, pin_memory)
-    return _random_values(math.prod(size), factory_dtype(dtype), low, high, None).reshape(size)
-
-
-@kernel("randint", like=np.random.randint, differs=["random-stream", "randint-modulo"])
-def randint(high, size, *, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """Integers in [0, high)."""
-    size = strided_size(size, layout, device, pin_memory)
-    return _random_values(math.prod(size), factory_dtype(dtype), 0, high, None).reshape(size)
-
-
-@kernel("randint_like.low_generator_dtype", differs=["random-stream"])
-def randint_like_low_generator_dtype(
-    self, low, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
-):
-    """Integers in [low, high), shaped and laid out like a tensor."""
+def _randint_like(self, low, high, generator, dtype, layout, device, pin_memory, memory_format):
     strided_size((), layout, device, pin_memory)
     dtype = self.dtype if dtype is None else as_dtype(dtype)
     return arrange(_random_values(self.size, dtype, low, high, generator), self.shape, like_order(self, memory_format))
 
 
-@kernel("randint_like.low_dtype", differs=["random-stream"])
-def randint_like_low_dtype(
-    self, low, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
-):
-    """Integers in [low, high), shaped and laid out like a tensor."""
-    return randint_like_low_generator_dtype(
-        self, low, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
+def _randint_below(self, high, generator, *options):
+    if isinstance(high, ndarray):
+        check(high.ndim == 0, "high must be a scalar tensor and on CPU")
+    return _randint_like(self, 0, int(high), generator, *options)
 
 
-@kernel("randint_like.generator", differs=["random-stream"])
-def randint_like_generator(
-    self, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
-):
-    """Integers in [0, high), shaped and laid out like a tensor."""
-    return randint_like_low_generator_dtype(
-        self, 0, high, generator=generator, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
-
-
-@kernel("randint_like", differs=["random-stream"])
-def randint_like(self, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Integers in [0, high), shaped and laid out like a tensor."""
-    return randint_like_low_generator_dtype(
-        self, 0, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
-
-
-@kernel("randint_like.Tensor_generator", differs=["random-stream"])
-def randint_like_tensor_generator(
-    self, high, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
-):
-    """Integers in [0, high), shaped and laid out like a tensor."""
-    check(high.ndim == 0, "high must be a scalar tensor and on CPU")
-    return randint_like_low_generator_dtype(
-        self, 0, int(high), generator=generator, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
-
-
-@kernel("randint_like.Tensor", differs=["random-stream"])
-def randint_like_tensor(self, high, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Integers in [0, high), shaped and laid out like a tensor."""
-    return randint_like_tensor_generator(
-        self, high, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
-
+_declare = partial(rows, differs=["random-stream"])
+_BETWEEN, _BELOW = (f"Integers in [{low}, high), shaped and laid out like a tensor." for low in ("low", 0))
+_declare("randint_like.low_generator_dtype", _randint_like, _BETWEEN)
+_declare("randint_like.low_dtype", lambda x, low, high, *rest: _randint_like(x, low, high, None, *rest), _BETWEEN)
+_declare("randint_like.generator randint_like.Tensor_generator", _randint_below, _BELOW)
+_declare("randint_like randint_like.Tensor", lambda x, high, *rest: _randint_below(x, high, None, *rest), _BELOW)
 
 # ---------------------------------------------------------------- permutations
 
 
-@kernel("randperm.generator", like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
-def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."""
-    (n,) = strided_size((n,), layout, device, pin_memory)
+def _randperm(n, generator, dtype, *options):
+    (n,) = strided_size((n,), *options)
     dtype = int64 if dtype is None else factory_dtype(dtype)
     if dtype in (float16, float32, float64):
         most = (1 << DIGITS[dtype]) + 1
@@ -281,11 +221,11 @@ def randperm_generator(n, *, generator, dtype=LONG, layout=None, device=None, pi
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
 
 
-@kernel("randperm", like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
-def randperm(n, *, dtype=LONG, layout=None, device=None, pin_memory=None):
-    """A permutation of 0 to n - 1."""
-    return randperm_generator(n, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
+_declare = partial(rows, like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
+_declare(
+    "randperm.generator", _randperm, "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."
+)
+_declare("randperm", lambda n, *options: _randperm(n, None, *options), "A permutation of 0 to n - 1.")
 
 _FLOAT_NAMES = {float16: "Half", float32: "Float", float64: "Double"}
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
