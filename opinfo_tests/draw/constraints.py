@@ -8,10 +8,8 @@ it, "any" is any. Rows are merged in order, the later over the earlier. What has
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ..case import Named
 
@@ -104,7 +102,7 @@ UNDRAWN = frozenset(
 
 
 @dataclass(frozen=True)
-class Row:
+class Constraint:
     """What is known of an operator's calls."""
 
     args: dict[str, Any] = field(default_factory=dict)
@@ -116,6 +114,18 @@ class Row:
     most_dims: int = 4
     wild_values: bool = True  # whether index values may leave their range: torch dies of some
     always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
+
+
+class Rule(NamedTuple):
+    """What holds for operators whose names match one of some patterns, in the words of `Constraint`."""
+
+    patterns: tuple[str, ...]
+    given: dict[str, Any]
+
+
+def rule(names: str, **given: Any) -> Rule:
+    """Return a row for operators by name: arguments in ``args``, the rest as in `Constraint`."""
+    return Rule(tuple(names.split()), given)
 
 
 # ---------------------------------------------------------------- by argument name
@@ -268,38 +278,3 @@ def by_name(a: Any) -> Any:
         if a.name in ("eps", "momentum", "p", "base", "delta", "margin", "rtol", "atol"):
             fits = kind in ("float", "Scalar")
     return found if fits else None
-
-
-# ---------------------------------------------------------------- by operator
-
-RULES: list[tuple[str, dict[str, Any]]] = []
-
-
-def rule(names: str, **row: Any) -> None:
-    """Add a row for operators by name: arguments in ``args``, the rest as in `Row`."""
-    RULES.append((names, row))
-
-
-@cache
-def row_of(op: str) -> Row:
-    """Return the rows of an operator, merged."""
-    from . import constraint_models  # noqa: F401  fills RULES, after the other files of rows
-
-    full = op.partition("::")[2]
-    base = full.partition(".")[0]
-    names = {op, full, base, base.removesuffix("_copy"), base.removeprefix("_foreach_"), base.removeprefix("special_")}
-    row = Row(args={})
-    for patterns, more in RULES:
-        if (
-            any(fnmatchcase(n, p) for p in patterns.split() for n in names)
-            or f"family:{family(op)}" in patterns.split()
-        ):
-            args, sizes = {**row.args, **more.get("args", {})}, {**row.sizes, **more.get("sizes", {})}
-            row = replace(row, **{**more, "args": args, "sizes": sizes})
-    return row
-
-
-def family(op: str) -> str:
-    import torchnp
-
-    return torchnp.table[op].family if op in torchnp.table else ""

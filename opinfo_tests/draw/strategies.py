@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ..case import DTYPES, NAMES, Array, Case, Named, Seeded, is_complex, is_inexact, schemas
 from . import constraints as con
+from .constraint_table import constraint_of
 
 PREFIX = "drawn/"
 # Argument types that no case can hold.
@@ -128,7 +129,7 @@ class Call:
 
     def __init__(self, draw: Callable, op: str) -> None:
         self._draw, self.op, self.schema = draw, op, schemas()[op]
-        self.row = con.row_of(op)
+        self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
         self.batch: tuple[int, ...] | None = None
         self.buffers: list[np.ndarray] = []

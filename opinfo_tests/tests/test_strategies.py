@@ -11,7 +11,7 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, widen
-from opinfo_tests.draw.constraints import row_of
+from opinfo_tests.draw.constraint_table import constraint_of
 from opinfo_tests.draw.strategies import draws, functional, plan
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
@@ -130,6 +130,6 @@ def test_drawn_tasks_run_like_any_other():
 
 
 def test_rows_are_merged_by_pattern_and_family():
-    assert row_of("aten::mm").args["mat2"].shape == "k m"
-    assert row_of("aten::gelu").dtypes == "float"
-    assert row_of("aten::expand_copy").args["size"] is row_of("aten::expand").args["size"]
+    assert constraint_of("aten::mm").args["mat2"].shape == "k m"
+    assert constraint_of("aten::gelu").dtypes == "float"
+    assert constraint_of("aten::expand_copy").args["size"] is constraint_of("aten::expand").args["size"]

@@ -1,0 +1,259 @@
+"""The constraint rows of norms, losses and optimisers; `constraints` says how they are read."""
+
+from __future__ import annotations
+
+from .constraints import C, I, N, T, Ts, rule
+
+# ---------------------------------------------------------------- norms and losses
+
+PER_CHANNEL = {
+    "weight": T("c", "same"),
+    "bias": T("c", "same"),
+    "running_mean": T("c", "same", "tame"),
+    "running_var": T("c", "same", "positive"),
+}
+NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c", "same"), "total_weight": T("", "same", "positive"), "label_smoothing": C((0.0, 0.1)),
+       "grad_output": T("", "same")}  # fmt: skip
+
+NORMS_AND_LOSSES = (
+    rule(
+        "*batch_norm* _batch_norm_impl_index instance_norm",
+        args={
+            "input": T("n c h?"),
+            **PER_CHANNEL,
+            "cudnn_enabled": C((False,)),
+            "momentum": C((0.1, 0.5)),
+            "train": C((True, False)),
+            "training": C((True, False)),
+        },
+        mixed=0,
+    ),
+    rule(
+        "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
+        args={k: T(v.shape, v.dtype, v.values, always=True) for k, v in PER_CHANNEL.items()},
+    ),
+    rule("instance_norm", args={"input": T("n c h"), "use_input_stats": C((True,))}),
+    rule(
+        "batch_norm_backward native_batch_norm_backward",
+        args={
+            "grad_out": T("n c h"),
+            "input": T("n c h", "same"),
+            "save_mean": T("c", "same"),
+            "save_invstd": T("c", "same", "positive"),
+            "save_var": T("c", "same", "positive"),
+            "reserve": T("0", "uint8"),
+            "update": C((True, False)),
+        },
+    ),
+    rule(
+        "layer_norm native_layer_norm rms_norm _fused_rms_norm",
+        args={"input": T("n m c"), "normalized_shape": C(([],)), "weight": T("c", "same"), "bias": T("c", "same")},
+    ),
+    rule(
+        "layer_norm native_layer_norm rms_norm _fused_rms_norm native_layer_norm_backward",
+        args={"normalized_shape": lambda c: list(c.shape[-1:])},
+        sizes={"n": (1, 3), "m": (1, 4), "c": (1, 4)},
+    ),
+    rule(
+        "native_layer_norm_backward",
+        args={
+            "grad_out": T("n m c"),
+            "input": T("n m c", "same"),
+            "mean": T("n m 1", "same", "tame"),
+            "rstd": T("n m 1", "same", "positive"),
+            "weight": T("c", "same"),
+            "bias": T("c", "same"),
+        },
+    ),
+    rule(
+        "group_norm native_group_norm",
+        args={
+            "input": T("n g*c h"),
+            "num_groups": I("g", "g"),
+            "weight": T("g*c", "same"),
+            "bias": T("g*c", "same"),
+            "N": I("n", "n"),
+            "C": I("g*c", "g*c"),
+            "HxW": I("h", "h"),
+            "group": I("g", "g"),
+        },
+    ),
+    rule(
+        "native_group_norm_backward",
+        args={
+            "grad_out": T("n g*c h"),
+            "input": T("n g*c h", "same"),
+            "mean": T("n g", "same", "tame"),
+            "rstd": T("n g", "same", "positive"),
+            "weight": T("g*c", "same"),
+            "N": I("n", "n"),
+            "C": I("g*c", "g*c"),
+            "HxW": I("h", "h"),
+            "group": I("g", "g"),
+        },
+    ),
+    rule(
+        "_weight_norm _weight_norm_interface",
+        args={"v": T("n m"), "g": T("n 1", "same", "positive"), "dim": C((0,))},
+        dtypes="wide",
+    ),
+    rule(
+        "_weight_norm_interface_backward",
+        args={
+            "grad_w": T("n m"),
+            "saved_v": T("n m", "same"),
+            "saved_g": T("n 1", "same"),
+            "saved_norms": T("n 1", "same", "positive"),
+            "dim": C((0,)),
+        },
+        dtypes="wide",
+    ),
+    rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
+    rule("nll_loss_backward", args={"grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)}),
+    rule(
+        "nll_loss2d*",
+        args={**NLL, "self": T("n c h w"), "target": T("n h w", "int64", (0, "c-1"))},
+        sizes={"h": (1, 3), "w": (1, 3)},
+    ),
+    rule("nll_loss2d_backward", args={"grad_output": T(""), "self": T("n c h w", "same"), "reduction": I(1, 2)}),
+    rule(
+        "binary_cross_entropy binary_cross_entropy_backward",
+        args={"self": T("any", "main", "unit"), "target": T("like", "same", "unit"), "weight": T("like", "same")},
+    ),
+    rule("binary_cross_entropy_backward", args={"grad_output": T("any"), "self": T("like", "same", "unit")}),
+    rule(
+        "binary_cross_entropy_with_logits mse_loss l1_loss huber_loss smooth_l1_loss soft_margin_loss* kl_div poisson_nll_loss mse_loss_backward "
+        "huber_loss_backward smooth_l1_loss_backward",
+        args={"target": T("like", "same"), "weight": T("like", "same"), "pos_weight": T("like", "same")},
+    ),
+    rule(
+        "mse_loss_backward huber_loss_backward smooth_l1_loss_backward soft_margin_loss_backward",
+        args={"grad_output": T("any"), "self": T("like", "same")},
+    ),
+    rule("margin_ranking_loss", args={"input1": T("n"), "input2": T("n", "same"), "target": T("n", "same")}),
+    rule(
+        "cosine_embedding_loss",
+        args={"input1": T("n c"), "input2": T("n c", "same"), "target": T("n", "int64", (-1, 1))},
+    ),
+    rule(
+        "triplet_margin_loss",
+        args={"anchor": T("n c"), "positive": T("n c", "same"), "negative": T("n c", "same"), "p": C((2.0, 1.0))},
+    ),
+    rule(
+        "pairwise_distance cosine_similarity",
+        args={"x1": T("n c"), "x2": T("n c", "same"), "p": C((2.0, 1.0)), "dim": C((1, -1))},
+    ),
+    rule("hinge_embedding_loss", args={"target": T("like", "same")}),
+)
+
+
+# ---------------------------------------------------------------- more losses, and optimisers
+
+MARGIN = {
+    "self": T("n c"),
+    "target": T("n", "int64", (0, "c-1")),
+    "p": N((1, 2)),
+    "margin": N((1, 0.5)),
+    "weight": T("c", "same"),
+}
+_LISTS = {
+    k: Ts("3 2", "same", "positive", count=2)
+    for k in ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_sums", "momentum_buffer_list")
+}
+
+MORE_LOSSES_AND_OPTIMISERS = (
+    rule("multi_margin_loss", args=MARGIN, dtypes="wide"),
+    rule(
+        "multi_margin_loss_backward",
+        args={**MARGIN, "grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)},
+        dtypes="wide",
+    ),
+    rule(
+        "multilabel_margin_loss multilabel_margin_loss_forward",
+        args={"self": T("n c"), "target": T("n c", "int64", (-1, "c-1"))},
+        dtypes="wide",
+        wild_values=False,
+    ),
+    rule(
+        "multilabel_margin_loss_backward",
+        args={
+            "grad_output": T(""),
+            "self": T("n c", "same"),
+            "target": T("n c", "int64", (-1, "c-1")),
+            "is_target": T("n c", "same", "unit"),
+            "reduction": I(1, 2),
+        },
+        dtypes="wide",
+        wild_values=False,
+    ),
+    rule(
+        "_fused_*",
+        args={
+            **_LISTS,
+            "state_steps": Ts("", "float32", "positive", count=2),
+            "lr": C((0.1, 0.01)),
+            "lr_decay": C((0.0, 0.1)),
+            "weight_decay": C((0.0, 0.1)),
+            "eps": C((1e-8,)),
+            "beta1": C((0.9,)),
+            "beta2": C((0.99,)),
+            "grad_scale": C((None,)),
+            "found_inf": C((None,)),
+            "momentum": C((0.0, 0.9)),
+            "dampening": C((0.0,)),
+        },
+        dtypes="wide",
+        mixed=0,
+        wild=0,
+    ),
+    rule(
+        "_fused_sgd*",
+        args={"momentum_buffer_list": Ts("3 2", "same", count=0), "momentum": C((0.0,)), "nesterov": C((False,))},
+    ),
+    rule("_fused_rms_norm", args={"eps": C((None, 1e-5))}),
+    rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")}),
+    rule(
+        "_amp_foreach_non_finite_check_and_unscale",
+        args={"found_inf": T("1", "float32", "unit"), "inv_scale": T("1", "float32", "positive")},
+        dtypes="float",
+    ),
+    rule(
+        "_amp_update_scale",
+        args={
+            "self": T("1", "float32", "positive"),
+            "growth_tracker": T("1", "int32", (0, 3)),
+            "found_inf": T("1", "float32", "unit"),
+            "growth_interval": I(1, 3),
+        },
+        dtypes="wide",
+        wild=0,
+    ),
+    rule(
+        "_rowwise_prune",
+        args={"weight": T("n m"), "mask": T("n", "bool"), "compressed_indices_dtype": lambda c: c.named("int64")},
+        dtypes="float",
+    ),
+    rule(
+        "*max_pool?d*_backward native_batch_norm_backward batch_norm_backward _native_batch_norm_legit.no_stats",
+        wild_values=False,
+        wild=0,
+    ),
+    rule(
+        "native_batch_norm_backward batch_norm_backward",
+        args={
+            "train": C((True,)),
+            "update": C((True,)),
+            "save_mean": T("c", "same", "tame", always=True),
+            "running_mean": C((None,)),
+            "running_var": C((None,)),
+            "save_invstd": T("c", "same", "positive", always=True),
+            "save_var": T("c", "same", "positive", always=True),
+            "weight": T("c", "same", always=True),
+        },
+    ),
+    # A channel of equal numbers leaves the rounding of its mean, which is nothing only for small ones.
+    rule("_native_batch_norm_legit.no_stats", args={"training": C((True,)), "input": T("n c h?", values="tame")}),
+    rule("bilinear", sizes={"k": (1, 3), "m": (1, 3)}),
+)
+
+ROWS = (*NORMS_AND_LOSSES, *MORE_LOSSES_AND_OPTIMISERS)
