@@ -174,6 +174,49 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return addmm(base, rows, batch2.reshape(-1, base.shape[1]), beta=beta, alpha=alpha)
 
 
+# ---------------------------------------------------------------- with a result of another dtype
+
+
+def _check_out_dtype(a: ndarray, out_dtype: Any) -> np.dtype:
+    """The result's dtype: the operands' own, or float32 of a half type, which is not rounded then."""
+    out = dt.as_dtype(out_dtype)
+    fits = out == a.dtype or (out == dt.float32 and dt.is_half(a.dtype))
+    check(fits, "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
+    return out
+
+
+@kernel("mm.dtype", differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+def mm_dtype(self, mat2, out_dtype):
+    """`mm` with the sums of half types left in float32; torch has code for it on GPUs only."""
+    out = _check_out_dtype(self, out_dtype)
+    return mm(dt.cast(self, out), dt.cast(mat2, out) if mat2.dtype == self.dtype else mat2)
+
+
+@kernel("bmm.dtype", differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+def bmm_dtype(self, mat2, out_dtype):
+    """`bmm` with the sums of half types left in float32; torch has code for it on GPUs only."""
+    out = _check_out_dtype(self, out_dtype)
+    return bmm(dt.cast(self, out), dt.cast(mat2, out) if mat2.dtype == self.dtype else mat2)
+
+
+@kernel("addmm.dtype", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+def addmm_dtype(self, mat1, mat2, out_dtype, *, beta=1, alpha=1):
+    """`addmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only."""
+    out = _check_out_dtype(mat1, out_dtype)
+    check(self.dtype in (out, mat1.dtype), "self dtype must match either out_dtype or mat1 dtype")
+    second = dt.cast(mat2, out) if mat2.dtype == mat1.dtype else mat2
+    return addmm(dt.cast(self, out), dt.cast(mat1, out), second, beta=beta, alpha=alpha)
+
+
+@kernel("baddbmm.dtype", differs=["no-mixed-products", "beta-zero", "half-opmath"])
+def baddbmm_dtype(self, batch1, batch2, out_dtype, *, beta=1, alpha=1):
+    """`baddbmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only."""
+    out = _check_out_dtype(batch1, out_dtype)
+    check(self.dtype in (out, batch1.dtype), "self dtype must match either out_dtype or batch1 dtype")
+    second = dt.cast(batch2, out) if batch2.dtype == batch1.dtype else batch2
+    return baddbmm(dt.cast(self, out), dt.cast(batch1, out), second, beta=beta, alpha=alpha)
+
+
 # ---------------------------------------------------------------- vectors
 
 

@@ -1,0 +1,160 @@
+"""Products of groups of rows or columns with matrices of their own, as mixtures of experts use them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._memory import element_strides
+from torchnp.kernels.numerics.products import product
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("_grouped_mm", differs=["half-opmath"])
+def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
+    """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
+
+    Rows and columns after the last group are zero here and anything in torch.
+    """
+    for name, mat in (("mat_a", self), ("mat_b", mat2)):
+        if mat.dtype not in (dt.bfloat16, dt.float32, dt.float16):
+            found = dt.scalar_name(mat.dtype)
+            raise RuntimeError(f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {found}")
+    _check_groups(self, mat2, offs, bias)
+    check(
+        out_dtype is None or dt.as_dtype(out_dtype) == self.dtype, "Grouped gemm output dtype must match `mat_a` dtype"
+    )
+    out = _padded(_grouped_shape(self, mat2, offs), self.dtype)
+    if self.dtype != mat2.dtype:
+        a, b = dt.c_name(self.dtype, "long"), dt.c_name(mat2.dtype, "long")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a} != {b}")
+    for a, b, c in _groups(self, mat2, offs, out):
+        c[...] = product(a, b)
+    return out
+
+
+def _check_groups(a: ndarray, b: ndarray, offs: ndarray | None, bias: ndarray | None) -> None:
+    check(a.ndim in (2, 3), "mat_a has to be 2 or 3d")
+    check(b.ndim in (2, 3), "mat_b has to be 2 or 3d")
+    flat = a.ndim == 2 or b.ndim == 2
+    if a.ndim == 3 or b.ndim == 3:
+        check(a.shape[-1] == b.shape[-2], "contraction dimension of mat_a and mat_b must match")
+    _check_strides(a)
+    _check_strides(b)
+    check(
+        (offs is not None) == flat,
+        "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d",
+    )
+    if offs is not None:
+        check(offs.ndim == 1, "offs has to be 1D")
+        check(offs.dtype == dt.int32, "Offsets have to be int32")
+    check(bias is None, "Bias not supported yet")
+
+
+def _check_strides(x: ndarray) -> None:
+    """Matrices have to lie row by row or column by column, in steps of 16 bytes."""
+    strides, (rows, columns) = element_strides(x), x.shape[-2:]
+    if strides[-2] == 1 and strides[-1] >= max(1, rows):
+        step = strides[-1]
+    elif strides[-1] == 1 and strides[-2] >= max(1, columns):
+        step = strides[-2]
+    else:
+        sizes = f"got {shape_text(strides)} for strides and {shape_text(x.shape)} for sizes"
+        raise RuntimeError(f"Invalid strides/sizes, {sizes}")
+    check(step % (16 // x.itemsize) == 0, "strides should be multiple of 16 bytes")
+
+
+def _grouped_shape(a: ndarray, b: ndarray, offs: ndarray | None) -> tuple[int, ...]:
+    if a.ndim == b.ndim == 3:
+        check(a.shape[0] == b.shape[0], "batched dimension has to match")
+        return (a.shape[0], a.shape[1], b.shape[2])
+    groups = len(offs) if offs is not None else 0
+    if a.ndim == b.ndim:
+        return (groups, a.shape[0], b.shape[1])
+    check(groups == (b if a.ndim == 2 else a).shape[0], "matrix batch sizes have to match")
+    return (a.shape[-2], b.shape[-1])
+
+
+def _padded(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
+    """Zeros whose rows start at multiples of 16 bytes."""
+    step = 16 // dtype.itemsize
+    return np.zeros((*shape[:-1], -(-shape[-1] // step) * step), dtype)[..., : shape[-1]]
+
+
+def _groups(a: ndarray, b: ndarray, offs: ndarray | None, out: ndarray) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
+    """The two factors and the place of each group's product."""
+    if offs is None:
+        yield a, b, out
+        return
+    ends = offs.tolist()
+    for i, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+        if a.ndim == b.ndim:
+            yield a[:, start:end], b[start:end], out[i]
+        elif a.ndim == 2:
+            yield a[start:end], b[i], out[start:end]
+        else:
+            yield a[i], b[:, start:end], out[:, start:end]
+
+
+# ---------------------------------------------------------------- of float8, with scales
+
+
+@kernel("_scaled_grouped_mm", differs=["half-opmath"])
+def _scaled_grouped_mm(
+    self, mat2, scale_a, scale_b, offs=None, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False
+):
+    """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
+
+    torch has code for it on GPUs only; the result is bfloat16, computed in float32.
+    """
+    check(
+        out_dtype is None or dt.as_dtype(out_dtype) == dt.bfloat16,
+        "Only bf16 high precision output types are supported for grouped gemm",
+    )
+    for name, mat in (("mat_a", self), ("mat_b", mat2)):
+        check(
+            mat.dtype == dt.float8_e4m3fn,
+            f"Expected {name} to be Float8_e4m3 matrix got {dt.scalar_name(mat.dtype)}",
+            ValueError,
+        )
+    check(scale_result is None, "Scale result not supported yet", ValueError)
+    _check_groups(self, mat2, offs, bias)
+    out = _padded(_grouped_shape(self, mat2, offs), dt.bfloat16)
+    both_flat = self.ndim == mat2.ndim == 2
+    rows = _scale(scale_a, self.shape[:-1], len(out) if both_flat else 1)
+    columns = _scale(scale_b, (*mat2.shape[:-2], mat2.shape[-1]), len(out) if both_flat else 1)
+    wide = np.zeros(out.shape, np.float32)
+    for i, (a, b, c) in enumerate(_groups(self, mat2, offs, wide)):
+        c[...] = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        if both_flat:
+            c *= rows[i][:, None] * columns[i]
+    if not both_flat:
+        wide *= _spread(rows, self, offs, wide.shape, -1) * _spread(columns, mat2, offs, wide.shape, -2)
+    out[...] = dt.cast(wide, dt.bfloat16)
+    return out
+
+
+def _scale(scale: ndarray, shape: tuple[int, ...], groups: int) -> ndarray:
+    """Scales by row or column; of two 2-d matrices one after the other for all groups."""
+    check(scale.dtype == dt.float32, "Both scale_a and scale_b must be float (fp32) tensors.")
+    if groups > 1 or scale.ndim < len(shape):
+        shape = (groups, *shape)
+    return scale.reshape(shape)
+
+
+def _spread(scale: ndarray, x: ndarray, offs: ndarray | None, shape: tuple[int, ...], along: int) -> ndarray:
+    """Scales as they meet the elements of the result: those of a stack are laid out group by group."""
+    if offs is None or x.ndim == 2:
+        return np.expand_dims(scale, along)
+    out = np.ones(shape, np.float32)
+    for i, (start, end) in enumerate(itertools.pairwise([0, *offs.tolist()])):
+        place: Any = np.s_[start:end] if along == -2 else np.s_[:, start:end]
+        out[place] = np.expand_dims(scale[i], along)
+    return out

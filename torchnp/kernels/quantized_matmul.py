@@ -1,0 +1,186 @@
+"""Products with weights of 8 and 4 bits, and how the weights are packed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels.numerics.products import product
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+_FLOATS = (dt.bfloat16, dt.float16, dt.float32)
+
+# ---------------------------------------------------------------- 8 bits
+
+
+@kernel("_int_mm", like=np.matmul)
+def _int_mm(self, mat2):
+    """Product of two int8 matrices in int32, which wraps."""
+    for name, mat in (("self", self), ("mat2", mat2)):
+        check(mat.ndim == 2, f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {mat.ndim}")
+    inner = f"{self.shape[1]} and {mat2.shape[0]}"
+    check(
+        self.shape[1] == mat2.shape[0],
+        f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {inner}",
+    )
+    for name, mat in (("self", self), ("mat2", mat2)):
+        found = dt.c_name(mat.dtype)
+        check(mat.dtype == dt.int8, f"int_mm_out_cpu: Expected {name} dtype to be of type int8 but got {found}")
+    return product(self.astype(np.int32), mat2.astype(np.int32))
+
+
+@kernel("_weight_int8pack_mm", differs=["half-opmath"])
+def _weight_int8pack_mm(self, mat2, scales):
+    """self @ mat2.T with int8 weights, each row of which has a scale."""
+    name = "_weight_int8pack_mm_cpu"
+    rows, inner = mat2.shape[0], _columns(self)
+    check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
+    check(self.ndim == 2, f"{name} : expect A to be 2D tensor.")
+    dense = self.strides[1] == self.itemsize or 0 in self.shape
+    check(dense, f"{name} : A must be contiguous on the last dimension.")
+    check(mat2.dtype == dt.int8, f"{name} : expect B to be int8 tensor.")
+    check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
+    check(_columns(mat2) == inner, f"{name} : expect B.size(1) == {inner}")
+    check(scales.shape == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
+    _check_found(self, scales)
+    total = np.matmul(dt.cast(self, dt.float32), mat2.T.astype(np.float32))
+    return dt.cast(total * dt.cast(scales, dt.float32), self.dtype)
+
+
+def _columns(x: ndarray) -> int:
+    if x.ndim < 2:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-max(x.ndim, 1)}, 0], but got 1)")
+    return x.shape[1]
+
+
+def _check_found(a: ndarray, b: ndarray) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"expected scalar type {dt.scalar_name(a.dtype)} but found {dt.scalar_name(b.dtype)}")
+
+
+# ---------------------------------------------------------------- 4 bits
+
+_BLOCK = 64  # rows that torch packs together with AVX512
+
+
+@kernel("_convert_weight_to_int4pack_for_cpu")
+def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
+    """Two 4-bit weights in a byte, as AVX512 unpacks them: rows n and n + 32 of a block of 64, else neighbours."""
+    name = "_convert_weight_to_int4pack_cpu"
+    check(self.ndim == 2, f"{name} : expect weight to be 2D tensor.")
+    check(self.dtype == dt.int32, f"{name} : expect weight to be kInt.")
+    rows, inner = self.shape
+    check(rows % 16 == 0, f"{name} : expect N to be dividable by 16")
+    check(inner % 2 == 0, "_convert_weight_to_int4pack: expect K to be dividable by 2")
+    out = np.empty((rows, inner // 2), np.uint8)
+    for start in range(0, rows, _BLOCK):
+        block = self[start : start + _BLOCK].astype(np.uint8)
+        halves = (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
+        packed = (halves[1] << np.uint8(4)) | halves[0]
+        out[start : start + _BLOCK] = packed.T.reshape(len(block), inner // 2)
+    return out
+
+
+def _unpacked(packed: ndarray) -> ndarray:
+    """Weights of -8 to 7 from the bytes of `_convert_weight_to_int4pack_for_cpu`."""
+    rows, inner = packed.shape[0], 2 * packed.shape[1]
+    out = np.empty((rows, inner), np.float32)
+    for start in range(0, rows, _BLOCK):
+        block = packed[start : start + _BLOCK]
+        count = len(block)
+        both = block.reshape(inner, count // 2).T
+        low, high = (both & 15).astype(np.float32) - 8, (both >> 4).astype(np.float32) - 8
+        target = out[start : start + count]
+        if count == _BLOCK:
+            target[:32], target[32:] = low, high
+        else:
+            target[::2], target[1::2] = low, high
+    return out
+
+
+@kernel("_weight_int4pack_mm_for_cpu", differs=["half-opmath"])
+def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
+    """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group."""
+    name = "_weight_int4pack_mm_cpu"
+    rows, inner = mat2.shape[0], _columns(self)
+    check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
+    check(self.flags.c_contiguous, f"{name} : expect A to be contiguous.")
+    check(self.ndim == 2, f"{name} : expect A to be 2D tensor.")
+    check(mat2.dtype == dt.uint8, f"{name} : expect B to be uint8 tensor.")
+    check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
+    check(_columns(mat2) == inner // 2, f"{name} : expect B.size(1) to be K/2, got {mat2.shape[1]}")
+    sizes = (32, 64, 128, 256)
+    check(qGroupSize in sizes, f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
+    words = f"expect K to be divisible by qGroupSize, got K:{inner}, qGroupSize:{qGroupSize}"
+    check(inner % qGroupSize == 0, f"{name}: {words}")
+    right = qScaleAndZeros.ndim == 3 and qScaleAndZeros.shape[1:] == (rows, 2)
+    check(right, f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
+    _check_found(self, qScaleAndZeros)
+    both = dt.cast(qScaleAndZeros[: inner // qGroupSize], dt.float32).repeat(qGroupSize, 0)
+    weights = _unpacked(mat2).T * both[..., 0] + both[..., 1]
+    return dt.cast(np.matmul(dt.cast(self, dt.float32), weights), self.dtype)
+
+
+# ---------------------------------------------------------------- 4 bits, with operands quantized on the way
+
+
+@kernel("_dyn_quant_pack_4bit_weight")
+def _dyn_quant_pack_4bit_weight(weights, scales_zeros, bias, block_size, in_features, out_features):
+    """The bytes of the weights, their scales and the bias one after the other, in float32."""
+    name = "_dyn_quant_pack_4bit_weight_cpu"
+    check(weights.dtype == dt.uint8, f"{name} : expect weight to be kByte.")
+    _check_group(name, block_size, in_features)
+    parts = [weights, scales_zeros, *([] if bias is None else [bias])]
+    return np.concatenate([dt.cast(x, dt.float32).reshape(-1) for x in parts])
+
+
+def _check_group(name: str, block_size: int, in_features: int) -> None:
+    right = block_size == in_features or not (block_size % 32 or in_features % block_size)
+    found = f"in_features [{in_features}]. Provided {block_size}"
+    check(right, f"{name}: Group size should be multiple of 32, {found}")
+
+
+@kernel("_dyn_quant_matmul_4bit", differs=["half-opmath"])
+def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_features):
+    """inp @ weights.T with the rows of ``inp`` quantized to 8 bits: sums of integers, scaled."""
+    name = "_dyn_quant_matmul_4bit_cpu"
+    half = inp.dtype == dt.bfloat16
+    known = inp.dtype == dt.float32 or (half and block_size == in_features)
+    check(known, f"{name} : expect input to be float32 or bfloat16 tensor.")
+    _check_group(name, block_size, in_features)
+    size, groups = out_features * in_features // 2, in_features // block_size
+    packed = packed_weights.reshape(-1)
+    pairs = dt.cast(packed[:size], dt.uint8).reshape(out_features, in_features // 2)
+    weights = np.stack([pairs & 15, pairs >> 4], -1).reshape(out_features, in_features).astype(np.int32) - 8
+    scales = packed[size : size + out_features * groups].reshape(out_features, groups)
+    rows, scale, offset = _quantized_rows(dt.cast(inp, dt.float32))
+    total = np.zeros((len(inp), out_features), np.float32)
+    for group in range(groups):
+        part = slice(group * block_size, (group + 1) * block_size)
+        sums = product(rows[:, part] + offset, weights[:, part].T)
+        total = total + sums.astype(np.float32) * scales[:, group]
+    total = total * scale
+    bias = packed[size + scales.size :]
+    total = total + bias if bias.size else total
+    if not half:
+        return total
+    limit = np.float32(3.38953139e38)
+    # torch cuts the lower half off where it rounds elsewhere.
+    return (np.clip(total, -limit, limit).view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16)
+
+
+def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Rows as integers of 8 bits, with what each row's integers are worth and where its zero is."""
+    one = np.float32
+    low, high = np.minimum(x.min(1, keepdims=True), 0), np.maximum(x.max(1, keepdims=True), 0)
+    factor = np.where(low == high, one(1), one(255) / (high - low))
+    bottom, top = low * factor, high * factor
+    zero = np.where((-128 + bottom) + (127 + top) > 0, -128 - bottom, 127 - top)
+    zero = np.rint(np.clip(zero, -128, 127)).astype(np.int32)
+    scaled = x * factor
+    away = np.trunc(scaled + np.copysign(one(0.5), scaled))  # halves go away from zero
+    rows = np.clip(away.astype(np.int32) + zero, -128, 127)
+    return rows, one(1) / factor, -zero
