@@ -1,5 +1,7 @@
 """The rows of our own samples, and what no sample reaches."""
 
+from .own_quantized import GPU_ONLY, QUANTIZED
+
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator.
 ROWS = """
 f    _adaptive_avg_pool2d_backward  (x(2,3,2,2), x(2,3,7,5))
@@ -413,8 +415,11 @@ f    rrelu_with_noise.out  (x(3,4), torch.zeros(3,4,dtype=x(1).dtype), 0.1, 0.3,
 fi   _index_put_impl.out  (x(4,3), [torch.tensor([0,2])], x(2,3), out=torch.zeros(0,dtype=x(1).dtype))
 """
 
+ROWS += QUANTIZED.lstrip()
+
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {
     "aten::_copy_from": "torch has no kernel of it on the CPU",
     "aten::_copy_from.out": "torch has no kernel of it on the CPU",
+    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in GPU_ONLY},
 }

@@ -257,7 +257,8 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
         left = before(bound, targets) if before else None
         first: Any = inputs[0].dtype if inputs else None  # factories have no input, and rules that do not ask for it
         if into and (is_inexact(first) or rules[0].of_integers):
-            rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
+            if "out_dtype" not in bound:
+                rules[0].check_early(targets[0].dtype, first if "dtype" in bound else to_real(first))
             bound = _computed_in(targets[0].dtype, bound)
         try:
             results = _call(source, source_schema, bound)
@@ -294,8 +295,9 @@ def _make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema)
 
 def _computed_in(dtype: np.dtype, bound: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call that computes in the dtype of its out: told by ``dtype``, or by the input's own."""
-    if "dtype" in bound:
-        return bound if bound["dtype"] is not None else bound | {"dtype": dtype}
+    for name in ("dtype", "out_dtype"):
+        if name in bound:
+            return bound if bound[name] is not None else bound | {name: dtype}
     name = next(iter(bound))
     takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
     return bound | {name: cast(bound[name], dtype)} if takes else bound
