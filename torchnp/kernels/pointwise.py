@@ -61,7 +61,7 @@ reciprocal = unary(
 # ---------------------------------------------------------------- trigonometry
 
 unary("sin", np.sin, int_to_float, cpu="sin_vml_cpu", differs=FLOAT)
-unary("cos", np.cos, int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
+cos = unary("cos", np.cos, int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
 unary("tan", np.tan, int_to_float, cpu="tan_vml_cpu", differs=FLOAT)
 unary("asin arcsin", np.arcsin, int_to_float, cpu="asin_vml_cpu", differs=FLOAT)
 
