@@ -15,6 +15,7 @@ from . import (
     constraint_models,
     constraint_prims,
     constraint_shapes,
+    constraint_signals,
 )
 from .constraints import Constraint, Rule
 
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     *constraint_layers.ROWS,
     *constraint_losses.ROWS,
     *constraint_models.ROWS,
+    *constraint_signals.ROWS,
     *constraint_prims.ROWS,
 )
 

@@ -115,6 +115,7 @@ RULES: dict[str, Rule] = {
     ),
     **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
+    **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
     **rows(
         "amax amin aminmax",
         Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),

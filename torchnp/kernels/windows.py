@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import c_name, cast, is_inexact, opmath
+from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.create import ones
-from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.numerics import cephes
 from torchnp.kernels.numerics.fma import fused
 from torchnp.kernels.pointwise import cos

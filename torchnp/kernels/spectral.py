@@ -1,0 +1,245 @@
+"""The short-time Fourier transform and its inverse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, shape_text
+from torchnp.kernels._memory import storage
+from torchnp.kernels._memory import window as window_on
+from torchnp.kernels.arithmetic import div, mul
+from torchnp.kernels.backward.view import unfold_backward
+from torchnp.kernels.extrema import min_all
+from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c
+from torchnp.kernels.pad import constant_pad_nd, pad
+from torchnp.kernels.pointwise import abs as absolute
+from torchnp.kernels.power import pow_scalar
+from torchnp.kernels.view_dtype import view_as_real
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- the call, as torch's messages repeat it
+
+_NAMED = frozenset(
+    (dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64),
+)
+
+
+def _type(x: ndarray) -> str:
+    name = dt.scalar_name(x.dtype)
+    return f"torch.{name}Tensor" if x.dtype in _NAMED else f"CPU{name}Type"
+
+
+def _call(name: str, x: ndarray, n_fft: int, hop: int, size: int, window: ndarray | None, **options: Any) -> str:
+    given = "None" if window is None else f"{_type(window)}{{{shape_text(window.shape)}}}"
+    rest = ", ".join(f"{k}={v if v is None else int(v)}" for k, v in options.items())
+    return (
+        f"{name}({_type(x)}{shape_text(x.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}, window={given}, "
+        f"{rest})"
+    )
+
+
+# ---------------------------------------------------------------- stft
+
+
+@kernel("stft.center")
+def stft_center(
+    self,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+    return_complex=None,
+    align_to_window=None,
+):
+    """Fourier transforms of windows on a signal, ``hop_length`` apart; centered, the signal is padded at both ends."""
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false.")
+    hop = n_fft >> 2 if hop_length is None else hop_length
+    size = n_fft if win_length is None else win_length
+    shown = {
+        "normalized": normalized,
+        "onesided": onesided,
+        "return_complex": return_complex,
+        "align_to_window": align_to_window,
+    }
+    if return_complex is None:
+        check(
+            dt.is_complex(self.dtype) or (window is not None and dt.is_complex(window.dtype)),
+            "stft requires the return_complex parameter be given for real inputs, and will further require that "
+            "return_complex=True in a future PyTorch release.",
+        )
+        return_complex = True
+    call = _call("stft", self, n_fft, hop, size, window, **shown)
+    check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values")
+    check(self.ndim in (1, 2), f"{call} : expected a 1D or 2D tensor")
+    signal = self if self.ndim == 2 else self[None]
+    if center:
+        signal = pad(signal[None], [n_fft // 2, n_fft // 2], pad_mode)[0]
+    _check_sizes(call, signal.shape[1], n_fft, hop, size, window)
+    frames = _frames(signal, n_fft, hop, size, pad_mode if align_to_window else None)
+    weights = _full_window(window, n_fft, size, signal.dtype)
+    spectrum = _transform(frames if weights is None else mul(frames, weights), normalized, onesided)
+    spectrum = spectrum.swapaxes(1, 2) if self.ndim == 2 else spectrum[0].T
+    return spectrum if return_complex else view_as_real(spectrum)
+
+
+def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window: ndarray | None) -> None:
+    # torch names n_fft and prints the window's length.
+    check(0 < n_fft <= points, f"{call} : expected 0 < n_fft < {points}, but got n_fft={size}")
+    check(hop > 0, f"{call} : expected hop_length > 0, but got hop_length={hop}")
+    check(0 < size <= n_fft, f"{call} : expected 0 < win_length <= n_fft, but got win_length={size}")
+    if window is not None and window.shape != (size,):
+        raise RuntimeError(
+            f"{call} : expected a 1D window tensor of size equal to win_length={size}, but got window with size "
+            f"{shape_text(window.shape)}"
+        )
+
+
+def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None) -> ndarray:
+    """(batch, frame, time): views of the signal; aligned by a mode of padding, the first window starts at its start."""
+    batch, points = signal.shape
+    if align is None:
+        count = 1 + (points - n_fft) // hop
+    else:
+        count, left = 1 + (points - size) // hop, (n_fft - size) // 2
+        signal = pad(signal, [left, left], align)
+    sizes, strides = (batch, count, n_fft), (signal.strides[0], signal.strides[1] * hop, signal.strides[1])
+    # Aligned, the last window may end beyond the signal, in whose memory torch looks for it.
+    memory, start = storage(signal)
+    itemsize = signal.itemsize
+    needed = start + itemsize + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    if batch and needed > memory.nbytes:
+        steps = tuple(s // itemsize for s in strides)
+        raise RuntimeError(
+            f"setStorage: sizes {shape_text(sizes)}, strides {shape_text(steps)}, storage offset {start // itemsize}, "
+            f"and itemsize {itemsize} requiring a storage size of {needed} are out of bounds for storage of size "
+            f"{memory.nbytes}"
+        )
+    return window_on(signal, sizes, strides)
+
+
+def _full_window(window: ndarray | None, n_fft: int, size: int, dtype: np.dtype) -> ndarray | None:
+    """The window with zeros around it up to n_fft points; without one, a rectangular window; None where that is all."""
+    if window is None and size == n_fft:
+        return None
+    given = np.ones(size, dtype) if window is None else window
+    left = (n_fft - size) // 2
+    return constant_pad_nd(given, [left, n_fft - size - left]) if size < n_fft else given
+
+
+def _transform(frames: ndarray, normalized: bool, onesided: bool | None) -> ndarray:
+    norm = BY_ROOT if normalized else NONE
+    if not dt.is_complex(frames.dtype):
+        return _fft_r2c(frames, [frames.ndim - 1], norm, True if onesided is None else onesided)
+    check(not onesided, "Cannot have onesided output if window or input is complex")
+    return _fft_c2c(frames, [frames.ndim - 1], norm, True)
+
+
+@kernel("stft")
+def stft(
+    self,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    normalized=False,
+    onesided=None,
+    return_complex=None,
+    align_to_window=None,
+):
+    """`stft.center` of the signal as it is."""
+    rest = (normalized, onesided, return_complex, align_to_window)
+    return stft_center(self, n_fft, hop_length, win_length, window, False, "constant", *rest)
+
+
+# ---------------------------------------------------------------- istft
+
+
+@kernel("istft")
+def istft(
+    self,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    normalized=False,
+    onesided=None,
+    length=None,
+    return_complex=False,
+):
+    """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares."""
+    hop = n_fft >> 2 if hop_length is None else hop_length
+    size = n_fft if win_length is None else win_length
+    shown = {"center": center, "normalized": normalized, "onesided": onesided, "length": length}
+    call = _call("istft", self, n_fft, hop, size, window, **shown, return_complex=return_complex)
+    onesided = _check_spectrum(call, self, n_fft, onesided)
+    check(0 < hop <= size, f"{call} : expected 0 < hop_length <= win_length")
+    check(0 < size <= n_fft, f"{call} : expected 0 < win_length <= n_fft")
+    if window is not None:
+        fits = window.shape == (size,)
+        check(fits, f"{call} : Invalid window shape. window has to be 1D and length of `win_length`")
+    weights = _full_window(window, n_fft, size, dt.to_real(self.dtype))
+    if weights is None:
+        weights = np.ones(n_fft, dt.to_real(self.dtype))
+    spectrum = (self if self.ndim == 3 else self[None]).swapaxes(1, 2)
+    frames = _inverse(spectrum, n_fft, normalized, onesided, window, return_complex)
+    total = n_fft + hop * (spectrum.shape[1] - 1)
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else total - n_fft // 2 if center else total
+    # A negative length counts from the end, as in torch's slices.
+    part = slice(start, end)
+    signal = unfold_backward(mul(frames, weights), [len(frames), total], 1, n_fft, hop)[:, part]
+    squares = np.broadcast_to(pow_scalar(weights, 2), (1, *frames.shape[1:]))
+    envelope = unfold_backward(squares, [1, total], 1, n_fft, hop)[:, part]
+    check(not min_all(absolute(envelope)) < 1e-11, f"{call} window overlap add min: 1\n[ CPUBoolType{{}} ]")
+    signal = div(signal, envelope)
+    signal = signal if self.ndim == 3 else signal[0]
+    return constant_pad_nd(signal, [0, end - total]) if end > total else signal
+
+
+def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) -> bool:
+    """Whether the spectrum has one side, after torch's checks of its shape."""
+    check(
+        dt.is_complex(x.dtype),
+        "istft requires a complex-valued input tensor matching the output from stft with return_complex=True.",
+    )
+    if x.ndim < 2:  # torch counts the parts of a complex number as one more dimension
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-1 - x.ndim}, {x.ndim}], but got {-2 - x.ndim})"
+        )
+    check(x.size > 0, f"{call} : input tensor cannot be empty.")
+    check(x.ndim in (2, 3), f"{call} : expected a tensor with 3 or 4 dimensions, but got {x.ndim + 1}")
+    bins = x.shape[-2]
+    if onesided is None:
+        onesided = bins != n_fft
+    wanted, name, value = (int(n_fft / 2) + 1, "n_fft / 2 + 1", "True") if onesided else (n_fft, "n_fft", "False")
+    if bins != wanted:
+        raise RuntimeError(
+            f"{call} : expected the frequency dimension (3rd to the last) of the input tensor to match {name} when "
+            f"onesided={value}, but got {bins}"
+        )
+    return onesided
+
+
+def _inverse(
+    spectrum: ndarray, n_fft: int, normalized: bool, onesided: bool, window: ndarray | None, return_complex: bool
+) -> ndarray:
+    norm = BY_ROOT if normalized else BY_N
+    if return_complex:
+        check(not onesided, "Cannot have onesided output if window or input is complex")
+        return _fft_c2c(spectrum, [2], norm, False)
+    check(
+        window is None or not dt.is_complex(window.dtype),
+        "Complex windows are incompatible with return_complex=False",
+    )
+    return _fft_c2r(spectrum if onesided else spectrum[..., : n_fft // 2 + 1], [2], norm, n_fft)
