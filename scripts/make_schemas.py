@@ -32,12 +32,14 @@ def rows() -> list[str]:
                 continue
             names.discard(name)
             found = getattr(op, overload)
-            tags = " ".join(sorted({str(t).removeprefix("Tag.") for t in found.tags} - {"pt2_compliant_tag"}))
+            tags = {str(t).removeprefix("Tag.") for t in found.tags} - {"pt2_compliant_tag"}
+            if torch._C._should_allow_numbers_as_tensors(base):
+                tags.add("numbers_as_tensors")
             how = (
                 "implicit" if has(name, "CompositeImplicitAutograd")
                 else "explicit" if has(name, "CompositeExplicitAutograd") else "direct"
             )  # fmt: skip
-            lines.append(f"{found._schema}\t{tags}\t{how}")
+            lines.append(f"{found._schema}\t{' '.join(sorted(tags))}\t{how}")
     if names:
         raise SystemExit(f"not reached through torch.ops: {sorted(names)}")
     return lines

@@ -191,7 +191,7 @@ class Table(Mapping[str, Kernel]):
             raise self._missing(name)
         rule, source_name = found
         source = self[source_name]
-        made = rules.derive(rule, self.schemas[name], source, source.schema)
+        made = rules.derive(rule, self.schemas[name], source)
         return self._dress(made, name, source.row, source_name, None, rule)
 
     def _dress(

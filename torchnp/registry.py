@@ -13,9 +13,13 @@ import numpy as np
 
 from torchnp.dtypes import ALL
 from torchnp.schema import RESERVED, Schema, is_torchs
+from torchnp.writes import NOTHING, Writes
 
 ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
+
+# What bodies raise of arguments that they cannot work with.
+FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 # Floating point flags are not errors in torch. np.errstate costs 1 us a call; NumPy keeps its error state
 # in a context variable, which two calls set and restore in 0.2 us: token = enter_quiet(); leave_quiet(token).
@@ -67,6 +71,7 @@ class Row:
     differs: tuple[str, ...]
     make: Callable[[Row, Schema], Callable[..., Any]] | None
     quick: Callable[..., Any] | None = None
+    writes: Writes = NOTHING
 
     def build(self, schema: Schema) -> Callable[..., Any]:
         """The kernel of this row for one of its overloads."""
@@ -79,6 +84,7 @@ class Row:
 
 
 REGISTERED: dict[str, Row] = {}
+FOREACH: dict[str, str] = {}  # the op that a `_foreach_` form is made of, where it has another name
 
 
 def kernel(
@@ -87,6 +93,8 @@ def kernel(
     differs: Sequence[str] = (),
     make: Callable[[Row, Schema], Callable[..., Any]] | None = None,
     quick: Callable[..., Any] | None = None,
+    writes: Writes = NOTHING,
+    foreach: str = "",
 ) -> Callable[[Body], Body]:
     """Declare the body of one or several overloads.
 
@@ -102,6 +110,10 @@ def kernel(
         Builds the kernel from the row and the schema in place of the usual wrapper, where speed asks for it.
     quick : callable, optional
         A shortcut for the commonest case, see `with_shortcut`.
+    writes : Writes, optional
+        What is particular about the in-place and ``out=`` forms that are made of the row.
+    foreach : str, optional
+        By which name the ``_foreach_`` form goes, where it is another one.
 
     Returns
     -------
@@ -110,12 +122,14 @@ def kernel(
     """
 
     def declare(body: Body) -> Body:
-        row = Row(body, like, tuple(differs), make, quick)
+        row = Row(body, like, tuple(differs), make, quick, writes)
         for name in names:
             full = name if "::" in name else f"aten::{name}"
             if full in REGISTERED:
                 raise ValueError(f"{full} is declared twice: in {REGISTERED[full].family} and {row.family}")
             REGISTERED[full] = row
+            if foreach:
+                FOREACH[foreach] = full.partition(".")[0]
         return body
 
     return declare

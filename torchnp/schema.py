@@ -18,13 +18,6 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__
 # Python words that torch uses as argument names; bodies append an underscore.
 RESERVED = {"from": "from_", "lambda": "lambda_", "in": "in_"}
 
-# Ops whose Tensor arguments torch fills from Python numbers when called by overload (should_allow_numbers_as_tensors).
-NUMBERS_AS_TENSORS = frozenset(
-    f"{base}{suffix}"
-    for base in ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide", "copy")
-    for suffix in ("", "_")
-) | {"_to_copy", "to", "_conj"}
-
 
 class Argument:
     """One argument of a schema: its name, type without alias marks, default and alias set."""
@@ -128,7 +121,7 @@ class Schema:
     args, returns : tuple
         `Argument` and `Return` rows.
     tags : frozenset of str
-        torch's tags (``"core"``, ``"pointwise"``, ``"view_copy"``, ...).
+        torch's tags (``"core"``, ``"pointwise"``, ``"view_copy"``, ...), and ``"numbers_as_tensors"``.
     implementation : str
         ``"implicit"`` (torch defines it through other ops), ``"explicit"`` or ``"direct"``.
     """
@@ -162,6 +155,11 @@ class Schema:
     @property
     def packet(self) -> str:
         return f"{self.namespace}::{self.base}"
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether torch fills the op's Tensor arguments from Python numbers when it is called by overload."""
+        return "numbers_as_tensors" in self.tags
 
     @functools.cached_property
     def written(self) -> tuple[Argument, ...]:
@@ -241,7 +239,7 @@ class Schema:
                 return RuntimeError(
                     f"{self.packet}() is missing value for argument '{a.name}'. Declaration: {self.text}"
                 )
-            if not fits(value, a.type, self.base in NUMBERS_AS_TENSORS):
+            if not fits(value, a.type, self.takes_numbers):
                 kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "

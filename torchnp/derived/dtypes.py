@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import builtins
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, shape_text
-from torchnp.derived.memory import check_target as check_target  # for the kernels that write an out themselves
 from torchnp.dtypes import (
     bool_,
     c_name,
@@ -31,8 +29,8 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
-from torchnp.registry import run_quiet
 from torchnp.schema import Argument, Schema
+from torchnp.writes import resize_out
 
 ndarray = np.ndarray
 
@@ -183,92 +181,5 @@ def _rule(spelled: str, words: str) -> Rule:
     return Rule(ALLOWS[kind], words or _CANNOT_CAST, "into" in how, "flat" in how, "copy" in how, sized="sized" in how)
 
 
-# ---------------------------------------------------------------- in place
-
-
 _PLAIN = Rule(_CAST, _CANNOT_CAST)
 write_inplace = _PLAIN.write_inplace
-
-
-def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
-    """Give ``out`` another shape in place.
-
-    Raises
-    ------
-    RuntimeError
-        NumPy can resize only arrays that own their memory; for a view, pass an ``out`` of the right shape.
-    """
-    if out.size:
-        warnings.warn(
-            f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which does "
-            f"not match the required output shape {shape_text(shape)}. This behavior is deprecated, and in a future "
-            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
-            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            UserWarning,
-            stacklevel=2,
-        )
-    resize(out, shape)
-
-
-def resize(out: ndarray, shape: tuple[int, ...]) -> None:
-    """`resize_out` without the warning."""
-    try:
-        out.resize(shape, refcheck=False)
-    except ValueError as error:
-        raise RuntimeError(
-            f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
-            f"{shape_text(shape)}, and this array is a view of memory that it does not own"
-        ) from error
-
-
-# ---------------------------------------------------------------- straight into the target
-
-_TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
-_SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
-
-
-def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
-    """An in-place kernel that lets NumPy's ufunc write into the target where nothing has to be checked or converted.
-
-    Parameters
-    ----------
-    direct : mapping
-        The function that computes a dtype as it is; those that are ufuncs are used.
-    slow : callable
-        The kernel for all other calls; a call that fails has written nothing, and goes to it.
-    one : bool
-        Whether the op has no other argument than its target.
-    """
-    # A power of integers may fail in the middle of its work.
-    ufuncs = {d: f for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))}
-    if not ufuncs:
-        return slow
-
-    def alone(*args: Any, **kwargs: Any) -> Any:
-        try:
-            (target,) = args
-            if not kwargs and 0 not in target.strides:
-                return run_quiet(ufuncs[target.dtype], target, target)
-        except Exception:
-            pass
-        return slow(*args, **kwargs)
-
-    def beside(*args: Any, **kwargs: Any) -> Any:
-        try:
-            target, other = args
-            dtype = target.dtype
-            if kwargs or target.base is not None:
-                pass
-            elif type(other) is ndarray:
-                # Arrays that own their memory share none with each other.
-                if dtype is other.dtype and (other.base is None or other is target):
-                    return run_quiet(ufuncs[dtype], target, other, target)
-            elif dtype.kind in _TAKES_NUMBER[type(other)] and (
-                type(other) is float or (other in _SMALL and (other >= 0 or dtype.kind != "u"))
-            ):
-                return run_quiet(ufuncs[dtype], target, other, target)
-        except Exception:
-            pass
-        return slow(*args, **kwargs)
-
-    return alone if one else beside

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.derived.forms import MAKERS, is_factory_of, pair_arguments, plain_returns
+from torchnp.derived.forms import MAKERS, pair_arguments, plain_returns
+from torchnp.derived.outs import is_factory_of
+from torchnp.registry import FOREACH, Kernel
 from torchnp.schema import Schema
 
 Schemas = Mapping[str, Schema]
@@ -96,14 +98,11 @@ def _inplace_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_inplace or len(schema.returns) > 1:
         return []
     if schema.base.startswith("__i"):
-        bases = [f"__{schema.base[3:]}", _DUNDER.get(schema.base, "")]
+        bases = [f"__{schema.base[3:]}"]
     else:
         bases = [schema.base[:-1]] if schema.base.endswith("_") else []
     found = [s for base in bases for s in _overloads(f"{schema.namespace}::{base}", schemas)]
     return [s.name for s in found if not s.mutates and (_same_arguments(s, schema) or _same_named(s, schema))]
-
-
-_DUNDER = {"__ilshift__": "__lshift__", "__irshift__": "__rshift__"}
 
 
 def _copy_sources(schema: Schema, schemas: Schemas) -> list[str]:
@@ -118,8 +117,8 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
         return []
     base = schema.base.removeprefix("_foreach_")
     overloads = _FOREACH_OVERLOADS.get(schema.overload, (schema.overload,))
-    packets = _FOREACH_BASES.get((base, schema.overload)) or _FOREACH_BASES.get((base, None)) or (base,)
-    names = [f"aten::{p}.{o}" if o else f"aten::{p}" for p in packets for o in overloads]
+    packet = FOREACH.get(base, f"aten::{base}")
+    names = [f"{packet}.{o}" if o else packet for o in overloads]
     return [n for n in names if n in schemas and not schemas[n].is_out and _foreach_fits(schema, schemas[n])]
 
 
@@ -140,14 +139,6 @@ _FOREACH_OVERLOADS = {
     "Scalar": ("Scalar", "Tensor_Scalar", ""),
     "ScalarList": ("Scalar", "Tensor_Scalar", ""),
     "ScalarAndTensor": ("Scalar",),
-}
-_FOREACH_BASES = {
-    ("norm", None): ("linalg_vector_norm",),
-    ("maximum", None): ("clamp_min",),
-    ("minimum", None): ("clamp_max",),
-    ("clamp_min", "List"): ("clamp_min", "maximum"),
-    ("clamp_max", "List"): ("clamp_max", "minimum"),
-    ("zero", None): ("zero",),
 }
 
 
@@ -205,6 +196,6 @@ def check_write_pattern(schema: Schema) -> None:
         raise TypeError(f"{schema.name}: returns written memory of no argument: no rule of torchnp.derived covers it")
 
 
-def derive(rule: str, schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
-    """The kernel that a rule makes of a source kernel."""
-    return MAKERS[rule](schema, source, source_schema)
+def derive(rule: str, schema: Schema, source: Kernel) -> Callable[..., Any]:
+    """The kernel that a rule makes of a source row."""
+    return MAKERS[rule](schema, source, source.schema, source.row.writes)

@@ -22,6 +22,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, not_implemented, shape_text
 from torchnp.registry import MISSING, Row, guard, kernel, raise_mismatch, run_quiet
 from torchnp.schema import Schema
+from torchnp.writes import NOTHING, PREDICATE, Writes
 
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
@@ -289,7 +290,9 @@ def unary(
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
         and bfloat16 converted to float32.
     """
-    return _declare(names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False, False)
+    return _declare(
+        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False, False, NOTHING
+    )
 
 
 def binary(
@@ -307,6 +310,7 @@ def binary(
     doc: str = "",
     exact_scalar: bool = False,
     stepwise: bool = False,
+    writes: Writes = NOTHING,
     **also: Ufunc,
 ) -> Callable[[Any, Any], ndarray]:
     """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
@@ -316,12 +320,15 @@ def binary(
     exact_scalar : bool
         A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
         rounded to half first.
+    writes : Writes
+        What is particular about the in-place and ``out=`` forms.
     stepwise : bool
         Two tensors of a half type are computed in it, with a rounding at each step.
     """
     return _declare(
-        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar, stepwise
-    )
+        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar, stepwise,
+        writes,
+    )  # fmt: skip
 
 
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
@@ -342,6 +349,7 @@ def _declare(
     also: dict[str, Ufunc],
     exact_scalar: bool,
     stepwise: bool,
+    writes: Writes,
 ) -> Callable[..., ndarray]:
     to_default = result in (int_to_float, complex_to_real_float)
 
@@ -419,7 +427,8 @@ def _declare(
     body.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in args]
     )
-    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(direct))(body)
+    writes = PREDICATE if result is always_bool else writes
+    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(direct), writes=writes)(body)
 
 
 def _is_scalar(x: Any) -> bool:

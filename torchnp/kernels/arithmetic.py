@@ -29,6 +29,7 @@ from torchnp.kernels._elementwise import (
 )
 from torchnp.kernels.numerics.fma import fused
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 REAL = INTS | FLOATS
@@ -183,6 +184,7 @@ mul = binary(
     exact_scalar=True,
     differs=PROMOTION,
     doc="Product; for bool, and.",
+    writes=Writes(rounds_number=True),  # torch multiplies number * self in place, in their common dtype
 )
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.derived.memory import check_target, overlaps_itself
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
+from torchnp.overlap import check_target, overlaps_itself
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -161,7 +162,16 @@ def batch_norm_values(
     return out, *saved, running_mean, running_var
 
 
-@kernel("native_batch_norm", differs=["half-opmath"])
+def _look_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
+    """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
+    if bound["training"]:
+        return frozenset()
+    for x in outs[1:]:
+        check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
+    return frozenset({1, 2})
+
+
+@kernel("native_batch_norm", differs=["half-opmath"], writes=Writes(out=_look_out))
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """Channels less their mean over their standard deviation; writes the running statistics in training."""
     *out, new_mean, new_var = batch_norm_values(input, weight, bias, running_mean, running_var, training, momentum, eps)

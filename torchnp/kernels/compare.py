@@ -25,6 +25,7 @@ from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
 from torchnp.registry import kernel
+from torchnp.writes import PREDICATE
 
 ndarray = np.ndarray
 _ORDERED = BOOL | INTS | FLOATS
@@ -80,7 +81,7 @@ ge = binary(
 def _logical_row(name: str, function: Any) -> None:
     takes = _ORDERED | COMPLEX
 
-    @kernel(name, like=function, differs=["three-tier-promotion"])
+    @kernel(name, like=function, differs=["three-tier-promotion"], writes=PREDICATE)
     def logical(self: ndarray, other: ndarray) -> ndarray:
         """The logical operation on the truth of each element."""
         common = dt.result_type(self, other)

@@ -34,13 +34,18 @@ from torchnp.kernels._memory import (
 )
 from torchnp.kernels._number import fill_value
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
 # ---------------------------------------------------------------- empty
 
 
-@kernel("empty.memory_format", like=np.empty)
+def _look_empty(bound: Bound, _: list[ndarray]) -> None:
+    check(bound["memory_format"] is None, "'memory_format' argument is incompatible with 'out' tensor argument")
+
+
+@kernel("empty.memory_format", like=np.empty, writes=Writes(out=_look_empty))
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Memory of a shape, with whatever values."""
     if layout is not None or device is not None or pin_memory:

@@ -12,6 +12,7 @@ from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumsum
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -23,7 +24,13 @@ def _part(x: ndarray, axis: int, start: int | None, stop: int | None) -> ndarray
 # ---------------------------------------------------------------- differences
 
 
-@kernel("diff", like=np.diff, differs=["diff-of-number", "zero-dim-axis"])
+def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
+    """An order of 0 copies the tensor, which takes no other dtype."""
+    x, d = bound["self"].dtype, outs[0].dtype
+    check(bound["n"] != 0 or x == d, f"expected scalar_type {dt.scalar_name(x)} but found {dt.scalar_name(d)}")
+
+
+@kernel("diff", like=np.diff, differs=["diff-of-number", "zero-dim-axis"], writes=Writes(out=_look_diff))
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")

@@ -10,7 +10,6 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
-from torchnp.derived.memory import check_target
 from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import (
     BY_N,
@@ -25,6 +24,7 @@ from torchnp.kernels.fft_kernels import (
 )
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -8,9 +8,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.derived.dtypes import resize_out
-from torchnp.derived.memory import check_target
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
+from torchnp.writes import resize_out
 
 ndarray = np.ndarray
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
-from torchnp.derived.memory import check_written_at, overlaps_itself
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._memory import bits, refuse
 from torchnp.kernels.copy import clone
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.view import expand
+from torchnp.overlap import check_written_at, overlaps_itself
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Step, Writes
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -127,11 +128,17 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 # ---------------------------------------------------------------- index_put
 
 
+def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
+    step(bound | {"self": target.copy()})  # the errors of the call
+    put_expanded(target, bound["indices"], bound["values"], bound["accumulate"])
+
+
 @kernel(
     "index_put",
     "_unsafe_index_put",
     like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
+    writes=Writes(apart="last", expanded=_write_expanded),
 )
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
@@ -302,7 +309,7 @@ def _flat_bounds(index: ndarray, n: int) -> IndexError:
     return IndexError(f"out of range: tried to access index {wrong} on a tensor of {n} elements.")
 
 
-@kernel("put", like=np.put)
+@kernel("put", like=np.put, writes=Writes(apart="last"))
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")

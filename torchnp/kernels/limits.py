@@ -25,6 +25,7 @@ from torchnp.kernels._elementwise import (
 )
 from torchnp.kernels.numerics.strips import STRIP, limited
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 REAL = INTS | FLOATS
@@ -110,7 +111,23 @@ def _quick_clamp(self, min=None, max=None):
     return np.minimum(scalar(max, dtype), x, out=x)
 
 
-@kernel("clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"], quick=_quick_clamp)
+def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
+    """The numbers around integers have a say in the result dtype, which is looked at before their values."""
+    x, given = bound["self"], [n for n in (bound["min"], bound["max"]) if n is not None]
+    if not dt.is_inexact(x.dtype) and not any(isinstance(n, ndarray) for n in given):
+        found = dt.result_type(x, *given)
+        words = f"result type {dt.scalar_name(found)} can't be cast to the desired output type {dt.c_name(x.dtype)}"
+        check(found == x.dtype, words)
+
+
+@kernel(
+    "clamp",
+    "clip",
+    like=np.clip,
+    differs=[*_CLAMP, "clamp-needs-bound"],
+    quick=_quick_clamp,
+    writes=Writes(inplace=_look_inplace),
+)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
     if min is not None and max is not None:
@@ -126,13 +143,13 @@ def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None 
     return _clamp("maximum_cpu" if max is None else "minimum_cpu", _LIMITS, self, min, max)
 
 
-@kernel("clamp_min", like=np.maximum, differs=_CLAMP)
+@kernel("clamp_min", like=np.maximum, differs=_CLAMP, foreach="maximum")
 def clamp_min(self: ndarray, min: Any) -> ndarray:
     """Limit from below."""
     return _clamp("clamp_min_scalar_cpu", REAL, self, min, None)
 
 
-@kernel("clamp_max", like=np.minimum, differs=_CLAMP)
+@kernel("clamp_max", like=np.minimum, differs=_CLAMP, foreach="minimum")
 def clamp_max(self: ndarray, max: Any) -> ndarray:
     """Limit from above."""
     return _clamp("clamp_max_scalar_cpu", REAL, self, None, max)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented
+from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
 from torchnp.dtypes import (
     BARE_UNSIGNED,
     as_dtype,
@@ -23,6 +23,7 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
 from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 _BARE = frozenset(BARE_UNSIGNED)
@@ -77,7 +78,27 @@ def masked_select(self, mask):
     return x[mask].view(self.dtype)
 
 
-@kernel("masked_scatter", like=np.place)
+def _look_mask(bound: Bound, _: list[ndarray]) -> None:
+    """In place the mask has to expand to the target."""
+    x, mask = bound["self"], bound["mask"]
+    if x.dtype != bound["source"].dtype:
+        return
+    if mask.ndim > x.ndim:
+        raise RuntimeError(
+            f"expand(CPU{scalar_name(mask.dtype)}Type{{{shape_text(mask.shape)}}}, size={shape_text(x.shape)}): the "
+            f"number of sizes provided ({x.ndim}) must be greater or equal to the number of dimensions in the tensor "
+            f"({mask.ndim})"
+        )
+    for d in range(1, mask.ndim + 1):
+        if mask.shape[-d] not in (1, x.shape[-d]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({x.shape[-d]}) must match the existing size ({mask.shape[-d]}) at "
+                f"non-singleton dimension {x.ndim - d}.  Target sizes: {shape_text(x.shape)}.  Tensor sizes: "
+                f"{shape_text(mask.shape)}"
+            )
+
+
+@kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask))
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
     check(

@@ -20,6 +20,7 @@ from torchnp.kernels.numerics.products import (
     words,
 )
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes, step_by_step
 
 ndarray = np.ndarray
 
@@ -129,7 +130,13 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
-@kernel("baddbmm", differs=["no-mixed-products", "beta-zero", "half-opmath"])
+# Which dimensions of the batches run along with the target's, where torch goes element by element.
+_BADDBMM = Writes(
+    expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
+)
+
+
+@kernel("baddbmm", differs=["no-mixed-products", "beta-zero", "half-opmath"], writes=_BADDBMM)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
     _check_batches(batch1, batch2)
@@ -147,7 +154,12 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return dt.cast(beta_times(base, b, total if a == 1 else total * a), self.dtype)
 
 
-@kernel("addbmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+# torch writes addbmm_ by way of its out=, which takes another shape.
+@kernel(
+    "addbmm",
+    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
+    writes=Writes(resizes=True),
+)
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     check(batch1.ndim == 3, "batch1 must be a 3D tensor")
@@ -220,7 +232,11 @@ def baddbmm_dtype(self, batch1, batch2, out_dtype, *, beta=1, alpha=1):
 # ---------------------------------------------------------------- vectors
 
 
-@kernel("addmv", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+@kernel(
+    "addmv",
+    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
+    writes=Writes(expanded=step_by_step((("mat", 0),))),
+)
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec)."""
     if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
@@ -282,7 +298,15 @@ def vdot(self, other):
     return product(self.conj() if dt.is_complex(self.dtype) else self, other)
 
 
-@kernel("addr", differs=["half-opmath", "beta-zero"])
+def _look_addr(bound: Bound, _: list[ndarray]) -> None:
+    x, u, v = bound["self"], bound["vec1"], bound["vec2"]
+    if u.ndim == v.ndim == 1:
+        check(x.ndim == 2, f"2D tensor expected, got {x.ndim}D tensor for input")
+        sizes = f"input: {shape_text(x.shape)}, v1: {shape_text(u.shape)}, v2: {shape_text(v.shape)}"
+        check(x.shape == (u.size, v.size), f"size mismatch, {sizes}")
+
+
+@kernel("addr", differs=["half-opmath", "beta-zero"], writes=Writes(inplace=_look_addr))
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """beta * self + alpha * outer(vec1, vec2)."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):

@@ -25,6 +25,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -173,7 +174,21 @@ def _cond(x: ndarray, norm: Any, p: Any) -> ndarray:
 # ---------------------------------------------------------------- powers
 
 
-@kernel("linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["half-opmath"])
+def _look_power(bound: Bound, outs: list[ndarray]) -> None:
+    """The last product is written by matmul, which takes no other dtype; a power of four or eight is copied."""
+    x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
+    last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
+    if d != x and dt.is_inexact(d) and last_is_product and not (dt.is_complex(x) and not dt.is_complex(d)):
+        raise RuntimeError(f"Expected out tensor to have dtype {dt.c_name(x)}, but got {dt.c_name(d)} instead")
+
+
+@kernel(
+    "linalg_matrix_power",
+    "matrix_power",
+    like=np.linalg.matrix_power,
+    differs=["half-opmath"],
+    writes=Writes(out=_look_power),
+)
 def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
     check_square("linalg.matrix_power", self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -15,6 +16,7 @@ from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -122,13 +124,27 @@ def _quick_std(self, dim=None, *, correction=None, keepdim=False):
     return None if spread is None else np.sqrt(spread, spread).astype(dt.float32)
 
 
-@kernel("var.correction", like=np.var, differs=_DIFFERS, quick=_quick_var)
+def _look_out(bound: Bound, outs: list[ndarray]) -> None:
+    """torch has another loop for a reduction to one number, which it takes by the dtype of the out."""
+    x, d = bound["self"], outs[0].dtype
+    dims = bound.get("dim")
+    dims = [dims] if isinstance(dims, int) else dims
+    reduced = range(x.ndim) if not dims else [i + x.ndim if i < 0 else i for i in dims]
+    left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
+    if dt.is_half(x.dtype) and not dt.is_half(d) and dt.is_inexact(d) and left == 1 and x.size:
+        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
+
+
+_WRITES = Writes(out=_look_out)
+
+
+@kernel("var.correction", like=np.var, differs=_DIFFERS, quick=_quick_var, writes=_WRITES)
 def var(self, dim=None, *, correction=None, keepdim=False):
     """Mean squared distance from the mean, over N - correction."""
     return _moments("var", self, dim, correction, keepdim)[0]
 
 
-@kernel("var.dim", like=np.var, differs=_DIFFERS)
+@kernel("var.dim", like=np.var, differs=_DIFFERS, writes=_WRITES)
 def var_dim(self, dim, unbiased=True, keepdim=False):
     """Mean squared distance from the mean, over N - 1 if unbiased."""
     return _moments("var", self, dim, int(unbiased), keepdim)[0]
@@ -140,13 +156,13 @@ def var_all(self, unbiased=True):
     return _moments("var", self, None, int(unbiased), False)[0]
 
 
-@kernel("std.correction", like=np.std, differs=_DIFFERS, quick=_quick_std)
+@kernel("std.correction", like=np.std, differs=_DIFFERS, quick=_quick_std, writes=_WRITES)
 def std(self, dim=None, *, correction=None, keepdim=False):
     """Square root of `var`."""
     return _moments("std", self, dim, correction, keepdim)[0]
 
 
-@kernel("std.dim", like=np.std, differs=_DIFFERS)
+@kernel("std.dim", like=np.std, differs=_DIFFERS, writes=_WRITES)
 def std_dim(self, dim, unbiased=True, keepdim=False):
     """Square root of `var`."""
     return _moments("std", self, dim, int(unbiased), keepdim)[0]

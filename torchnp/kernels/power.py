@@ -26,6 +26,7 @@ from torchnp.kernels._elementwise import (
 )
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 REAL = INTS | FLOATS
@@ -202,7 +203,16 @@ def heaviside(self: ndarray, values: ndarray) -> ndarray:
     return _heaviside_row(self, values)
 
 
-@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"])
+def _look_ldexp(bound: Bound, _: list[ndarray]) -> None:
+    d = bound["self"].dtype
+    check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
+
+
+# In place torch raises 2 to the power before it looks at the target.
+_LDEXP = Writes(inplace=_look_ldexp, code_first=True)
+
+
+@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"], writes=_LDEXP)
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):

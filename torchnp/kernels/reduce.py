@@ -12,6 +12,7 @@ from torchnp.kernels._elementwise import number
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, refuse
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -101,7 +102,19 @@ def sum_all(self, *, dtype=None):
     return sum_dim(self, None, dtype=dtype)
 
 
-@kernel("nansum", like=np.nansum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"])
+def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
+    dtype = bound["self"].dtype
+    check(not dt.is_complex(dtype), "nansum on CPU does not support complex inputs")
+    if not dt.is_inexact(dtype) and bound["dtype"] is None:  # torch calls sum, which computes in its out's dtype
+        bound["dtype"] = outs[0].dtype
+
+
+@kernel(
+    "nansum",
+    like=np.nansum,
+    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"],
+    writes=Writes(out=_look_nansum),
+)
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")

@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import not_implemented, wrap_dim
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, refuse, tiles
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -86,6 +87,7 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
     like=np.cumsum,
     differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
     quick=_quick_cumsum,
+    writes=Writes(code_first=True),
 )
 def cumsum(self, dim, *, dtype=None):
     """Running sums along a dimension."""
@@ -96,6 +98,7 @@ def cumsum(self, dim, *, dtype=None):
     "cumprod",
     like=np.cumprod,
     differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
+    writes=Writes(code_first=True),
 )
 def cumprod(self, dim, *, dtype=None):
     """Running products along a dimension."""

@@ -24,8 +24,12 @@ from torchnp.kernels.numerics.accumulate import (
 )
 from torchnp.kernels.slicing import at
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
+
+# Their targets share no memory with index or source, which scatter looks at first.
+_APART, _APART_LAST = Writes(apart="first"), Writes(apart="last")
 
 # ---------------------------------------------------------------- scatter
 
@@ -77,7 +81,7 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
     return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
 
 
-@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"])
+@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"], writes=_APART)
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, src, lambda: refuse(self, "scatter_gather_tensor_cpu"))
@@ -85,7 +89,7 @@ def scatter(self, dim, index, src):
     return out
 
 
-@kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"])
+@kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"], writes=_APART)
 def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, None, lambda: refuse(self, "scatter_gather_scalar_cpu"))
@@ -105,27 +109,27 @@ _REDUCE = {"add": "sum", "multiply": "prod"}
 _REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
 
 
-@kernel("scatter.reduce")
+@kernel("scatter.reduce", writes=_APART)
 def scatter_reduce_src(self, dim, index, src, *, reduce):
     """`scatter` that adds or multiplies where it would write."""
     _check_name(self, dim, index, src, reduce in _REDUCE, "reduce argument must be either add or multiply.")
     return _reduced(self, dim, index, src, reduce, True)
 
 
-@kernel("scatter.value_reduce")
+@kernel("scatter.value_reduce", writes=_APART)
 def scatter_reduce_value(self, dim, index, value, *, reduce):
     """`scatter` of one number that adds or multiplies where it would write."""
     _check_name(self, dim, index, None, reduce in _REDUCE, "reduce argument must be either add or multiply.")
     return _reduced(self, dim, index, None, reduce, True, value)
 
 
-@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"])
+@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART)
 def scatter_add(self, dim, index, src):
     """The tensor with ``src``'s elements added along a dimension at the positions of the index."""
     return _reduced(self, dim, index, src, "sum", True)
 
 
-@kernel("scatter_reduce.two", differs=["half-opmath"])
+@kernel("scatter_reduce.two", differs=["half-opmath"], writes=_APART)
 def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
     """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
     words = f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
@@ -189,7 +193,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-@kernel("index_add", like=np.add.at, differs=["gather-negative", "index-write-overlap"])
+@kernel("index_add", like=np.add.at, differs=["gather-negative", "index-write-overlap"], writes=_APART_LAST)
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
@@ -237,7 +241,7 @@ def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
-@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"])
+@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"], writes=_APART_LAST)
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
     dim = wrap_dim(dim, self.ndim)
@@ -280,7 +284,7 @@ def index_copy(self, dim, index, source):
     return out
 
 
-@kernel("index_fill.int_Scalar", like=np.put_along_axis)
+@kernel("index_fill.int_Scalar", like=np.put_along_axis, writes=_APART_LAST)
 def index_fill(self, dim, index, value):
     """The tensor with one number in the slices that a vector names."""
     check(index.dtype == int64, "index_fill_(): Expected dtype int64 for index.", IndexError)
@@ -306,7 +310,7 @@ def index_fill(self, dim, index, value):
     return out
 
 
-@kernel("index_fill.int_Tensor", like=np.put_along_axis)
+@kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_APART_LAST)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
     check(
@@ -316,7 +320,7 @@ def index_fill_tensor(self, dim, index, value):
     return index_fill(self, dim, index, _number(value))
 
 
-@kernel("index_reduce", differs=["half-opmath"])
+@kernel("index_reduce", differs=["half-opmath"], writes=_APART_LAST)
 def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     """The tensor with the source's slices reduced into those that a vector names."""
     if reduce not in ("prod", "mean", "amax", "amin"):

@@ -9,6 +9,7 @@ from torchnp.checks import check, not_implemented, wrap_dim
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered, refuse
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -193,13 +194,24 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[nd
     return _selected(x, np.take_along_axis(order, middle, axis), axis, keepdim)
 
 
-@kernel("median.dim", like=np.median, differs=["lower-median", "zero-dim-axis"])
+def _look_median(bound: Bound, _: list[ndarray]) -> None:
+    if bound["indices"].dtype != dt.int64:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have scalar type Long; but got "
+            f"torch.{dt.scalar_name(bound['indices'].dtype)}Tensor instead (while checking arguments for median)"
+        )
+
+
+_MEDIAN = Writes(out=_look_median)
+
+
+@kernel("median.dim", like=np.median, differs=["lower-median", "zero-dim-axis"], writes=_MEDIAN)
 def median_dim(self, dim, keepdim=False):
     """The lower of the middle elements along a dimension and its index; the first NaN if there is one."""
     return _median_dim(self, dim, keepdim, False)
 
 
-@kernel("nanmedian.dim", like=np.nanmedian, differs=["lower-median", "zero-dim-axis"])
+@kernel("nanmedian.dim", like=np.nanmedian, differs=["lower-median", "zero-dim-axis"], writes=_MEDIAN)
 def nanmedian_dim(self, dim, keepdim=False):
     """The lower of the middle elements along a dimension and its index, NaN left out."""
     return _median_dim(self, dim, keepdim, True)

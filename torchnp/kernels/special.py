@@ -23,6 +23,7 @@ from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float"]
@@ -185,7 +186,13 @@ def _trigamma(x: ndarray) -> ndarray:
     return np.where(low, -total, total)
 
 
-@kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT)
+@kernel(
+    "mvlgamma",
+    "special_multigammaln",
+    like=scipy_special("multigammaln"),
+    differs=_FLOAT,
+    writes=Writes(code_first=True),
+)
 def mvlgamma(self: ndarray, p: int) -> ndarray:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")

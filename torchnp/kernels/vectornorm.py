@@ -16,7 +16,12 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-@kernel("linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
+@kernel(
+    "linalg_vector_norm",
+    like=np.linalg.vector_norm,
+    differs=["no-integers-norm", "empty-dim", "half-norm"],
+    foreach="norm",
+)
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
     name = "linalg.vector_norm"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp.checks import shape_text
-from torchnp.derived.memory import overlaps_itself
 from torchnp.dtypes import cast
 from torchnp.kernels._memory import empty_in_order, memory_order, storage
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided
+from torchnp.overlap import overlaps_itself
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

@@ -86,29 +86,23 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
     )
 
 
-def serve_with(options: argparse.Namespace) -> None:
-    """Serve as the options say, until SIGINT or SIGTERM.
+def read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `torchnp.rpc.server.serve` that the options stand for.
 
     Raises
     ------
     ValueError
         An option says what cannot be; the message is for its user.
-    OSError
-        The port cannot be had.
     """
-    from torchnp.rpc.server import serve
-
-    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    token, datasets = _token(options), _datasets(options.dataset)
-    serve(
-        options.host,
-        options.port,
-        token,
-        datasets=datasets,
-        limits=Limits(options.max_bytes, options.max_objects),
-        max_clients=options.max_clients,
-        max_memory=_this_machines() if options.max_memory is None else options.max_memory,
-    )
+    return {
+        "host": options.host,
+        "port": options.port,
+        "token": _token(options),
+        "datasets": _datasets(options.dataset),
+        "limits": Limits(options.max_bytes, options.max_objects),
+        "max_clients": options.max_clients,
+        "max_memory": _this_machines() if options.max_memory is None else options.max_memory,
+    }
 
 
 def _token(options: argparse.Namespace) -> str | None:

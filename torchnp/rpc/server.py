@@ -16,7 +16,7 @@ from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.errors import ProtocolError
-from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, serve_with
+from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, read_options
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.store import Limits
 from torchnp.rpc.transport import keep_alive
@@ -243,6 +243,20 @@ def serve(
         await server.run(lambda: print(server.invitation(), flush=True), stop)
 
     asyncio.run(main())
+
+
+def serve_with(options: argparse.Namespace) -> None:
+    """Serve as the options of the command line say, until SIGINT or SIGTERM.
+
+    Raises
+    ------
+    ValueError
+        An option says what cannot be; the message is for its user.
+    OSError
+        The port cannot be had.
+    """
+    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    serve(**read_options(options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

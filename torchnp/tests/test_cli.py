@@ -173,16 +173,16 @@ def test_serve_refuses_the_world_without_a_token(capsys):
 
 def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
     told = {}
-    monkeypatch.setattr("torchnp.rpc.server.serve", lambda *args, **kwargs: told.update(kwargs, args=args))
+    monkeypatch.setattr("torchnp.rpc.server.serve", lambda **kwargs: told.update(kwargs))
     monkeypatch.setenv("TORCHNP_TOKEN", "of-the-environment")
     np.save(tmp_path / "x.npy", np.arange(3.0))
     (tmp_path / "token").write_text("of-the-file\n")
     assert main(["serve"]) == 0
-    assert told["args"] == ("127.0.0.1", 7077, "of-the-environment")
+    assert (told["host"], told["port"], told["token"]) == ("127.0.0.1", 7077, "of-the-environment")
     assert (told["limits"], told["max_clients"], told["datasets"]) == (Limits(), 64, {})
     options = ["--token-file", f"{tmp_path}/token", "--dataset", f"x={tmp_path}/x.npy", "--max-bytes", "1.5G"]
     assert main(["serve", *options, "--max-objects", "10", "--max-clients", "2", "--max-memory", "8GiB"]) == 0
-    assert told["args"][2] == "of-the-file"
+    assert told["token"] == "of-the-file"
     assert told["limits"] == Limits(3 << 29, 10)
     assert (told["max_clients"], told["max_memory"], told["datasets"]["x"].tolist()) == (2, 8 << 30, [0, 1, 2])
 

@@ -1,6 +1,8 @@
 """Derived rows against torch: what in-place, out=, _copy, _foreach_ and functional forms write, and refuse."""
 
+import ast
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
+from torchnp.derived import rules
 from torchnp.interop import to_numpy, to_torch
 
 TABLE = torchnp.table
@@ -398,3 +401,13 @@ def test_inplace_with_a_number_that_the_dtype_does_not_hold(row, target):
         )
         if found:
             np.testing.assert_array_equal(x, to_numpy(tx))
+
+
+def test_no_rule_names_an_op():
+    """What is particular about one op stands on its row: words of the rules are no names of ops, plain words aside."""
+    words = {"any", "complex", "copy", "data", "full", "pin_memory", "real"}
+    names = {s.base for s in TABLE.schemas.values()} | {n.partition("::")[2] for n in TABLE.schemas}
+    for path in Path(rules.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value.removeprefix("aten::") not in names - words, f"{path.name}:{node.lineno}"

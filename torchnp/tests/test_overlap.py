@@ -8,8 +8,9 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp.derived.memory import contiguous_outs, exceptions, is_dense, overlap
+from torchnp.derived.memory import contiguous_outs, exceptions
 from torchnp.interop import to_numpy, to_torch
+from torchnp.overlap import is_dense, overlap
 
 TABLE = torchnp.table
 aten = torch.ops.aten

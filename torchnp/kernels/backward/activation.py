@@ -29,6 +29,7 @@ from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -197,7 +198,12 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
     return finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
 
 
-@kernel("glu_backward")
+def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
+    x, d = bound["self"].dtype, outs[0].dtype
+    check(x == d or not dt.is_inexact(d), f"Found dtype {dt.scalar_name(x)} but expected {dt.scalar_name(d)}")
+
+
+@kernel("glu_backward", writes=Writes(out=_look_glu))
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
@@ -249,7 +255,17 @@ _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
-@kernel("gelu_backward")
+def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
+    """oneDNN computes it for these dtypes, and has no code for some others that it is to write."""
+    x, d = bound["self"], outs[0].dtype
+    if bound["approximate"] != "none" or x.ndim == 0 or x.size == 0 or x.dtype != bound["grad_output"].dtype:
+        return
+    if x.dtype in (dt.float32, dt.bfloat16) and (d == dt.float64 or dt.is_complex(d)):
+        words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
+        raise RuntimeError(f"{words}{dt.scalar_name(d)}")
+
+
+@kernel("gelu_backward", writes=Writes(out=_look_gelu))
 def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
     """``g`` times the derivative of `gelu` in the same mode."""
     check_approximate(approximate)

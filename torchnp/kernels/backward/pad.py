@@ -12,6 +12,7 @@ from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order, refuse
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
 from torchnp.registry import kernel
+from torchnp.writes import NOTHING, Bound, Writes, resize
 
 ndarray = np.ndarray
 
@@ -66,6 +67,14 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, name: str, comma: 
             raise RuntimeError(f"{name} {what} unexpected. Expected: {expected}{comma} Got: {grad.shape[dim]}")
 
 
+def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
+    """Of no elements torch only resizes the out, of any dtype."""
+    if bound["self"].size:
+        return frozenset()
+    resize(outs[0], bound["self"].shape)
+    return frozenset({0})
+
+
 def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) -> None:
     name = f"{kind}_pad{n}d_backward"
     spelled = "grad_output" if kind == "reflection" and n != 2 else "gradOutput"
@@ -87,7 +96,8 @@ def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) 
 
     body.__name__ = name
     body.__doc__ = f"The gradient of {kind}_pad{n}d."
-    kernel(name)(body)
+    writes = Writes(out=_look_replication) if kind == "replication" and n > 1 else NOTHING
+    kernel(name, writes=writes)(body)
 
 
 for _n in (1, 2, 3):

@@ -1,0 +1,53 @@
+"""How a kernel made by rule takes its arguments and calls its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torchnp.registry import enter_quiet, leave_quiet
+from torchnp.schema import RESERVED, Schema
+from torchnp.writes import Bound
+
+_SPELLED = {v: k for k, v in RESERVED.items()}
+
+
+def bind(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Bound:
+    """The arguments of a call by the schema's names."""
+    return schema.bind(args, {_SPELLED.get(k, k): v for k, v in kwargs.items()} if kwargs else kwargs)
+
+
+def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, Any]) -> Any:
+    """Call a kernel with arguments by name, positional where its schema has them so."""
+    args, kwargs = [], {}
+    first = source_schema.args[0].name if source_schema.args else ""
+    if first and first not in bound:  # the one name that may differ between a form and its source
+        bound = {first: next(iter(bound.values())), **bound}
+    for a in source_schema.args:
+        if a.kwonly:
+            kwargs[RESERVED.get(a.name, a.name)] = bound[a.name]
+        else:
+            args.append(bound[a.name])
+    return source(*args, **kwargs)
+
+
+def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
+    """A kernel of a function that takes its arguments by name."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        token = enter_quiet()
+        try:
+            return run(bind(schema, args, kwargs))
+        finally:
+            leave_quiet(token)
+
+    return kernel
+
+
+def by_name(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
+    """A source whose arguments stand in another order (``polygamma(n, self)``), or whose first has another name."""
+
+    def reordered(*args: Any, **kwargs: Any) -> Any:
+        return call(source, source_schema, bind(schema, args, kwargs))
+
+    return reordered

@@ -1,0 +1,263 @@
+"""In-place forms: what the source row gives is written into the first argument, or into each tensor of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.derived.calls import bind, by_name, call, guarded
+from torchnp.derived.dtypes import Rule, check_fits, inplace_rule
+from torchnp.derived.memory import exceptions_of, write_expanded
+from torchnp.dtypes import (
+    ALL,
+    FLOAT8S,
+    HALVES,
+    can_cast,
+    cast,
+    complex32,
+    complex128,
+    float64,
+    is_half,
+    is_inexact,
+    scalar_name,
+)
+from torchnp.overlap import check_apart, check_target, check_written_at, overlaps_itself, owner_of, tensors_of
+from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
+from torchnp.schema import Schema
+from torchnp.writes import Bound, Writes, resize
+
+ndarray = np.ndarray
+Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords
+
+
+def make_inplace(
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+) -> Callable[..., Any]:
+    """The in-place form of a source row."""
+    if "inplace_view" in schema.tags:
+        # An ndarray cannot be given other strides: the result is the view, on the same memory.
+        return source
+    if schema.args[0].type == "Tensor[]":
+        return _make_inplace_list(schema, source, source_schema, writes)
+    direct = getattr(source, "direct", {})
+    if [a.name for a in source_schema.args] != [a.name for a in schema.args]:
+        source = by_name(schema, source, source_schema)
+    name = schema.args[0].name
+    rule = inplace_rule(schema)
+    prepare, write = _preparation(schema, rule, writes), _writing(rule, writes, name)
+
+    def kernel(*args: Any, **kwargs: Any) -> ndarray:
+        token = enter_quiet()
+        try:
+            target = args[0] if args else kwargs[name]
+            if schema.takes_numbers and isinstance(target, (int, float, complex)):
+                target = np.asarray(target)  # torch writes a tensor that it makes of the number
+            if 0 in target.strides and overlaps_itself(target):
+                bound = bind(schema, args, kwargs)
+                if rule.into and bound["dtype"] is None:
+                    bound["dtype"] = target.dtype
+                write_expanded(schema, target, bound, lambda b: call(source, schema, b), rule, writes)
+                return target
+            for x in args:
+                if type(x) is ndarray and x is not target:
+                    check_apart(target, x)
+            if prepare is not None:
+                args, kwargs = prepare(target, args, kwargs)
+            write(target, source(*args, **kwargs), (args, kwargs))
+        except FAILURES as error:
+            raise_mismatch(schema, args, kwargs)
+            _raise_of_target(schema, error, (args, kwargs), writes)
+            raise
+        finally:
+            leave_quiet(token)
+        return target
+
+    return straight(direct, kernel, len(schema.args) == 1)
+
+
+def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:
+    """What is done before the source computes: it looks at the arguments and gives those to compute with."""
+    rounds = writes.rounds_number and schema.args[1].type == "Scalar"
+    apart, name = writes.apart == "first", schema.args[0].name
+    if not (rounds or apart or rule.into or writes.inplace):
+        return None
+
+    def prepare(target: ndarray, args: tuple, kwargs: dict[str, Any]) -> Given:
+        if apart:
+            check_written_at(target, _others(name, (args, kwargs)))
+        if writes.inplace is not None:
+            writes.inplace(bind(schema, args, kwargs), [target])
+        if rule.into and kwargs.get("dtype") is None:
+            kwargs["dtype"] = target.dtype
+        if rounds:
+            number = args[1] if len(args) > 1 else kwargs[schema.args[1].name]
+            return (target, rounded(number, target)), {}
+        return args, kwargs
+
+    return prepare
+
+
+def _writing(rule: Rule, writes: Writes, name: str) -> Callable[[ndarray, ndarray, Given], None]:
+    """How the result is stored."""
+
+    def write(target: ndarray, value: ndarray, given: Given) -> None:
+        if writes.apart == "last":
+            check_written_at(target, _others(name, given))
+        if writes.resizes and value.shape != target.shape:
+            resize(target, value.shape)
+        rule.write_inplace(target, value)
+
+    return write
+
+
+def _others(name: str, given: Given) -> tuple:
+    """The arguments behind the target."""
+    args, kwargs = given
+    return (*args[1:], *(v for k, v in kwargs.items() if k != name))
+
+
+def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
+    """Raise what torch finds wrong with the target before it looks for code: '"lt_cpu" not implemented for ...'."""
+    pointwise = "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]
+    if not pointwise or not isinstance(error, NotImplementedError) or not str(error).startswith('"'):
+        return
+    args, kwargs = given
+    target = args[0] if args else kwargs[schema.args[0].name]
+    check_fits(target, [x for x in (*args, *kwargs.values()) if isinstance(x, ndarray)])
+    if not writes.predicate and not writes.code_first:
+        check_holds(error, target)
+
+
+def check_holds(error: NotImplementedError, target: ndarray) -> None:
+    """torch looks whether the target holds the result before it looks for code for the result's dtype."""
+    lacking = str(error).rpartition("for '")[2].rstrip("'")
+    computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
+    words = f"result type {lacking} can't be cast to the desired output type {scalar_name(target.dtype)}"
+    check(can_cast(computed, target.dtype), words)
+
+
+def rounded(number: Any, target: ndarray) -> Any:
+    """A number as a half precision target holds it, of a float8 as often; any other takes it as it is."""
+    dtype = target.dtype
+    if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
+        return np.broadcast_to(cast(np.asarray(number), dtype), target.shape)
+    if (is_half(dtype) and not isinstance(number, complex)) or dtype == complex32:
+        return cast(cast(np.asarray(number), dtype), complex128 if dtype == complex32 else float64).item()
+    return number
+
+
+# ---------------------------------------------------------------- lists
+
+
+def _make_inplace_list(
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+) -> Callable[..., Any]:
+    # torch goes tensor by tensor, so a tensor that shares memory with an earlier one sees what was written.
+    rule = inplace_rule(schema)
+    numbers = next((a.name for a in schema.args if a.name in ("scalar", "scalars")), "")
+    rounds = bool(writes.rounds_number and numbers)
+    writes_expanded = bool(exceptions_of(schema))
+
+    def run(bound: Bound) -> list[ndarray] | None:
+        targets = bound[schema.args[0].name]
+        narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
+        for step in _steps(targets, bound) if narrow or _one_by_one(targets, bound) else [bound]:
+            into = step[schema.args[0].name]
+            for target in into if not writes_expanded else ():
+                check_target(target)
+            if narrow:
+                step[numbers] = _all_rounded(step[numbers], into[0])
+            try:
+                values = call(source, source_schema, step)
+            except NotImplementedError as error:
+                check_holds(error, into[0])
+                raise
+            for target, value in zip(into, values, strict=True):
+                rule.write_inplace(target, value)
+        return targets if schema.returns else None
+
+    return guarded(schema, run)
+
+
+def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
+    """Whether it shows that torch goes tensor by tensor: one reads what was written, or a number is refused."""
+    refused = any(isinstance(x, complex) for x in bound.get("scalars", ()))
+    arrays = [x for value in bound.values() for x in tensors_of(value)]
+    shared = len({id(owner_of(x)) for x in arrays}) < len(arrays)
+    return len(targets) > 1 and (refused or shared)
+
+
+def _steps(targets: list[ndarray], bound: Bound) -> list[Bound]:
+    """The call with all lists as calls with lists of one."""
+    alike = {k: v for k, v in bound.items() if isinstance(v, (list, tuple)) or k == "scalars"}
+    lists = [k for k, v in alike.items() if len(v) == len(targets)]
+    return [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
+
+
+def _all_rounded(given: Any, target: ndarray) -> Any:
+    return [rounded(x, target) for x in given] if isinstance(given, (list, tuple)) else rounded(given, target)
+
+
+# ---------------------------------------------------------------- straight into the target
+
+_SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
+
+
+def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
+    """An in-place kernel that lets NumPy's ufunc write into the target where nothing has to be checked or converted.
+
+    Parameters
+    ----------
+    direct : mapping
+        The function that computes a dtype as it is; those that are ufuncs are used.
+    slow : callable
+        The kernel for all other calls; a call that fails has written nothing, and goes to it.
+    one : bool
+        Whether the op has no other argument than its target.
+    """
+    # A power of integers may fail in the middle of its work.
+    ufuncs = {d: f for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))}
+    if not ufuncs:
+        return slow
+
+    def alone(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) is ndarray:
+            target = args[0]
+            ufunc = ufuncs.get(target.dtype)
+            if ufunc is not None and 0 not in target.strides:
+                try:
+                    return run_quiet(ufunc, target, target)
+                except _NOT_NOW:
+                    pass
+        return slow(*args, **kwargs)
+
+    def beside(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and not kwargs and type(args[0]) is ndarray:
+            target, other = args
+            ufunc = ufuncs.get(target.dtype)
+            if ufunc is not None and target.base is None and _is_plain(target, other):
+                try:
+                    return run_quiet(ufunc, target, other, target)
+                except _NOT_NOW:
+                    pass
+        return slow(*args, **kwargs)
+
+    return alone if one else beside
+
+
+# The quiet context is in use (RuntimeError), the target is read-only or of another shape than the result (ValueError),
+# or the ufunc gives another dtype (TypeError): the slow kernel knows what to do, or what to say.
+_NOT_NOW = (RuntimeError, ValueError, TypeError)
+
+
+def _is_plain(target: ndarray, other: Any) -> bool:
+    """Whether a second operand needs no conversion and shares no memory with a target that owns its own."""
+    kind = type(other)
+    if kind is ndarray:
+        return target.dtype is other.dtype and (other.base is None or other is target)
+    if kind is float:
+        return target.dtype.kind == "f"
+    return kind is int and other in _SMALL and target.dtype.kind in "fiu" and (other >= 0 or target.dtype.kind != "u")

@@ -1,0 +1,135 @@
+"""Forms with ``out=``: what the source row gives is written there, and an out of another shape is resized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.derived.calls import call, guarded
+from torchnp.derived.dtypes import Rule, out_rule
+from torchnp.derived.memory import Looks, contiguous_outs, looks_of
+from torchnp.dtypes import cast, category, is_inexact, to_real
+from torchnp.overlap import check_resized, tensors_of
+from torchnp.schema import Argument, Schema
+from torchnp.writes import Bound, Look, Writes
+
+ndarray = np.ndarray
+
+_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})  # what out= decides for `zeros` and `rand`
+
+
+def is_factory_of(source: Schema, schema: Schema) -> bool:
+    """Whether a schema takes from its out what its source is told by options."""
+    mine = [(a.name, a.type) for a in schema.args if not a.is_out]
+    return mine == [(a.name, a.type) for a in source.args if a.name not in _PLACED] and len(mine) < len(source.args)
+
+
+class _Plan(NamedTuple):
+    """What is known of one ``out=`` form before it is called."""
+
+    outs: list[Argument]
+    rules: list[Rule]
+    looks: Looks
+    contiguous: list[str]  # torch's words for each out that has to be contiguous
+    factory: bool
+    into: bool  # computes in the dtype of its out
+    early: bool  # looks at the out's dtype before it looks for code
+    look: Look | None
+
+
+def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
+    outs = [a for a in schema.args if a.is_out]
+    rules = [out_rule(schema, a, len(outs) > 1) for a in outs]
+    factory = is_factory_of(source_schema, schema)
+    row = f"{schema.base}.{schema.overload}"
+    return _Plan(
+        outs=outs,
+        rules=rules,
+        looks=looks_of(schema),
+        contiguous=[contiguous_outs().get(f"{row}:{a.name}", "") for a in outs],
+        factory=factory,
+        into=rules[0].into and not factory,
+        early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
+        look=writes.out,
+    )
+
+
+def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes) -> Callable[..., Any]:
+    """The ``out=`` form of a source row."""
+    plan = _plan(schema, source_schema, writes)
+
+    def run(bound: Bound) -> Any:
+        targets = [bound[a.name] for a in plan.outs]
+        inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
+        source_inputs = tensors_of(bound[schema.args[0].name]) if plan.looks.source else []
+        for target, words in zip(targets, plan.contiguous, strict=True):
+            for t in tensors_of(target):
+                plan.looks.check(t, source_inputs, inputs, once=not words)
+        left = plan.look(bound, targets) if plan.look else None
+        if plan.factory:
+            bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
+        # Factories have no input, and rules that do not ask for it.
+        first: Any = inputs[0].dtype if inputs else None
+        results = _compute(plan, source, source_schema, bound, targets[0], first)
+        _check_results(plan, targets, results, inputs)
+        _write(plan, targets, results, first, left or ())
+        if not schema.returns:
+            return None
+        return targets[0] if len(schema.returns) == 1 else tuple(targets)
+
+    return guarded(schema, run)
+
+
+def _compute(
+    plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, target: Any, first: Any
+) -> tuple:
+    rule = plan.rules[0]
+    if plan.into and (is_inexact(first) or rule.of_integers):
+        if "out_dtype" not in bound:
+            rule.check_early(target.dtype, first if "dtype" in bound else to_real(first))
+        bound = _computed_in(target.dtype, bound)
+    try:
+        results = call(source, source_schema, bound)
+    except NotImplementedError as error:
+        # torch looks at the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
+        if plan.early and str(error).startswith('"') and isinstance(target, ndarray):
+            rule.check(first, target.dtype, first)
+        raise
+    return (results,) if len(plan.outs) == 1 and not isinstance(results, tuple) else results
+
+
+def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
+    """The arguments of a call that computes in the dtype of its out: told by ``dtype``, or by the input's own."""
+    for name in ("dtype", "out_dtype"):
+        if name in bound:
+            return bound if bound[name] is not None else bound | {name: dtype}
+    name = next(iter(bound))
+    takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
+    return bound | {name: cast(bound[name], dtype)} if takes else bound
+
+
+def _check_results(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray]) -> None:
+    """Refuse outs that turn out not to fit the results' shapes."""
+    for target, result, words in zip(targets, results, plan.contiguous, strict=False):
+        if words and not target.flags.c_contiguous and target.shape == result.shape:
+            raise RuntimeError(words)
+    if plan.looks.source and targets[0].base is not None and targets[0].shape != results[0].shape:
+        check_resized(targets[0], results[0].size, inputs)
+
+
+def _write(plan: _Plan, targets: list[Any], results: tuple, first: Any, left: Any) -> None:
+    for i, (target, result, rule) in enumerate(zip(targets, results, plan.rules, strict=False)):
+        if i in left:
+            continue
+        if not isinstance(target, (list, tuple)):
+            rule.write(target, result, first)
+            continue
+        check(
+            len(target) == len(result),
+            f"out should have one tensor per result: expected {len(result)}, got {len(target)}",
+        )
+        for t, r in zip(target, result, strict=True):
+            rule.write(t, r, first)

@@ -1,0 +1,105 @@
+"""Shared memory as torch sees it: which arrays overlap themselves or each other, and the words that it refuses them in.
+
+torch looks at strides alone (ATen/MemoryOverlap.cpp): a target overlaps itself where a dimension is expanded, and two
+tensors are compared only if both are dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+ndarray = np.ndarray
+SELF_OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def tensors_of(value: Any) -> list[ndarray]:
+    """The arrays of an argument: itself, or those of a list."""
+    if isinstance(value, ndarray):
+        return [value]
+    return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
+
+
+def owner_of(x: ndarray) -> Any:
+    """The object that holds an array's memory."""
+    while isinstance(x, ndarray) and x.base is not None:
+        x = x.base
+    return x
+
+
+# ---------------------------------------------------------------- what is shared
+
+
+def overlaps_itself(x: ndarray) -> bool:
+    """An expanded dimension: several elements in one place."""
+    return 0 in x.strides and any(s == 0 and n > 1 for n, s in zip(x.shape, x.strides, strict=True)) and x.size > 0
+
+
+def is_dense(x: ndarray) -> bool:
+    """Whether the elements fill one stretch of memory, each place once, in any order of dimensions."""
+    if x.flags.forc:
+        return True
+    expected = x.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def overlap(a: ndarray, b: ndarray) -> str:
+    """How two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` where torch does not look."""
+    if a is b:
+        return "full"
+    if a.size == 0 or b.size == 0:
+        return "no"
+    if not (is_dense(a) and is_dense(b)):
+        return ""
+    start, other = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    if start == other and a.nbytes == b.nbytes:
+        return "full" if a.strides == b.strides else "partial"
+    return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def check_target(target: ndarray) -> None:
+    """Refuse to write where several elements share one memory location."""
+    if overlaps_itself(target):
+        raise RuntimeError(SELF_OVERLAP)
+
+
+def check_apart(target: ndarray, x: ndarray) -> None:
+    """Refuse to read what shares memory with the target without being the same view of it."""
+    # Arrays that own their memory share none: looking at that first is what makes this cheap.
+    if x is target or (x.base is None and target.base is None):
+        return
+    if overlap(target, x) == "partial":
+        raise RuntimeError(OVERLAP)
+
+
+def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
+    """Refuse a target that shares any memory with the other tensors of an op that writes at indices."""
+    for x in operands:
+        for t in tensors_of(x):
+            if overlap(target, t) in ("full", "partial"):
+                raise RuntimeError(OVERLAP)
+
+
+def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
+    """Refuse an ``out=`` that would overlap an input with another number of elements."""
+    start = out.__array_interface__["data"][0]
+    for x in inputs:
+        first = x.__array_interface__["data"][0]
+        if x.size and start < first + x.nbytes and first < start + size * out.itemsize:
+            raise RuntimeError(OVERLAP)

@@ -1,0 +1,114 @@
+"""What one op's row says of its in-place and ``out=`` forms, where the rules of all ops do not say it."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import shape_text
+
+ndarray = np.ndarray
+Bound = dict[str, Any]  # arguments by name
+Look = Callable[[Bound, list[ndarray]], Any]  # of the arguments and what is written
+Step = Callable[[Bound], None]  # computes with these arguments, and writes the first of them
+Expanded = Callable[[Bound, ndarray, Step], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writes:
+    """How torch writes this op's result into its first argument, or into an ``out=``.
+
+    Parameters
+    ----------
+    inplace, out : callable, optional
+        What torch looks at before it computes: called with the arguments by name and the list of what is written.
+        That of ``out`` may change the arguments, and returns the places of the outs that torch leaves as they are.
+    expanded : callable, optional
+        How an in-place form writes a target with several elements in one place, where it does so in an order of its
+        own: called with the arguments by name, the target, and a function that writes one step of it.
+    apart : {"", "first", "last"}
+        Whether the in-place form refuses a target that shares any memory with its other tensors, before or after it
+        has looked at the rest.
+    predicate : bool
+        The result is bool, whatever the operands are: any target holds it.
+    code_first : bool
+        Whether there is code for a dtype is looked at before the target is.
+    rounds_number : bool
+        A number beside a half precision target is rounded as that target holds it.
+    resizes : bool
+        The in-place form gives its target the shape of the result.
+    """
+
+    inplace: Look | None = None
+    out: Look | None = None
+    expanded: Expanded | None = None
+    apart: str = ""
+    predicate: bool = False
+    code_first: bool = False
+    rounds_number: bool = False
+    resizes: bool = False
+
+
+NOTHING = Writes()
+PREDICATE = Writes(predicate=True)
+
+
+def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
+    """Write an expanded target once for each element that shares a place, in order: each sees what came before.
+
+    Parameters
+    ----------
+    *along : tuple of (str, int)
+        For each dimension of the target the arguments, and the dimensions of theirs, that run along with it.
+    """
+
+    def write(bound: Bound, target: ndarray, step: Step) -> None:
+        first = next(iter(bound))
+        wide = [d for d, (n, s) in enumerate(zip(target.shape, target.strides, strict=True)) if s == 0 and n > 1]
+        for position in itertools.product(*(range(target.shape[d]) for d in wide)):
+            part = dict(bound)
+            for d, i in zip(wide, position, strict=True):
+                for name, axis in ((first, d), *along[d]):
+                    part[name] = part[name][(slice(None),) * axis + (slice(i, i + 1),)]
+            step(part)
+
+    return write
+
+
+# ---------------------------------------------------------------- another shape
+
+
+def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
+    """Give ``out`` another shape in place, with torch's warning.
+
+    Raises
+    ------
+    RuntimeError
+        NumPy can resize only arrays that own their memory; for a view, pass an ``out`` of the right shape.
+    """
+    if out.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {shape_text(out.shape)}, which does "
+            f"not match the required output shape {shape_text(shape)}. This behavior is deprecated, and in a future "
+            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
+            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=2,
+        )
+    resize(out, shape)
+
+
+def resize(out: ndarray, shape: tuple[int, ...]) -> None:
+    """`resize_out` without the warning."""
+    try:
+        out.resize(shape, refcheck=False)
+    except ValueError as error:
+        raise RuntimeError(
+            f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
+            f"{shape_text(shape)}, and this array is a view of memory that it does not own"
+        ) from error
