@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torchnp.interop.plan import Foreign, OnMeta, Run
+from torchnp.interop.running import Foreign, OnMeta, Run
 from torchnp.interop.streams import find_generator, is_random
 
 Tensor = torch.Tensor

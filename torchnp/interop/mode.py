@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchnp
 from torchnp import dtypes
-from torchnp.interop import plan
+from torchnp.interop import running
 from torchnp.interop.convert import NUMPY_DTYPE
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
@@ -47,7 +47,7 @@ class Step:
 
     __slots__ = ("calls", "name", "run", "status")
 
-    def __init__(self, name: str, status: str, run: plan.Run) -> None:
+    def __init__(self, name: str, status: str, run: running.Run) -> None:
         self.name, self.status, self.run, self.calls = name, status, run, 0
 
 
@@ -153,10 +153,10 @@ class NumpyMode(TorchDispatchMode):
         step = self._steps.get(func) or self._plan(func)
         try:
             result = step.run(args, kwargs or {})
-        except plan.OnMeta:
+        except running.OnMeta:
             self._meta[step.name] += 1
             return func(*args, **(kwargs or {}))
-        except plan.Foreign as reason:
+        except running.Foreign as reason:
             if not self.fallback:
                 raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
             self.fallbacks[step.name] += 1
@@ -167,16 +167,16 @@ class NumpyMode(TorchDispatchMode):
     def _plan(self, func: Any) -> Step:
         name = func.name()
         kernel = self.table.get(name)
-        if name in plan.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
-            step = Step(name, "bookkeeping", plan.bookkeeping(func))
+        if name in running.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
+            step = Step(name, "bookkeeping", running.bookkeeping(func))
         elif kernel is not None:
-            run = plan.make_run(func, kernel)
+            run = running.make_run(func, kernel)
             if is_random(func):
                 run = on_torchs_stream(run)
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
-        elif func.namespace in ("aten", "prims") and plan.is_composite(name) and func._can_decompose():
+        elif func.namespace in ("aten", "prims") and running.is_composite(name) and func._can_decompose():
             step = Step(name, "taken apart", self._take_apart(func.decompose))
         elif func.namespace not in ("aten", "prims") and name in OPDEFS:
             step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
@@ -185,26 +185,26 @@ class NumpyMode(TorchDispatchMode):
         self._steps[func] = step
         return step
 
-    def _compared(self, func: Any, run: plan.Run) -> plan.Run:
+    def _compared(self, func: Any, run: running.Run) -> running.Run:
         def compared(args: tuple, kwargs: dict[str, Any]) -> Any:
             self._checked += 1
             return compare_with_torch(func, run, args, kwargs, self._checked)
 
         return compared
 
-    def _take_apart(self, parts: Callable[..., Any]) -> plan.Run:
+    def _take_apart(self, parts: Callable[..., Any]) -> running.Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             with self:
                 return parts(*args, **kwargs)
 
         return run
 
-    def _without_kernel(self, func: Any) -> plan.Run:
+    def _without_kernel(self, func: Any) -> running.Run:
         name = func.name()
 
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             if _any_meta(args, kwargs):
-                raise plan.OnMeta
+                raise running.OnMeta
             if not self.fallback:
                 why = getattr(self.table, "reason", {}.get)(name)
                 near = f": it {why}" if why else f". Nearest rows: {', '.join(self._close_names(name)) or 'none'}"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torchnp import random as engine
-from torchnp.interop.plan import Foreign, Run
+from torchnp.interop.running import Foreign, Run
 
 
 def on_torchs_stream(run: Run) -> Run:

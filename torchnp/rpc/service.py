@@ -28,7 +28,7 @@ class Refusal(RuntimeError):
     """What the server itself does not do; its text tells no values."""
 
 
-class Row:
+class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
@@ -86,12 +86,12 @@ class Service:
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
-    def row(self, index: int) -> Row:
+    def row(self, index: int) -> Served:
         """The row of an index in the agreed table; ProtocolError if there is none."""
         if index >= len(self.agreement.names):
             raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
         name = self.agreement.names[index]
-        return Row(name, self.agreement.table[name], self.agreement.schemas[name])
+        return Served(name, self.agreement.table[name], self.agreement.schemas[name])
 
 
 def _readonly(name: Any, value: Any) -> np.ndarray:
@@ -364,7 +364,7 @@ class Connection:
             return complex(arg.real, arg.imag)
         return arg
 
-    def _check(self, row: Row, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
+    def _check(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
         for entry in targets:
             if entry.buffer is not None and entry.buffer.readonly:
                 raise Refusal(
@@ -380,7 +380,7 @@ class Connection:
                 if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
                     raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
 
-    def _keep(self, op: wire.Op, row: Row, out: Any, public: bool) -> None:
+    def _keep(self, op: wire.Op, row: Served, out: Any, public: bool) -> None:
         """Store the results under the ids that the client chose."""
         fresh = []
         for value, view in zip((out,) if row.single else out or (), row.returns, strict=True):
@@ -404,7 +404,7 @@ class Connection:
                 array = _laid_out(array, strides or None)
             self.store.put(id_, array, public, view=view)
 
-    def _failure(self, row: Row, error: Exception, public: bool) -> Failure:
+    def _failure(self, row: Served, error: Exception, public: bool) -> Failure:
         if isinstance(error, ProtocolError):
             raise error
         if isinstance(error, (QuotaError, MemoryError)):
