@@ -146,6 +146,11 @@ def is_half(dtype: np.dtype) -> bool:
     return dtype in (float16, bfloat16)
 
 
+def has_infinity(dtype: np.dtype) -> bool:
+    """Whether a floating dtype has infinities: most float8s have none."""
+    return dtype not in FLOAT8S or dtype == float8_e5m2
+
+
 # ---------------------------------------------------------------- related dtypes
 
 _OPMATH = dict.fromkeys(HALVES + FLOAT8S, float32) | {complex32: complex64}
@@ -190,11 +195,11 @@ def to_complex(dtype: np.dtype) -> np.dtype:
 
 
 def number_dtype(number: Any) -> np.dtype:
-    """The dtype a Python number has on its own: bool, int64, the default float or its complex partner."""
+    """The dtype a Python number has on its own: bool, int64 (uint64 from 2**63 on), the default float or its complex."""
     if type(number) is bool or isinstance(number, np.bool_):
         return bool_
     if isinstance(number, int):
-        return int64
+        return int64 if number < 2**63 else uint64
     return to_complex(_default) if isinstance(number, complex) else _default
 
 
@@ -327,4 +332,7 @@ def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:
         return np.asarray(np.clip(x, -448.0, 448.0).astype(dtype))
     if dtype == float8_e8m0fnu:  # a bare exponent: the sign is dropped and zero becomes the smallest power
         return np.maximum(np.abs(x), np.float32(2.0**-127)).astype(dtype)
-    return x.astype(dtype)
+    out = x.astype(dtype)
+    if dtype == float8_e5m2:
+        out.view(uint8)[np.isnan(x)] |= 1  # all bits of torch's NaN are set
+    return out

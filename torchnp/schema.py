@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.dtypes import category
+from torchnp.scalars import too_wide
 
 ndarray = np.ndarray
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__slots__": ()})()
@@ -240,6 +241,9 @@ class Schema:
                     f"{self.packet}() is missing value for argument '{a.name}'. Declaration: {self.text}"
                 )
             if not fits(value, a.type, self.takes_numbers):
+                problem = too_wide(value) if a.type.startswith(("Scalar", "Tensor")) else None
+                if problem is not None:
+                    return problem
                 kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
@@ -265,7 +269,16 @@ def _is_real(x: Any) -> bool:
 
 
 def _is_int(x: Any) -> bool:
-    return isinstance(x, (int, np.integer)) or _is_real(x)
+    return (isinstance(x, (int, np.integer)) and -(2**63) <= x < 2**63) or _is_real(x)
+
+
+def _is_float(x: Any) -> bool:
+    if isinstance(x, int):
+        return -_DOUBLE_LIMIT < x < _DOUBLE_LIMIT
+    return isinstance(x, (float, np.floating, np.integer)) or _is_real(x)
+
+
+_DOUBLE_LIMIT = 2**1024 - 2**970  # the integers from here on are no double
 
 
 def _is_dtype(x: Any) -> bool:
@@ -280,11 +293,9 @@ def is_torchs(x: Any, *kinds: str) -> bool:
 _FITS = {
     "int": _is_int,
     "SymInt": _is_int,
-    "float": lambda x: (
-        (isinstance(x, (float, int, np.number)) and not isinstance(x, (complex, np.complexfloating))) or _is_real(x)
-    ),
+    "float": _is_float,
     "bool": lambda x: isinstance(x, (bool, int, np.bool_)) or (type(x) is ndarray and x.size == 1),
-    "Scalar": lambda x: isinstance(x, (bool, int, float, complex, np.generic)),
+    "Scalar": lambda x: isinstance(x, (bool, int, float, complex, np.generic)) and not too_wide(x),
     "str": lambda x: isinstance(x, str),
     "ScalarType": _is_dtype,
     "Layout": lambda x: isinstance(x, (str, int)) or is_torchs(x, "layout"),
@@ -305,7 +316,7 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
         return (
             type(value) is ndarray
             or isinstance(value, (ndarray, np.generic))
-            or (numbers and isinstance(value, (int, float, complex)))
+            or (numbers and isinstance(value, (int, float, complex)) and not too_wide(value))
         )
     test = _FITS.get(type_)
     if test is not None:

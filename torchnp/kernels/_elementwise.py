@@ -8,19 +8,17 @@ need no conversion go from the table's function straight to the ufunc.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-import math
 import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, not_implemented, shape_text
 from torchnp.registry import MISSING, Row, guard, kernel, raise_mismatch, run_quiet
+from torchnp.scalars import number, tensor
 from torchnp.schema import Schema
 from torchnp.writes import NOTHING, PREDICATE, Writes
 
@@ -79,87 +77,9 @@ def complex_to_real_float(common: np.dtype) -> np.dtype:
 # ---------------------------------------------------------------- operands
 
 
-def number(x: Any, dtype: np.dtype) -> ndarray:
-    """A Python number as a read-only 0-d array of ``dtype``; integers wrap as C++ casts do.
-
-    Raises
-    ------
-    OverflowError
-        An integer beyond 64 bits.
-    """
-    # 0.0 and -0.0 are equal, as parts of complex numbers too: the cache tells them apart by their text.
-    kind = type(x)
-    return _number(x, dtype) if kind is int or (x and kind is not complex) else _zero(str(x), x, dtype)
-
-
-def _make_number(x: Any, dtype: np.dtype) -> ndarray:
-    if isinstance(x, int) and not -(2**63) <= x < 2**64:
-        raise OverflowError("int too big to convert")
-    made = np.array(dt.cast(np.asarray(x), dtype))
-    made.flags.writeable = False
-    return made
-
-
-_number = functools.lru_cache(maxsize=4096, typed=True)(_make_number)
-
-
-@functools.lru_cache(maxsize=256, typed=True)
-def _zero(text: str, x: Any, dtype: np.dtype) -> ndarray:
-    return _make_number(x, dtype)
-
-
 def operand(x: Any, dtype: np.dtype) -> ndarray:
     """A tensor or number in the dtype of the computation."""
     return dt.cast(x, dtype) if isinstance(x, ndarray) else number(x, dtype)
-
-
-def scalar(x: Any, dtype: np.dtype) -> ndarray:
-    """A Scalar argument as a read-only 0-d array of ``dtype``, if its value fits.
-
-    Raises
-    ------
-    RuntimeError
-        The value is beyond the range of the dtype, or complex where the dtype is not.
-    """
-    if not x:
-        return number(x, dtype)
-    return _check_scalar(x, dtype) if type(x) is complex else _scalar(x, dtype)
-
-
-def real(x: Any) -> float:
-    """A Scalar argument as the double that torch takes it for."""
-    return x if type(x) is float else float(scalar(x, dt.float64))
-
-
-def _check_scalar(x: Any, dtype: np.dtype) -> ndarray:
-    kind = dt.category(dtype)
-    if isinstance(x, complex):
-        fits = kind == 3 or x.imag == 0
-        parts: tuple[Any, ...] = (x.real, x.imag)
-    else:
-        fits, parts = True, (x,)
-    if kind == 1:
-        limits = np.iinfo(dtype)
-        # Negative integers wrap in an unsigned dtype where they fit; negative floats do not.
-        low = int(limits.min) if dtype.kind != "u" else -int(limits.max) if isinstance(x, int) else 0
-        fits = fits and all(math.isfinite(p) and low <= p and int(p) <= limits.max for p in parts[:1])
-        x = int(parts[0]) if fits else x
-    elif kind > 1:
-        largest = float(ml_dtypes.finfo(dt.to_real(dtype)).max)
-        fits = fits and all(abs(p) <= largest or not math.isfinite(p) for p in parts)
-    if not fits:
-        if isinstance(x, int):
-            number(x, dtype)  # beyond 64 bits Python has other words
-        raise RuntimeError(f"value cannot be converted to type {dt.c_name(dtype, 'int64_t')} without overflow")
-    return number(x, dtype)
-
-
-_scalar = functools.lru_cache(maxsize=4096, typed=True)(_check_scalar)
-
-
-def tensor(x: Any) -> ndarray:
-    """A number that stands in a Tensor's place as a 0-d array of its own dtype."""
-    return x if isinstance(x, ndarray) else number(x, dt.number_dtype(x))
 
 
 def refuse(cpu: str, takes: Collection[np.dtype], common: np.dtype, refuses: Refusals = ()) -> None:

@@ -19,17 +19,15 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     int_to_float,
-    number,
     operand,
-    real,
     refuse,
-    scalar,
     unary,
 )
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.strips import STRIP, in_strips, limited
 from torchnp.registry import kernel
+from torchnp.scalars import number, real, scalar, whole
 
 ndarray = np.ndarray
 
@@ -60,7 +58,7 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     """Limit to [min_val, max_val], in the tensor's own dtype."""
     check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
-        min_val, max_val = int(scalar(min_val, dt.int64)), int(scalar(max_val, dt.int64))
+        min_val, max_val = whole(min_val), whole(max_val)
         check(
             self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0),
             "cannot do hardtanh on an unsigned type with negative limits",
@@ -278,8 +276,6 @@ def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
     import ml_dtypes
 
     largest = float(ml_dtypes.finfo(dtype).max)
-    if isinstance(lambd, complex):
-        raise RuntimeError("value cannot be converted to type double without overflow")
     check(
         0 <= lambd <= largest,
         f"lambda must be in range [0, {largest:g}] for input dtype {dt.scalar_name(dtype)}, but found {lambd:g}",
@@ -289,8 +285,8 @@ def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
 @kernel("softshrink")
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
-    (x,), out = in_opmath("softshrink_check", FLOATS, self)
     lambd = real(lambd)
+    (x,), out = in_opmath("softshrink_check", FLOATS, self)
     _check_lambda(lambd, self.dtype)
     step = scalar(lambd, x.dtype)
     inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative

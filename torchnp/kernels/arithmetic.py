@@ -25,10 +25,10 @@ from torchnp.kernels._elementwise import (
     in_opmath,
     int_to_float,
     refuse,
-    scalar,
 )
 from torchnp.kernels.numerics.fma import fused
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -80,7 +80,7 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
         elif alpha == 1 or function is np.subtract:
             value = function(a, b)
         elif common == dt.bool_:
-            value = np.add(a, b & bool(alpha))
+            value = np.add(a, b & scalar(alpha, common))
         elif common in WIDE:  # torch fuses the multiplication and the addition
             value = fused(b, scalar(alpha, common), a)
         else:
@@ -320,6 +320,8 @@ def _three(
 ) -> tuple[tuple[ndarray, ...], np.dtype]:
     tensors, out = in_opmath(cpu, takes, self, a, b)
     check_broadcast(self, a, b)
+    if out == dt.complex32:
+        scalar(value, out)
     return (*tensors, scalar(value, tensors[0].dtype)), out
 
 

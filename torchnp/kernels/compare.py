@@ -8,23 +8,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
-from torchnp.kernels._elementwise import (
-    ALL,
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    INTS,
-    always_bool,
-    binary,
-    check_broadcast,
-    operand,
-    scalar,
-    tensor,
-)
+from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
 from torchnp.registry import kernel
+from torchnp.scalars import single, tensor
 from torchnp.writes import PREDICATE
 
 ndarray = np.ndarray
@@ -209,8 +198,7 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
 
 
 def _branch(x: Any, out: np.dtype) -> ndarray:
-    """A tensor or number in the result dtype; numbers have to fit, except in a half type."""
-    return operand(x, out) if isinstance(x, ndarray) or dt.opmath(out) != out else scalar(x, out)
+    return dt.cast(x, out) if isinstance(x, ndarray) else single(x, out)
 
 
 @kernel("where", like=np.where)

@@ -22,9 +22,9 @@ from torchnp.dtypes import (
     is_floating,
     uint8,
 )
-from torchnp.kernels._elementwise import number
 from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order, memory_order
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 
@@ -90,7 +90,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     if not isinstance(self, ndarray):
-        return number(self, number_target(self, dtype))
+        return number(self, number_target(self, dtype)).copy()
     value = self if dtype is None else cast(self, as_dtype(dtype))
     # The real part of a complex tensor is a view: only memory of its own is the result already.
     if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:

@@ -16,7 +16,6 @@ from torchnp.dtypes import (
     float16,
     float32,
     float64,
-    is_floating,
     number_dtype,
     scalar_name,
     to_complex,
@@ -32,8 +31,8 @@ from torchnp.kernels._memory import (
     like_order,
     memory_order,
 )
-from torchnp.kernels._number import fill_value
 from torchnp.registry import kernel
+from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -144,36 +143,31 @@ def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Ones."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
-    return _fill(np.empty(check_size(size), factory_dtype(dtype)), 1)
+    return filled(np.empty(check_size(size), factory_dtype(dtype)), 1)
 
 
 @kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
     out = empty(size, dtype=dtype or number_dtype(fill_value), layout=layout, device=device, pin_memory=pin_memory)
-    return _fill(out, fill_value)
+    return filled(out, fill_value)
 
 
-def _fill(out: ndarray, value: Any) -> ndarray:
+def filled(out: ndarray, value: Any) -> ndarray:
+    """New memory with one number everywhere, checked as torch's ``fill_`` does."""
     if out.size == 1:
-        out[...] = _single(value, out.dtype)
+        out[...] = single(value, out.dtype)
     elif out.dtype == complex32:  # of several elements torch takes the number as complex64 first
-        out[...] = cast(fill_value(value, complex64), complex32)
+        out[...] = cast(scalar(value, complex64), complex32)
     else:
-        out[...] = fill_value(value, out.dtype)
+        out[...] = scalar(value, out.dtype)
     return out
-
-
-def _single(value: Any, dtype: np.dtype) -> ndarray:
-    """The number for a tensor of one element: torch lets it overflow in the types narrower than float."""
-    narrow = is_floating(dtype) and dtype.itemsize < 4 and not isinstance(value, complex)
-    return cast(np.array(float(value)), dtype) if narrow else fill_value(value, dtype)
 
 
 @kernel("full_like", like=np.full_like, differs=["memory-format", "fill-overflow"])
 def full_like(self, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """One number in another tensor's shape and dtype."""
-    return _fill(
+    return filled(
         empty_like(self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format),
         fill_value,
     )
@@ -219,13 +213,13 @@ def new_ones(self, size, *, dtype=None, layout=None, device=None, pin_memory=Non
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A number as a 0-d tensor of the default dtype, whatever kind of number it is."""
     check_options(layout, device, pin_memory)
-    return _single(s, factory_dtype(dtype))
+    return single(s, factory_dtype(dtype))
 
 
 @kernel("fill.Scalar", like=np.full_like, differs=["fill-overflow"])
 def fill(self, value):
     """One number in another tensor's shape and dtype."""
-    return _fill(empty_like(self), value)
+    return filled(empty_like(self), value)
 
 
 @kernel("fill.Tensor", like=np.full_like)
@@ -267,7 +261,7 @@ def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
     if dtype in BARE_UNSIGNED or dtype == complex32:
         raise not_implemented("eye", dtype)
     out = np.zeros((n, m), dtype)
-    out.reshape(-1)[: min(n, m) * m : m + 1] = fill_value(1, dtype)
+    out.reshape(-1)[: min(n, m) * m : m + 1] = scalar(1, dtype)
     return out
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._elementwise import real
 from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.numerics.products import words
@@ -18,6 +17,7 @@ from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
 from torchnp.registry import kernel
+from torchnp.scalars import real
 
 ndarray = np.ndarray
 

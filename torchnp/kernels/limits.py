@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +22,10 @@ from torchnp.kernels._elementwise import (
     check_broadcast,
     finish,
     refuse,
-    scalar,
 )
 from torchnp.kernels.numerics.strips import STRIP, limited
 from torchnp.registry import kernel
+from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -75,15 +76,22 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
     )
 
 
+def complex_clamp() -> NotImplementedError:
+    return NotImplementedError("clamp is not supported for complex types")
+
+
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
     """``fixed`` if the limits of a floating tensor have no say in the result dtype, not even complex numbers."""
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
     if out not in WIDE or any(type(x) is not float and type(x) is not int for x in given):
-        out = out if fixed and out in FLOATS else dt.result_type(self, *given)
+        if not (fixed and dt.is_floating(out)):
+            out = out if dt.is_complex(out) else dt.result_type(self, *given)
         if dt.is_complex(out):
-            raise NotImplementedError("clamp is not supported for complex types")
+            raise complex_clamp()
+        if fixed and any(math.isnan(real(x)) for x in given):  # before anything else is looked at
+            return np.full_like(self, number(math.nan, out), out)
         refuse(cpu, takes, out)
         check_broadcast(self, *given)
     x = _limit(self, out)
@@ -143,16 +151,22 @@ def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None 
     return _clamp("maximum_cpu" if max is None else "minimum_cpu", _LIMITS, self, min, max)
 
 
+def _clamp_one(cpu: str, self: ndarray, low: Any, high: Any) -> ndarray:
+    if isinstance(low, complex) or isinstance(high, complex):
+        raise complex_clamp()
+    return _clamp(cpu, REAL, self, low, high, fixed=True)
+
+
 @kernel("clamp_min", like=np.maximum, differs=_CLAMP, foreach="maximum")
 def clamp_min(self: ndarray, min: Any) -> ndarray:
     """Limit from below."""
-    return _clamp("clamp_min_scalar_cpu", REAL, self, min, None)
+    return _clamp_one("clamp_min_scalar_cpu", self, min, None)
 
 
 @kernel("clamp_max", like=np.minimum, differs=_CLAMP, foreach="minimum")
 def clamp_max(self: ndarray, max: Any) -> ndarray:
     """Limit from above."""
-    return _clamp("clamp_max_scalar_cpu", REAL, self, None, max)
+    return _clamp_one("clamp_max_scalar_cpu", self, None, max)
 
 
 binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS, args=("self", "min"))

@@ -16,7 +16,6 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     in_place,
-    number,
     refuse,
 )
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -26,6 +25,7 @@ from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2

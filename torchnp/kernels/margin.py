@@ -8,9 +8,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text
-from torchnp.kernels._elementwise import WIDE, refuse, scalar
+from torchnp.kernels._elementwise import WIDE, refuse
 from torchnp.kernels.loss import MEAN, NONE
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 

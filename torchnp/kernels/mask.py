@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
@@ -12,17 +10,14 @@ from torchnp.dtypes import (
     as_dtype,
     bool_,
     c_name,
-    cast,
-    complex64,
-    float32,
     int64,
     is_complex,
     scalar_name,
 )
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
+from torchnp.scalars import item, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -39,7 +34,7 @@ def masked_fill(self, mask, value):
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
     if self.dtype in RARE:
         raise not_implemented("masked_fill", self.dtype)
-    number = fill_value(value, self.dtype)
+    number = scalar(value, self.dtype)
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
@@ -55,13 +50,7 @@ def masked_fill_tensor(self, mask, value):
         value.ndim == 0,
         f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
     )
-    return masked_fill(self, mask, _number(value))
-
-
-def _number(x: ndarray) -> Any:
-    if x.dtype.num > 255:
-        x = cast(x, complex64 if is_complex(x.dtype) else float32)
-    return x.item()
+    return masked_fill(self, mask, item(value))
 
 
 # ---------------------------------------------------------------- select, scatter

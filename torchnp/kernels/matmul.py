@@ -8,7 +8,6 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels._elementwise import scalar
 from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
@@ -20,6 +19,7 @@ from torchnp.kernels.numerics.products import (
     words,
 )
 from torchnp.registry import kernel
+from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes, step_by_step
 
 ndarray = np.ndarray
@@ -252,9 +252,10 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
             f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
         )
     base = expanded(self, (mat.shape[0],))
-    if mat.size:
-        check_products("addmv_impl_cpu", self.dtype)
-    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
+    if not mat.size:
+        return np.multiply(base, single(beta, self.dtype)) if beta != 0 else np.zeros(base.shape, self.dtype)
+    check_products("addmv_impl_cpu", self.dtype)
+    b, a = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)) for x in (beta, alpha))
     total = product(mat, vec, round_=False) if a != 0 or dt.is_half(self.dtype) else None
     return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
 
@@ -318,8 +319,8 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
     if out in (*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32):
         raise not_implemented("addr_cpu", out)
     if out == dt.bool_:
-        pair = np.logical_and.outer(vec1, vec2) if alpha else np.zeros(base.shape, bool)
-        return np.logical_or(base, pair) if beta else pair
+        pair = np.logical_and.outer(vec1, vec2) if scalar(alpha, out) else np.zeros(base.shape, bool)
+        return np.logical_or(base, pair) if scalar(beta, out) else pair
     # The half types are rounded after each step here, as torch does.
     b, a = scalar(beta, out), scalar(alpha, out)
     pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
@@ -334,10 +335,6 @@ def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
             not isinstance(number, (float, complex)),
             f"For integral input tensors, argument {name} must not be a floating point number.",
         )
-    check(
-        dt.is_complex(out) or not isinstance(number, complex),
-        f"For non-complex input tensors, argument {name} must not be a complex number.",
-    )
 
 
 @kernel("outer", like=np.outer, differs=["three-tier-promotion", "outer-vectors"])

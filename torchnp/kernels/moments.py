@@ -10,12 +10,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
-from torchnp.kernels._elementwise import number, real
 from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.registry import kernel
+from torchnp.scalars import number, real
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray

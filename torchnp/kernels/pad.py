@@ -12,8 +12,8 @@ import numpy as np
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import bool_
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, refuse
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
+from torchnp.kernels.create import filled
 from torchnp.kernels.slicing import at, narrow
 from torchnp.registry import kernel
 
@@ -53,9 +53,7 @@ def constant_pad_nd(self, pad, value=0):
         place[dim] = slice(max(left, 0), max(left, 0) + part.shape[dim])
     if all(n <= 0 for n in pad):
         return clone(part)
-    number = fill_value(value, self.dtype)
-    out = empty_in_order(shape, self.dtype, image_order(self))
-    out[...] = number
+    out = filled(empty_in_order(shape, self.dtype, image_order(self)), value)
     out[tuple(place)] = part
     return out
 

@@ -22,11 +22,11 @@ from torchnp.kernels._elementwise import (
     complex_to_real,
     complex_to_real_float,
     int_to_float,
-    number,
     refuse,
     unary,
 )
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers

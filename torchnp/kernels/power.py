@@ -20,12 +20,11 @@ from torchnp.kernels._elementwise import (
     check_broadcast,
     finish,
     int_to_float,
-    number,
     refuse,
-    scalar,
 )
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.registry import kernel
+from torchnp.scalars import number, scalar, whole
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -100,6 +99,7 @@ _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
     -1: lambda x: np.divide(1, x, dtype=x.dtype),
     -2: lambda x: np.divide(1, x * x, dtype=x.dtype),
 }
+_SHORT_CUTS = {0.5: "sqrt_vml_cpu", -0.5: "rsqrt_cpu", -1: "reciprocal_cpu"}
 
 
 @kernel("pow.Tensor_Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "half-power-is-sqrt"])
@@ -107,8 +107,9 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     """``self`` to the power of a number; small powers by multiplication, halves by square root."""
     if self.dtype in WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
         return finish(_BY_EXPONENT[exponent](self), self.dtype)
+    if isinstance(exponent, int) and not dt.is_inexact(self.dtype):
+        check(whole(exponent) >= 0, "Integers to negative integer powers are not allowed.")
     common = dt.result_type(self, exponent)
-    check(dt.is_inexact(common) or exponent >= 0, "Integers to negative integer powers are not allowed.")
     if exponent == 0:
         return np.ones_like(self, common)
     if exponent == 1:
@@ -116,8 +117,9 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     small = _BY_EXPONENT.get(exponent)
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
     if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
+        refuse("pow", REAL | COMPLEX, common)
         return _POWER(self, _exponent(exponent, common))
-    refuse("pow" if exponent != 0.5 else "sqrt_vml_cpu", REAL | COMPLEX, common)
+    refuse(_SHORT_CUTS.get(exponent, "pow"), REAL | COMPLEX, common)
     return finish(small(dt.cast(self, common)), common)
 
 

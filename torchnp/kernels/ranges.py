@@ -16,21 +16,21 @@ from torchnp.dtypes import (
     c_name,
     cast,
     complex32,
-    complex128,
     float32,
     float64,
     int32,
     int64,
     is_complex,
+    is_half,
     is_integral,
     scalar_name,
     to_complex,
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.numerics.fma import fma, fma64
 from torchnp.registry import kernel
+from torchnp.scalars import item, real, scalar, whole
 
 ndarray = np.ndarray
 
@@ -46,36 +46,30 @@ def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=Non
     check_options(layout, device, pin_memory)
     if dtype is None:
         numbers = (start, end, step)
-        whole = all(isinstance(n, (int, np.integer)) for n in numbers)
-        dtype = int64 if whole else default_dtype()
+        dtype = int64 if all(isinstance(n, (int, np.integer)) for n in numbers) else default_dtype()
     else:
         dtype = factory_dtype(dtype)
-    start, end, step = (_real(n) for n in (start, end, step))
     if dtype not in _ARANGE:
         raise not_implemented("arange_cpu", dtype)
+    start, end, step = (_real(n) for n in (start, end, step))
     _check_bounds(start, end, step)
+    for n in (start, end, step):
+        scalar(n, float32 if is_half(dtype) else float64)  # has to fit in what torch counts in
     if dtype == int64:  # truncated first; the other integer dtypes are counted as floats
-        start, end, step = (_to_int(n) for n in (start, end, step))
+        start, end, step = (whole(n) for n in (start, end, step))
         check(step != 0, "step must be nonzero", ValueError)
+        check(abs(end - start + step) <= 2**63, "invalid size, possible overflow?")
         return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, True)
     count = math.ceil((float(end) - float(start)) / float(step))
     check(count < 2**63, "invalid size, possible overflow?")
     if is_integral(dtype):
-        start, step = _to_int(start), _to_int(step)
+        start, step = whole(start), whole(step)
     return _ramp(start, step, count, dtype, True)
 
 
 def _real(number: Any) -> Any:
-    if not isinstance(number, complex):
-        return number
-    check(number.imag == 0, "value cannot be converted to type double without overflow")
-    return number.real
-
-
-def _to_int(number: Any) -> int:
-    if isinstance(number, float) and not math.isfinite(number):
-        raise RuntimeError("value cannot be converted to type int64_t without overflow")
-    return int(number)
+    real(number)
+    return number.real if isinstance(number, complex) else number
 
 
 def _check_bounds(start: Any, end: Any, step: Any) -> None:
@@ -133,12 +127,12 @@ def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_
     """Numbers from start to end, both included, ``step`` apart."""
     check_options(layout, device, pin_memory)
     dtype = factory_dtype(dtype)
-    start, end, step = (_real(n) for n in (start, end, step))
     if dtype not in _ARANGE:
         raise not_implemented("range_cpu", dtype)
+    start, end, step = (_real(n) for n in (start, end, step))
     _check_bounds(start, end, step)
     if is_integral(dtype):
-        start, end, step = (_to_int(n) for n in (start, end, step))
+        start, end, step = (whole(n) for n in (start, end, step))
     _check_bounds(start, end, step)
     return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, False)
 
@@ -185,9 +179,9 @@ def _space_dtype(name: str, start: Any, end: Any, dtype: Any, layout: Any, devic
 
 def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype, fused: bool) -> ndarray:
     """``steps`` points, counted from the nearer end; torch's linspace rounds product and sum once (``fused``)."""
-    first, last = fill_value(start, dtype), fill_value(end, dtype)
+    first, last = scalar(start, dtype), scalar(end, dtype)
     if steps == 1:
-        return first.reshape(1)
+        return first.reshape(1).copy()
     if is_complex(dtype):
         out = np.empty(steps, dtype)
         out.real = _points(first.real, last.real, steps, fused)
@@ -227,14 +221,14 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=No
     if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("logspace_cpu", dtype)
     if is_integral(dtype) and steps > 1:
-        powers = _two_ended(float(fill_value(start, dtype)), float(fill_value(end, dtype)), steps, float32, False)
+        powers = _two_ended(float(scalar(start, dtype)), float(scalar(end, dtype)), steps, float32, False)
         return cast(np.trunc(np.power(np.float32(base), powers)), dtype)
     if is_complex(dtype):
         return np.power(dtype.type(base), _two_ended(start, end, steps, dtype, False))
     if steps == 1:
         return cast(np.power(float64.type(base), np.array([start], float64)), dtype)
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
-    start, end = (cast(fill_value(x, dtype), float64) for x in (start, end))
+    start, end = (cast(scalar(x, dtype), float64) for x in (start, end))
     step = (end - start) / (steps - 1)
     if dtype.itemsize == 2:
         step = cast(cast(np.asarray(end - start), dtype), float32) / np.float32(steps - 1)
@@ -250,13 +244,7 @@ def _space_number(name: str, **ends: Any) -> list[Any]:
     if wrong:
         told = " and ".join(f"{k} with {ends[k].ndim} dimension(s)" for k in tensors)
         raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {told}.")
-    return [v.item() if isinstance(v, ndarray) and v.dtype.num < 256 else _wide_item(v) for v in ends.values()]
-
-
-def _wide_item(x: Any) -> Any:
-    if not isinstance(x, ndarray):
-        return x
-    return cast(x, complex128 if is_complex(x.dtype) else float64).item()
+    return [item(v) if isinstance(v, ndarray) else v for v in ends.values()]
 
 
 @kernel("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor", like=np.linspace)

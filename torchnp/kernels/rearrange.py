@@ -9,8 +9,8 @@ import numpy as np
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, cast, complex32, int32, int64, opmath, promote_types
 from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order, refuse
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.copy import clone
+from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.registry import kernel
@@ -239,17 +239,14 @@ def fill_diagonal_(self, fill_value, wrap=False):
     check(self.ndim >= 2, "dimensions must larger than 1")
     if self.ndim > 2:
         check(len(set(self.shape)) == 1, "all dimensions of input must be of equal length")
-    value = _number(fill_value, self.dtype)
     n = min(self.shape)
+    value = filled(np.empty(n, self.dtype), fill_value)[:1]
     self[(np.arange(n),) * self.ndim] = value
     if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
         rows, columns = self.shape
         flat = np.arange(n * (columns + 1), rows * columns, columns + 1)
         self[flat // columns, flat % columns] = value
     return self
-
-
-_number = fill_value
 
 
 # ---------------------------------------------------------------- channels and pixels

@@ -8,10 +8,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
-from torchnp.kernels._elementwise import number
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, refuse
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
+from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray

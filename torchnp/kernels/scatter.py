@@ -10,9 +10,7 @@ import numpy as np
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.arithmetic import add
-from torchnp.kernels.mask import _number
 from torchnp.kernels.numerics.accumulate import (
     INDEX_DTYPES,
     add_rows,
@@ -24,6 +22,7 @@ from torchnp.kernels.numerics.accumulate import (
 )
 from torchnp.kernels.slicing import at
 from torchnp.registry import kernel
+from torchnp.scalars import item, scalar
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -94,7 +93,7 @@ def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
     out, places = _places(self, dim, index, None, lambda: refuse(self, "scatter_gather_scalar_cpu"))
     if places.size:
-        bits(out).reshape(-1)[places] = bits(fill_value(value, self.dtype))
+        bits(out).reshape(-1)[places] = bits(scalar(value, self.dtype))
     return out
 
 
@@ -143,7 +142,7 @@ def _reduced(
     check_dtype = lambda: _check_reduce(self, reduce, include_self, "scalar" if src is None else "tensor")
     out, places = _places(self, dim, index, src, check_dtype)
     if index.size:
-        values = np.broadcast_to(fill_value(value, self.dtype), places.shape) if src is None else _part(src, places)
+        values = np.broadcast_to(scalar(value, self.dtype), places.shape) if src is None else _part(src, places)
         how = _REDUCE.get(reduce, reduce)
         out = reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), how, include_self)
     return out.reshape(self.shape)
@@ -197,19 +196,19 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
 def index_add(self, dim, index, source, *, alpha=1):
     """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
-    factor = _alpha(alpha, self.dtype)
     # torch's scatter_add, which rounds half types once; else it adds slice after slice
     whole = dim in (0, self.ndim - 1) and alpha == 1 and index.dtype == int64 and self.dtype != complex32
     whole = whole and self.ndim > 1
-    if index.size:
+    if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         refuse(self, "scatter_gather_tensor_cpu" if whole else rare, RARE)
-    if self.ndim > 1 and not self.size:
+    if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
+    factor = _alpha(alpha, self.dtype)
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
-        return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else _number(factor))
+        return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else item(factor))
     if factor is not None:
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
     if not self.ndim:
@@ -235,7 +234,7 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
     """alpha as an array of the dtype; None where it is 1."""
-    return None if alpha == 1 else fill_value(alpha, dtype)
+    return None if alpha == 1 else scalar(alpha, dtype)
 
 
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
@@ -294,14 +293,14 @@ def index_fill(self, dim, index, value):
     )
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "Index has to be a vector/scalar")
-    number = fill_value(value, self.dtype)
+    if self.dtype in RARE:
+        raise not_implemented("index_fill_cpu", self.dtype)
+    number = scalar(value, self.dtype)
     extent = self.shape[dim] if self.ndim else 1
     i = index.reshape(-1)
     wrong = i[(i < -extent) | (i >= extent)]
     if wrong.size and (self.size or not extent):
         raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {extent}")
-    if self.dtype in RARE:
-        raise not_implemented("index_fill_cpu", self.dtype)
     out = np.array(self, order="C", copy=True)
     if self.ndim and self.size:
         bits(out)[at(dim, i)] = bits(number)
@@ -317,7 +316,7 @@ def index_fill_tensor(self, dim, index, value):
         value.ndim == 0,
         f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
     )
-    return index_fill(self, dim, index, _number(value))
+    return index_fill(self, dim, index, item(value))
 
 
 @kernel("index_reduce", differs=["half-opmath"], writes=_APART_LAST)

@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.dtypes import bfloat16, float16, float32, float64
-from torchnp.kernels._number import fill_value
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 _FLOATS = (float16, bfloat16, float32, float64)
@@ -61,7 +61,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         raise not_implemented("_segment_reduce_cpu", data.dtype)
     rows, segment = _rows(data, lengths, axis)
     out = np.empty((lengths.size, rows.shape[1]), data.dtype)
-    out[...] = fill_value(_START[reduce] if initial is None else initial, data.dtype)
+    out[...] = scalar(_START[reduce] if initial is None else initial, data.dtype)
     if reduce in ("sum", "mean"):
         add_rows(out, segment, rows)
     else:

@@ -6,8 +6,8 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import cast, int64, scalar_name
-from torchnp.kernels._number import fill_value
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 
@@ -24,7 +24,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     check(all(x.ndim for x in sequences), "Dimension specified as 0 but tensor has no dimensions", IndexError)
     longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
     out = np.empty((len(sequences), longest, *trailing), sequences[0].dtype)
-    out[...] = fill_value(padding_value, out.dtype)
+    out[...] = scalar(padding_value, out.dtype)
     for row, x in zip(out, sequences):
         n = x.shape[0]
         row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = cast(x, out.dtype)
@@ -71,7 +71,7 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
             f"total_length={total_length} and max sequence length being {longest}",
         )
     out = np.empty((max(longest, total_length), batch, *data.shape[1:]), data.dtype)
-    out[...] = fill_value(padding_value, data.dtype)
+    out[...] = scalar(padding_value, data.dtype)
     start = 0
     for row, n in zip(out, batch_sizes.tolist()):
         row[:n] = data[start : start + n]

@@ -9,20 +9,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels._elementwise import (
-    FLOATS,
-    WIDE,
-    binary,
-    finish,
-    int_to_float,
-    number,
-    refuse,
-    unary,
-)
+from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, refuse, unary
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.registry import kernel
+from torchnp.scalars import number
 from torchnp.writes import Writes
 
 ndarray = np.ndarray

@@ -8,10 +8,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, shape_text, wrap_dim
-from torchnp.kernels._elementwise import number
 from torchnp.kernels._reduction import NOT_ORDERED, refuse
 from torchnp.kernels.sort import sort_keys, stable_order
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
-from torchnp.kernels._elementwise import real
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
 from torchnp.registry import kernel
+from torchnp.scalars import real
 
 ndarray = np.ndarray
 

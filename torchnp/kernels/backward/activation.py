@@ -19,9 +19,7 @@ from torchnp.kernels._elementwise import (
     in_opmath,
     in_place,
     int_to_float,
-    number,
     refuse,
-    scalar,
 )
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
@@ -29,6 +27,7 @@ from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
+from torchnp.scalars import number, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray

@@ -17,7 +17,6 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     in_place,
-    number,
     refuse,
 )
 from torchnp.kernels._memory import empty_in_order, memory_order
@@ -26,6 +25,7 @@ from torchnp.kernels.loss import MEAN, NONE, reshaped
 from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
 from torchnp.kernels.pointwise import exp, neg
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 

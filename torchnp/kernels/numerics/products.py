@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import not_implemented, shape_text
-from torchnp.kernels._elementwise import scalar
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 
@@ -22,8 +22,11 @@ def words(dtype: np.dtype) -> str:
 # ---------------------------------------------------------------- checks
 
 
+_NEVER = frozenset({dt.bool_, dt.complex32, *dt.BARE_UNSIGNED, dt.float8_e8m0fnu})
+
+
 def check_products(kernel: str, dtype: np.dtype, float8: bool = False) -> None:
-    if dtype in (dt.bool_, dt.complex32, *dt.BARE_UNSIGNED) or (not float8 and dtype in dt.FLOAT8S):
+    if dtype in _NEVER or (not float8 and dtype in dt.FLOAT8S):
         raise not_implemented(kernel, dtype)
 
 
