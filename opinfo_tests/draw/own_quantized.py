@@ -36,6 +36,7 @@ s    _fake_quantize_learnable_per_tensor_affine_backward  (x(3,4), x(3,4), torch
 s    _fake_quantize_learnable_per_channel_affine_backward  (x(3,4), x(3,4), torch.tensor([0.02,0.1,0.3]), torch.tensor([3.6,0.0,-300.0]), 0, -128, 127, 0.5)
 s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
 s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.full((3,), -float('inf')), torch.full((3,), float('inf')), torch.ones(3), torch.zeros(3,dtype=torch.int32), 0.01, -128, 127, 0, True, True)
+s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, out0=torch.zeros(0), out1=torch.zeros(0,dtype=torch.bool))
 s    _fused_moving_avg_obs_fq_helper_functional  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
 s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, False, True)
 f    _choose_qparams_per_tensor  (x(3,4), True)

@@ -185,9 +185,9 @@ def _learnt(
     wide = zero_float + x.astype(np.float64) * inverse  # fused, in one rounding
     held = _whole(np.rint(wide.astype(np.float32)))
     inside = (low <= held) & (held <= high)
-    value = (np.clip(held, low, high) - zero).astype(np.float32) * scale
+    lost = ((np.clip(held, low, high) - zero).astype(np.float64) * scale - x).astype(np.float32)  # fused too
     edge = np.where(held < low, grad * (low - zero_float), grad * (high - zero_float)).astype(np.float32)
-    step = np.where(inside, grad * (value - x) * inverse, edge) * one(factor)
+    step = np.where(inside, grad * lost * inverse, edge) * one(factor)
     shift = np.where(inside, one(0), -grad * scale * one(factor))
     return tuple(_like(x, part, dt.float32) for part in (grad * inside, step, shift))  # type: ignore[return-value]
 

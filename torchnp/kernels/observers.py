@@ -83,7 +83,7 @@ def fbgemm_linear_quantize_weight(input):
     _check_matrix(input)
     low, high = (input.min(), input.max()) if input.size else (0.0, 0.0)
     scale, zero = choose(low, high, -128, 127)
-    rounded = zero + np.rint(input * (one(1) / one(scale)))
+    rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))  # fused
     weight = np.clip(rounded, -128, 127).astype(np.int8, order="C")
     rows, columns = input.shape[:2]
     sums = weight.reshape(-1)[: rows * columns].reshape(rows, columns).sum(1, dtype=np.int32) - zero * columns
@@ -208,11 +208,13 @@ def dequantize(self):
 
 @kernel("_saturate_weight_to_fp16", like=np.clip)
 def _saturate_weight_to_fp16(weight):
-    """Values within the range of float16.
+    """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
 
-    torch writes them into the weight, of more than two dimensions only the first, and leaves one that is not contiguous.
+    Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
     """
     check_float(weight)
     _check_matrix(weight)
-    limit = one(65504)
-    return np.where(weight > limit, limit, np.where(weight < -limit, -limit, weight))
+    if weight.flags.c_contiguous:
+        values = weight.reshape(-1)[: weight.shape[0] * weight.shape[1]]
+        np.clip(values, -65504, 65504, out=values)
+    return weight
