@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -67,3 +67,29 @@ def device_is_cpu(device: Any) -> bool:
 def check_length(name: str, n: int) -> None:
     if n > wire.MAX_ITEMS:
         raise HandleError(f"{name}: a list of {n:,} entries is longer than the {wire.MAX_ITEMS:,} of one operator")
+
+
+def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
+    """A plain tensor would have to hold values that are on a server."""
+    raise HandleError(
+        f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
+        "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
+        "handles too and optimizers run there"
+    )
+
+
+def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
+    """(part of the cache key, wire argument) of an argument that is no tensor."""
+    if isinstance(a, str) and len(a) > wire.MAX_NAME:
+        raise HandleError(f"{name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}")
+    if a is None or isinstance(a, (bool, str)):
+        return a, a
+    if isinstance(a, (int, float, complex)):
+        return (type(a), None if loose else a), number(a)
+    if isinstance(a, torch.dtype):
+        return a, wire.Dtype(str(a).removeprefix("torch."))
+    if isinstance(a, torch.device):
+        return a, "cpu"
+    if a in WORDS:
+        return a, WORDS[a]
+    raise HandleError(f"{name}: an argument of type {type(a).__name__} cannot be sent to a server")

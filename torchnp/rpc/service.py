@@ -16,8 +16,9 @@ import numpy as np
 import torchnp
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import privacy, wire
-from torchnp.rpc.arguments import checker
+from torchnp.rpc.arrays import laid_out, shaped
 from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError
+from torchnp.rpc.served import Served
 from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
 from torchnp.rpc.wire import Agreement, agreement
 
@@ -26,31 +27,6 @@ log = logging.getLogger("torchnp.rpc")
 
 class Refusal(RuntimeError):
     """What the server itself does not do; its text tells no values."""
-
-
-class Served:
-    """What the server has to know about an overload to run it."""
-
-    __slots__ = (
-        "empty", "generator", "masks", "name", "problem", "random", "returns", "run", "single", "sized", "written"
-    )  # fmt: skip
-
-    def __init__(self, name: str, kernel: Any, schema: Any) -> None:
-        self.name, self.run, self.problem = name, kernel, checker(schema)
-        self.written = frozenset(
-            key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
-        )
-        self.single = len(schema.returns) == 1
-        # Per result: None if it is a written argument, else whether it is a view.
-        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
-        self.generator = any(a.type.startswith("Generator") for a in schema.args)
-        self.random = self.generator or "nondeterministic_seeded" in schema.tags
-        # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
-        self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
-        # `expand` and other views allocate nothing, whatever their size argument says.
-        fresh = not schema.is_view
-        self.sized = next((i for i, a in enumerate(schema.args) if fresh and a.name in ("size", "repeats", "n")), None)
-        self.masks = schema.base == "index"
 
 
 class Service:
@@ -277,7 +253,7 @@ class Connection:
             self.store.check_bytes(size)
             if not isinstance(target, np.ndarray):
                 raise MemoryError
-            self.store.put(first.id, _shaped(target, first), public=True)
+            self.store.put(first.id, shaped(target, first), public=True)
         except (QuotaError, MemoryError) as error:
             failure = Failure(seq, "quota", "", str(error) or "the server is out of memory", "send")
             self.store.put_failure(first.id, failure)
@@ -401,7 +377,7 @@ class Connection:
             if not view:
                 if row.empty:
                     array.fill(0)
-                array = _laid_out(array, strides or None)
+                array = laid_out(array, strides or None)
             self.store.put(id_, array, public, view=view)
 
     def _failure(self, row: Served, error: Exception, public: bool) -> Failure:
@@ -445,31 +421,6 @@ def _as_default(generator: Generator) -> Iterator[None]:
 
 def _failed(failure: Failure, request: int = 0) -> bytes:
     return wire.encode(wire.Err(failure.kind, failure.cls, failure.text, failure.op, failure.seq, request))
-
-
-def _shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
-    """The tensor in a buffer, its dimensions in the order that they have in the client's memory."""
-    dtype = wire.dtype_of(data.dtype)
-    if dtype == np.bool_:
-        np.not_equal(raw, 0, out=raw.view(np.bool_))
-    array = raw.view(dtype).reshape([data.shape[d] for d in data.order])
-    return array.transpose(np.argsort(data.order)) if data.order else array
-
-
-def _laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
-    """The array with the strides (in elements) that the client believes it has; None means C order."""
-    if strides is None:
-        return array if array.flags.c_contiguous else array.copy(order="C")
-    itemsize = array.itemsize
-    want = tuple(s * itemsize for s in strides)
-    if array.strides == want:
-        return array
-    extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) if array.size else 0
-    if extent > 4 * max(array.size, 16):
-        raise ProtocolError(f"strides {strides} waste memory for shape {list(array.shape)}")
-    placed = np.ndarray(array.shape, array.dtype, np.zeros(extent, array.dtype), 0, want)
-    placed[...] = array
-    return placed
 
 
 def _results(request: int, array: np.ndarray) -> Iterator[bytes]:

@@ -14,13 +14,14 @@ import torch
 
 from torchnp.rpc.channel import Channel
 from torchnp.rpc.errors import HandleError, ProtocolError, RPCError
+from torchnp.rpc.objects import RemoteObject
 from torchnp.rpc.place import caller
 from torchnp.rpc.plain import not_sent
 from torchnp.rpc.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.shapes import spec_of
 from torchnp.rpc.store import Limits
-from torchnp.rpc.tensor import BaseHandleTensor, RemoteObject, RPCTensor
+from torchnp.rpc.tensor import BaseHandleTensor, RPCTensor
 from torchnp.rpc.transport import InProcess, Tcp, Transport
 from torchnp.rpc.wire import Agreement, agreement
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchnp.rpc import shapes, wire
 from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc.objects import RemoteObject
 from torchnp.rpc.place import called_by_torch, caller
-from torchnp.rpc.plain import WORDS, check_length, check_plain, device_is_cpu, wrapped_number
+from torchnp.rpc.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
 from torchnp.rpc.plain import number as number_
 from torchnp.rpc.plan import Plan, alternative, plan_of, view_of, without_kernel
 from torchnp.rpc.refuse import NoValues
@@ -22,19 +23,6 @@ if TYPE_CHECKING:
 
 _make = torch.Tensor._make_wrapper_subclass
 _no_data = torch._C._set_throw_on_mutable_data_ptr
-
-
-class RemoteObject:
-    """An object of a server's: it is forgotten there when the last handle to it dies here."""
-
-    __slots__ = ("id", "session", "wire")
-
-    def __init__(self, id_: int, session: Session) -> None:
-        self.id, self.session = id_, session
-        self.wire = wire.Handle(id_)
-
-    def __del__(self) -> None:
-        self.session.channel.forget(self.id)
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
@@ -158,6 +146,9 @@ class RPCTensor(BaseHandleTensor):
 # ---------------------------------------------------------------- from a torch call to a wire call
 
 
+_PLAIN_NUMBERS = frozenset((int, bool, float))
+
+
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """Lower the arguments, find the shapes, emit, wrap."""
     session = None
@@ -173,11 +164,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
                 session = _one_session(session, a)
             key.append(a._spec)
             sent.append(a._object.wire)
-        elif kind is int or kind is bool:
+        elif kind in _PLAIN_NUMBERS:
             key.append(kind if i in loose else a)
-            sent.append(a)
-        elif kind is float:
-            key.append(float if i in loose else a)
             sent.append(a)
         elif a is None:
             key.append(None)
@@ -189,19 +177,14 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
             weight += more
     sent_kwargs: dict[str, Any] = {}
     if kwargs:
+        if _asks_for_shape(plan, kwargs):
+            return plan.func(args[0]._spec.meta, **kwargs)
         for name, a in kwargs.items():
-            if name == "generator":
-                if a is not None:
-                    raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
-                continue
-            if name == "device" and a is not None and not device_is_cpu(a):
-                if plan.base == "_to_copy" and torch.device(a).type == "meta":  # forward-mode AD asks for the shape
-                    return plan.func(args[0]._spec.meta, **kwargs)
-                raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(a)!r}")
-            session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
-            key += (name, part)
-            sent_kwargs[name] = value
-            weight += more
+            if name != "generator":
+                session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
+                key += (name, part)
+                sent_kwargs[name] = value
+                weight += more
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
@@ -221,6 +204,18 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     return _results(cls, plan, outcome, objects, args, kwargs)
 
 
+def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices and generators."""
+    if kwargs.get("generator") is not None:
+        raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
+    device = kwargs.get("device")
+    if device is None or device_is_cpu(device):
+        return False
+    if plan.base == "_to_copy" and torch.device(device).type == "meta":
+        return True
+    raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}")
+
+
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
     if session is not None:
         raise HandleError(
@@ -237,10 +232,6 @@ def _lower(
 
     ``place`` is the list of plain tensors to send, and the container and key that the argument goes to.
     """
-    if a is None or isinstance(a, (bool, str)):
-        if isinstance(a, str) and len(a) > wire.MAX_NAME:
-            raise HandleError(f"{plan.name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}")
-        return session, a, a, 0
     if isinstance(a, BaseHandleTensor):
         if a._session is not session:
             session = _one_session(session, a)
@@ -264,15 +255,7 @@ def _lower(
             parts.append(part)
             values.append(value)
         return session, tuple(parts), wire.Items(values), 9 * len(values)
-    if isinstance(a, (int, float, complex)):
-        return session, (type(a), None if loose else a), number_(a), 0
-    if isinstance(a, torch.dtype):
-        return session, a, wire.Dtype(str(a).removeprefix("torch.")), 0
-    if isinstance(a, torch.device):
-        return session, a, "cpu", 0
-    if a in WORDS:
-        return session, a, WORDS[a], 0
-    raise HandleError(f"{plan.name}: an argument of type {type(a).__name__} cannot be sent to a server")
+    return session, *lowered(plan.name, a, loose), 0
 
 
 def _check_snapshot(a: BaseHandleTensor) -> None:
@@ -301,15 +284,6 @@ def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Ses
                     )
             elif isinstance(t, torch.Tensor):
                 refuse_plain(plan.name, t, session)
-
-
-def refuse_plain(name: str, tensor: torch.Tensor, session: Session) -> NoReturn:
-    """A plain tensor would have to hold values that are on a server."""
-    raise HandleError(
-        f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
-        "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
-        "handles too and optimizers run there"
-    )
 
 
 def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome:

@@ -1,0 +1,23 @@
+"""What stands on the client for an object of a server's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchnp.rpc import wire
+
+if TYPE_CHECKING:
+    from torchnp.rpc.session import Session
+
+
+class RemoteObject:
+    """An object of a server's: it is forgotten there when the last handle to it dies here."""
+
+    __slots__ = ("id", "session", "wire")
+
+    def __init__(self, id_: int, session: Session) -> None:
+        self.id, self.session = id_, session
+        self.wire = wire.Handle(id_)
+
+    def __del__(self) -> None:
+        self.session.channel.forget(self.id)

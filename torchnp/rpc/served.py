@@ -1,0 +1,32 @@
+"""What a server has to know about an overload to run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchnp.rpc.arguments import checker
+
+
+class Served:
+    """What the server has to know about an overload to run it."""
+
+    __slots__ = (
+        "empty", "generator", "masks", "name", "problem", "random", "returns", "run", "single", "sized", "written"
+    )  # fmt: skip
+
+    def __init__(self, name: str, kernel: Any, schema: Any) -> None:
+        self.name, self.run, self.problem = name, kernel, checker(schema)
+        self.written = frozenset(
+            key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
+        )
+        self.single = len(schema.returns) == 1
+        # Per result: None if it is a written argument, else whether it is a view.
+        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
+        self.generator = any(a.type.startswith("Generator") for a in schema.args)
+        self.random = self.generator or "nondeterministic_seeded" in schema.tags
+        # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
+        self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
+        # `expand` and other views allocate nothing, whatever their size argument says.
+        fresh = not schema.is_view
+        self.sized = next((i for i, a in enumerate(schema.args) if fresh and a.name in ("size", "repeats", "n")), None)
+        self.masks = schema.base == "index"
