@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from torchnp.registry import Row, kernel
+from torchnp.registry import kernel
 from torchnp.schema import REQUIRED, RESERVED, Schema, load
 
 Body = Callable[..., Any]
 
 
-def rows(
-    names: str,
-    run: Body,
-    doc: str,
-    /,
-    *,
-    like: Any = None,
-    differs: Sequence[str] = (),
-    make: Callable[[Row, Schema], Body] | None = None,
-    quick: Body | None = None,
-    **given: Any,
-) -> tuple[Body, ...]:
+_OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
+
+
+def rows(names: str, run: Body, doc: str, /, **given: Any) -> tuple[Body, ...]:
     """Declare overloads that one function computes, and give their bodies, in the order of the names.
 
     Parameters
@@ -33,23 +25,25 @@ def rows(
         The overloads, separated by spaces.
     run : callable
         Called with all arguments of the schema by place, defaults filled in, and with what is ``given`` by keyword.
-        If it has a parameter ``op``, it is told the op's name.
+        Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
     doc : str
         What the rows do, in a line.
-    like, differs, make, quick
-        As of `torchnp.registry.kernel`.
     **given
-        What tells these rows from others of the same function.
+        What tells these rows from others of the same function; ``like=``, ``differs=`` and what else
+        `torchnp.registry.kernel` takes goes there.
     """
     bodies = []
     family = sys._getframe(1).f_globals["__name__"]  # where the names stand, not where the function does
-    told = "op" in inspect.signature(run).parameters
+    asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
+    settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
     for name in names.split():
         schema = load()[name if "::" in name else f"aten::{name}"]
-        body = _bound(run, schema, {**given, "op": schema.base} if told else given)
+        known = {"op": schema.base, "n": next((int(c) for c in schema.base if c.isdigit()), None)}
+        body = _bound(run, schema, {**{k: v for k, v in known.items() if k in asked}, **settings})
         body.__name__ = body.__qualname__ = name.replace(".", "_")
         body.__module__, body.__doc__ = family, doc
-        bodies.append(kernel(name, like=like, differs=differs, make=make, quick=quick)(body))
+        bodies.append(kernel(name, **declared)(body))
     return tuple(bodies)
 
 

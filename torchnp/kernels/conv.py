@@ -95,7 +95,7 @@ def _batched(input: ndarray, name: str) -> tuple[ndarray, bool]:
     return (input[None], False) if input.ndim == n + 1 else (input, True)
 
 
-def _conv(input, weight, bias, stride, padding, dilation, groups, op, transposed=False, output_padding=(0,)):
+def _conv(input, weight, bias, stride, padding, dilation, groups, *, op, transposed=False, output_padding=(0,)):
     if not transposed and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
         raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
@@ -106,8 +106,9 @@ def _conv(input, weight, bias, stride, padding, dilation, groups, op, transposed
     return y if batched else y[0]
 
 
-def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, op):
-    return _conv(input, weight, bias, stride, padding, dilation, groups, op, True, output_padding)
+def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, *, op):
+    args = (input, weight, bias, stride, padding, dilation, groups)
+    return _conv(*args, op=op, transposed=True, output_padding=output_padding)
 
 
 def _conv_mode(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str) -> ndarray:

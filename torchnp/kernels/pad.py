@@ -12,6 +12,7 @@ import numpy as np
 from torchnp.checks import check, shape_text
 from torchnp.dtypes import bool_
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, refuse
+from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.slicing import at, narrow
@@ -130,30 +131,28 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {shape_text(outs[::-1])}")
 
 
-def _reflection(n: int) -> Callable[..., ndarray]:
-    def body(self, padding):
-        check_padded(self, padding, n, True)
-        refuse(self, f"reflection_pad{n}d", NOT_PADDED)
-        return _shown(self, padding, reflected)
-
-    body.__name__ = f"reflection_pad{n}d"
-    body.__doc__ = f"The last {n} dimensions mirrored at their first and last elements."
-    return kernel(body.__name__, like=np.pad, differs=["pad-order", "pad-reflect-once", "pad-crops"])(body)
+def _padded(self, padding, *, op, n, positions):
+    check_padded(self, padding, n, positions is reflected)
+    refuse(self, op, NOT_PADDED)
+    return _shown(self, padding, positions)
 
 
-def _replication(n: int) -> Callable[..., ndarray]:
-    def body(self, padding):
-        check_padded(self, padding, n, False)
-        refuse(self, f"replication_pad{n}d", NOT_PADDED)
-        return _shown(self, padding, replicated)
-
-    body.__name__ = f"replication_pad{n}d"
-    body.__doc__ = f"The last {n} dimensions continued by their first and last elements."
-    return kernel(body.__name__, like=np.pad, differs=["pad-order", "pad-crops"])(body)
-
-
-_REFLECT = {n: _reflection(n) for n in (1, 2, 3)}
-_REPLICATE = {n: _replication(n) for n in (1, 2, 3)}
+_REFLECT = rows(
+    "reflection_pad1d reflection_pad2d reflection_pad3d",
+    _padded,
+    "The last dimensions mirrored at their first and last elements.",
+    like=np.pad,
+    differs=["pad-order", "pad-reflect-once", "pad-crops"],
+    positions=reflected,
+)
+_REPLICATE = rows(
+    "replication_pad1d replication_pad2d replication_pad3d",
+    _padded,
+    "The last dimensions continued by their first and last elements.",
+    like=np.pad,
+    differs=["pad-order", "pad-crops"],
+    positions=replicated,
+)
 
 
 @kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-crops"])
@@ -201,5 +200,5 @@ def _pad_enum(self, pad, mode, value=None):
     if n in (1, 2, 3) and self.ndim in (n + 1, n + 2) and 0 <= mode < 3:
         if mode == 2:
             return _pad_circular(self, pad)
-        return (_REFLECT if mode == 0 else _REPLICATE)[n](self, pad)
+        return (_REFLECT if mode == 0 else _REPLICATE)[n - 1](self, pad)
     raise NotImplementedError(f"Padding size {len(pad)} is not supported for {self.ndim}D input tensor.")

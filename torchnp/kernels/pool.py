@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
 
@@ -216,8 +217,8 @@ def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
     return first.astype(small), offsets.reshape(-1), base
 
 
-def _max_pool(x: ndarray, n: int, *window: Ints, ceil_mode: bool) -> tuple[ndarray, ndarray]:
-    w = windows(x, n, f"max_pool{n}d", *window, ceil_mode)
+def _max_pool(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
+    w = windows(x, n, f"max_pool{n}d", *window)
     if x.dtype not in dt.INTS + dt.FLOATS:
         raise not_implemented(f"max_pool{n}d", x.dtype)
     best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
@@ -225,28 +226,13 @@ def _max_pool(x: ndarray, n: int, *window: Ints, ceil_mode: bool) -> tuple[ndarr
     return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
 
 
-@kernel("max_pool2d_with_indices", differs=["pool-windows"])
-def max_pool2d_with_indices(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """Maximum over windows of an image, and its flat index in the plane."""
-    return _max_pool(self, 2, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-
-@kernel("max_pool3d_with_indices", differs=["pool-windows"])
-def max_pool3d_with_indices(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """Maximum over windows of a volume, and its flat index in the volume."""
-    return _max_pool(self, 3, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
-
-
-@kernel("max_pool2d")
-def max_pool2d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """Maximum over windows of an image."""
-    return max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
-
-
-@kernel("max_pool3d")
-def max_pool3d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """Maximum over windows of a volume."""
-    return max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+rows(
+    "max_pool2d_with_indices max_pool3d_with_indices",
+    _max_pool,
+    "Maximum over windows of an image or volume, and its flat index in there.",
+    differs=["pool-windows"],
+)
+rows("max_pool2d max_pool3d", lambda *args, n: _max_pool(*args, n=n)[0], "Maximum over windows of an image or volume.")
 
 
 @kernel("max_pool1d", differs=["pool-windows"])
@@ -308,9 +294,7 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
     step = kernel if is_omitted(stride) else one_int(stride, "max_pool1d", "stride")
     border = one_int(padding, "max_pool1d", "padding")
     spread = one_int(dilation, "max_pool1d", "dilation")
-    best, indices = max_pool2d_with_indices(
-        self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode
-    )
+    best, indices = _max_pool(self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
 
 
@@ -345,16 +329,7 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
     return np.divide(x, np.asarray(by, x.dtype))
 
 
-def _avg_pool(
-    x: ndarray,
-    n: int,
-    kernel: Ints,
-    stride: Ints,
-    padding: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> ndarray:
+def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
     check(divisor_override != 0, "divisor must be not zero")
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
     check_average(x.dtype, n, "")
@@ -380,16 +355,12 @@ def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
         raise not_implemented(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype)
 
 
-@kernel("avg_pool2d", differs=["pool-windows", "pool-counts-padding"])
-def avg_pool2d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-    """Mean over windows of an image."""
-    return _avg_pool(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@kernel("avg_pool3d", differs=["pool-windows", "pool-counts-padding"])
-def avg_pool3d(self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-    """Mean over windows of a volume."""
-    return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+rows(
+    "avg_pool2d avg_pool3d",
+    _avg_pool,
+    "Mean over windows of an image or volume.",
+    differs=["pool-windows", "pool-counts-padding"],
+)
 
 
 @kernel("avg_pool1d", differs=["pool-windows", "pool-counts-padding"])
@@ -400,4 +371,4 @@ def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, coun
     step = kernel if is_omitted(stride) else one_int(stride, "avg_pool1d", "stride")
     border = one_int(padding, "avg_pool1d", "padding")
     x = self[..., None, :]
-    return np.squeeze(avg_pool2d(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad), -2)
+    return np.squeeze(_avg_pool(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad, n=2), -2)

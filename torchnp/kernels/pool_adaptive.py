@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
 from torchnp.registry import kernel
@@ -43,7 +44,7 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
 # ---------------------------------------------------------------- average
 
 
-def _adaptive_avg(x: ndarray, n: int, output_size: Ints) -> ndarray:
+def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d"
     check_bins(x, n, output_size, name)
     check(min(output_size) >= 0, "numel: integer multiplication overflow")
@@ -72,19 +73,11 @@ def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
     return total / length.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
 
 
-@kernel("_adaptive_avg_pool2d", differs=["adaptive-bins"])
-def _adaptive_avg_pool2d(self: ndarray, output_size: Ints) -> ndarray:
-    """Mean over bins of an image."""
-    return _adaptive_avg(self, 2, output_size)
+_BINS = ["adaptive-bins"]
+rows("_adaptive_avg_pool2d _adaptive_avg_pool3d", _adaptive_avg, "Mean over bins of an image or volume.", differs=_BINS)
 
 
-@kernel("_adaptive_avg_pool3d", differs=["adaptive-bins"])
-def _adaptive_avg_pool3d(self: ndarray, output_size: Ints) -> ndarray:
-    """Mean over bins of a volume."""
-    return _adaptive_avg(self, 3, output_size)
-
-
-def _or_mean(x: ndarray, n: int, output_size: Ints) -> ndarray:
+def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check(len(output_size) == n, f"adaptive_avg_pool{n}d: output_size must be {n}")
     if min(output_size) < 0:
         got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
@@ -100,19 +93,10 @@ def _or_mean(x: ndarray, n: int, output_size: Ints) -> ndarray:
             )
         mean = dt.cast(x, dt.opmath(x.dtype)).mean((-2, -1), keepdims=True)
         return dt.cast(mean, x.dtype)
-    return _adaptive_avg(x, n, output_size)
+    return _adaptive_avg(x, output_size, n=n)
 
 
-@kernel("adaptive_avg_pool2d")
-def adaptive_avg_pool2d(self: ndarray, output_size: Ints) -> ndarray:
-    """Mean over bins of an image."""
-    return _or_mean(self, 2, output_size)
-
-
-@kernel("adaptive_avg_pool3d")
-def adaptive_avg_pool3d(self: ndarray, output_size: Ints) -> ndarray:
-    """Mean over bins of a volume."""
-    return _or_mean(self, 3, output_size)
+rows("adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, "Mean over bins of an image or volume.")
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])
@@ -120,13 +104,13 @@ def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
     """Mean over bins of a sequence."""
     check_sequence(self, "adaptive_avg_pool1d")
     out = one_int(output_size, "adaptive_avg_pool1d", "output_size")
-    return np.squeeze(adaptive_avg_pool2d(self[..., None, :], (1, out)), -2)
+    return np.squeeze(_or_mean(self[..., None, :], (1, out), n=2), -2)
 
 
 # ---------------------------------------------------------------- maximum
 
 
-def _adaptive_max(x: ndarray, n: int, output_size: Ints) -> tuple[ndarray, ndarray]:
+def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, ndarray]:
     name = f"adaptive_max_pool{n}d"
     check_bins(x, n, output_size, name)
     lead, sizes, out = x.shape[:-n], x.shape[-n:], tuple(output_size)
@@ -167,16 +151,12 @@ def _bin_maxima(x: ndarray, n: int, out: Ints) -> tuple[ndarray, ndarray]:
     return best, indices
 
 
-@kernel("adaptive_max_pool2d", differs=["adaptive-bins"])
-def adaptive_max_pool2d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
-    """Maximum over bins of an image, and its flat index in the plane."""
-    return _adaptive_max(self, 2, output_size)
-
-
-@kernel("adaptive_max_pool3d", differs=["adaptive-bins"])
-def adaptive_max_pool3d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndarray]:
-    """Maximum over bins of a volume, and its flat index in the volume."""
-    return _adaptive_max(self, 3, output_size)
+rows(
+    "adaptive_max_pool2d adaptive_max_pool3d",
+    _adaptive_max,
+    "Maximum over bins of an image or volume, and its flat index in there.",
+    differs=_BINS,
+)
 
 
 @kernel("adaptive_max_pool1d", differs=["adaptive-bins"])
@@ -190,5 +170,5 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
                 "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, "
                 f"but input has sizes {shape_text(self.shape)} with dimension {d} being empty"
             )
-    best, indices = adaptive_max_pool2d(self[..., None, :], (1, out))
+    best, indices = _adaptive_max(self[..., None, :], (1, out), n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)

@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.registry import kernel
 
@@ -128,7 +129,9 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
         raise not_implemented(f"{name}_out_frame", x.dtype)
 
 
-def _fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarray, n: int) -> tuple[ndarray, ndarray]:
+def _fractional(
+    x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarray, *, n: int
+) -> tuple[ndarray, ndarray]:
     _check_fractional(x, kernel_size, output_size, samples, n)
     batched = x if x.ndim == n + 2 else x[None]
     sizes = batched.shape[2:]
@@ -159,13 +162,9 @@ def _places(starts: Sequence[ndarray], tap: Sequence[int], sizes: Ints) -> ndarr
     return at
 
 
-@kernel("fractional_max_pool2d", differs=["fractional-windows"])
-def fractional_max_pool2d(self, kernel_size, output_size, random_samples):
-    """Maximum over windows whose places follow from random samples, and its flat index."""
-    return _fractional(self, kernel_size, output_size, random_samples, 2)
-
-
-@kernel("fractional_max_pool3d", differs=["fractional-windows"])
-def fractional_max_pool3d(self, kernel_size, output_size, random_samples):
-    """Maximum over windows whose places follow from random samples, and its flat index."""
-    return _fractional(self, kernel_size, output_size, random_samples, 3)
+rows(
+    "fractional_max_pool2d fractional_max_pool3d",
+    _fractional,
+    "Maximum over windows whose places follow from random samples, and its flat index.",
+    differs=["fractional-windows"],
+)

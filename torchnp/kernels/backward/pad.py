@@ -10,9 +10,9 @@ import numpy as np
 from torchnp.checks import check, not_implemented, wrap_dim
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._memory import empty_in_order, refuse
+from torchnp.kernels._rows import rows
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
-from torchnp.registry import kernel
-from torchnp.writes import NOTHING, Bound, Writes, resize
+from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
 
@@ -75,31 +75,36 @@ def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     return frozenset({0})
 
 
-def _backward(kind: str, n: int, positions: Callable[[int, int, int], ndarray]) -> None:
-    name = f"{kind}_pad{n}d_backward"
-    spelled = "grad_output" if kind == "reflection" and n != 2 else "gradOutput"
-    comma = "" if kind == "replication" and n == 1 else ","
-
-    def body(grad_output, self, padding):
-        _check_ranks(grad_output, self, n, kind == "reflection")
-        if self.ndim > n + 2:  # torch takes the first dimensions then
-            outer = tuple(a[(*[slice(None)] * (n + 1), *[0] * (a.ndim - n - 1))] for a in (grad_output, self) if a.size)
-            if len(outer) == 2:
-                check_padded(outer[1], padding, n, kind == "reflection")
-                _check_grad(*outer, padding, n, spelled, comma)
-        check_padded(self, padding, n, kind == "reflection")
-        _check_grad(grad_output, self, padding, n, spelled, comma)
-        refuse(grad_output, name, NOT_PADDED)
-        if not is_inexact(grad_output.dtype) and grad_output.size:
-            raise not_implemented(name, grad_output.dtype)
-        return _folded(grad_output, self, padding, positions)
-
-    body.__name__ = name
-    body.__doc__ = f"The gradient of {kind}_pad{n}d."
-    writes = Writes(out=_look_replication) if kind == "replication" and n > 1 else NOTHING
-    kernel(name, writes=writes)(body)
+def _backward(grad, x, padding, *, op, n, positions):
+    reflects = positions is reflected
+    spelled = "grad_output" if reflects and n != 2 else "gradOutput"
+    comma = "" if n == 1 and not reflects else ","
+    _check_ranks(grad, x, n, reflects)
+    if x.ndim > n + 2:  # torch takes the first dimensions then
+        outer = tuple(a[(*[slice(None)] * (n + 1), *[0] * (a.ndim - n - 1))] for a in (grad, x) if a.size)
+        if len(outer) == 2:
+            check_padded(outer[1], padding, n, reflects)
+            _check_grad(*outer, padding, n, spelled, comma)
+    check_padded(x, padding, n, reflects)
+    _check_grad(grad, x, padding, n, spelled, comma)
+    refuse(grad, op, NOT_PADDED)
+    if not is_inexact(grad.dtype) and grad.size:
+        raise not_implemented(op, grad.dtype)
+    return _folded(grad, x, padding, positions)
 
 
-for _n in (1, 2, 3):
-    _backward("reflection", _n, reflected)
-    _backward("replication", _n, replicated)
+rows(
+    "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward",
+    _backward,
+    "The gradient of the padding by reflection.",
+    positions=reflected,
+)
+_DOC = "The gradient of the padding by replication."
+rows("replication_pad1d_backward", _backward, _DOC, positions=replicated)
+rows(
+    "replication_pad2d_backward replication_pad3d_backward",
+    _backward,
+    _DOC,
+    writes=Writes(out=_look_replication),
+    positions=replicated,
+)

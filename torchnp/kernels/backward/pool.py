@@ -8,10 +8,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, tap_slices, taps
 from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
 from torchnp.kernels.pool_adaptive import bins
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
@@ -59,7 +59,7 @@ def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarra
     return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
 
 
-def _max_pool_backward(grad, x, n, kernel, stride, padding, dilation, ceil_mode, indices):
+def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
     w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     _same_dtype(x, grad, "egradOutput")
     shape = (*x.shape[:-n], *w.out)
@@ -70,26 +70,13 @@ def _max_pool_backward(grad, x, n, kernel, stride, padding, dilation, ceil_mode,
     return _max_backward(grad, x, indices, n)
 
 
-@kernel("max_pool2d_with_indices_backward")
-def max_pool2d_with_indices_backward(
-    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-) -> ndarray:
-    """Gradients put where the maxima stood."""
-    return _max_pool_backward(grad_output, self, 2, kernel_size, stride, padding, dilation, ceil_mode, indices)
-
-
-@kernel("max_pool3d_with_indices_backward")
-def max_pool3d_with_indices_backward(
-    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-) -> ndarray:
-    """Gradients put where the maxima stood."""
-    return _max_pool_backward(grad_output, self, 3, kernel_size, stride, padding, dilation, ceil_mode, indices)
-
+_AT_MAXIMA, _SHARED = "Gradients put where the maxima stood.", "Each gradient shared out over its window."
+rows("max_pool2d_with_indices_backward max_pool3d_with_indices_backward", _max_pool_backward, _AT_MAXIMA)
 
 # ---------------------------------------------------------------- average
 
 
-def _avg_backward(grad, x, n, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
     by = divisors(w, count_include_pad, divisor_override)
     _same_dtype(x, grad, "egradOutput")
@@ -107,23 +94,7 @@ def _avg_backward(grad, x, n, kernel, stride, padding, ceil_mode, count_include_
     return result(dt.cast(inner, x.dtype), n, n == 2 and channels_last_of(x, n))
 
 
-@kernel("avg_pool2d_backward")
-def avg_pool2d_backward(
-    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-) -> ndarray:
-    """Each gradient shared out over its window."""
-    rest = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return _avg_backward(grad_output, self, 2, *rest)
-
-
-@kernel("avg_pool3d_backward")
-def avg_pool3d_backward(
-    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-) -> ndarray:
-    """Each gradient shared out over its window."""
-    rest = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return _avg_backward(grad_output, self, 3, *rest)
-
+rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)
 
 # ---------------------------------------------------------------- adaptive
 
@@ -137,7 +108,7 @@ def _check_adaptive(grad: ndarray, x: ndarray, n: int, name: str) -> None:
             )
 
 
-def _adaptive_avg_backward(grad: ndarray, x: ndarray, n: int) -> ndarray:
+def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
     where, what = f"{name}_out_cpu_template: Expected", "grad_output" if n == 2 else "gradOutput_"
@@ -168,19 +139,10 @@ def _spread(g: ndarray, axis: int, size: int) -> ndarray:
     return total
 
 
-@kernel("_adaptive_avg_pool2d_backward")
-def _adaptive_avg_pool2d_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """Each gradient shared out over its bin."""
-    return _adaptive_avg_backward(grad_output, self, 2)
+rows("_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward", _adaptive_avg_backward, _SHARED)
 
 
-@kernel("_adaptive_avg_pool3d_backward")
-def _adaptive_avg_pool3d_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """Each gradient shared out over its bin."""
-    return _adaptive_avg_backward(grad_output, self, 3)
-
-
-def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
+def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: int) -> ndarray:
     name = f"adaptive_max_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
     shown, what = ("adaptive_max_pooling2d_backward", "grad_output") if n == 2 else (name, "gradOutput")
@@ -203,13 +165,4 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) 
     return result(scatter_planes(grad, indices, x.shape, n), n, n == 2 and channels_last_of(x, n))
 
 
-@kernel("adaptive_max_pool2d_backward")
-def adaptive_max_pool2d_backward(grad_output: ndarray, self: ndarray, indices: ndarray) -> ndarray:
-    """Gradients put where the maxima stood."""
-    return _adaptive_max_backward(grad_output, self, indices, 2)
-
-
-@kernel("adaptive_max_pool3d_backward")
-def adaptive_max_pool3d_backward(grad_output: ndarray, self: ndarray, indices: ndarray) -> ndarray:
-    """Gradients put where the maxima stood."""
-    return _adaptive_max_backward(grad_output, self, indices, 3)
+rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_backward, _AT_MAXIMA)

@@ -6,14 +6,14 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.pool import scatter_planes
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 
-def _backward(grad: ndarray, x: ndarray, output_size: Ints, indices: ndarray, n: int) -> ndarray:
+def _backward(grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, indices: ndarray, *, n: int) -> ndarray:
     shape = (*x.shape[:-n], *output_size)
     if n == 2:
         check(grad.shape == shape, "fractional_max_pool2d_backward(): gradOutput sizes unexpected")
@@ -29,13 +29,6 @@ def _backward(grad: ndarray, x: ndarray, output_size: Ints, indices: ndarray, n:
     return scatter_planes(grad, indices, x.shape, n)
 
 
-@kernel("fractional_max_pool2d_backward")
-def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, indices):
-    """Gradients put where the maxima stood."""
-    return _backward(grad_output, self, output_size, indices, 2)
-
-
-@kernel("fractional_max_pool3d_backward")
-def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, indices):
-    """Gradients put where the maxima stood."""
-    return _backward(grad_output, self, output_size, indices, 3)
+rows(
+    "fractional_max_pool2d_backward fractional_max_pool3d_backward", _backward, "Gradients put where the maxima stood."
+)
