@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.numerics.box_muller import PAIRS, box_muller32, box_muller64, libm
 
 __all__ = [
@@ -218,8 +219,8 @@ class Generator:
         if n <= TILE:
             return draw(n)
         out: np.ndarray = np.empty(n, dtype)
-        for start in range(0, n, TILE):
-            out[start : start + TILE] = draw(min(TILE, n - start))
+        for part in blocks(n, TILE):
+            out[part] = draw(part.stop - part.start)
         return out
 
     def _few_uniform32(self, n: int) -> np.ndarray:
@@ -300,8 +301,8 @@ class Generator:
     def normal_blocks32(self, n: int) -> np.ndarray:
         """`n` standard normals (n a multiple of 16) in float32, in torch's blocks of 16."""
         out = np.empty(n, np.float32)
-        for start in range(0, n, 2 * PAIRS):
-            box_muller32(self.uniform32(min(2 * PAIRS, n - start)), out[start : start + 2 * PAIRS])
+        for part in blocks(n, 2 * PAIRS):
+            box_muller32(self.uniform32(part.stop - part.start), out[part])
         return out
 
     def normal_blocks64(self, n: int) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import not_implemented, wrap_dims
+from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None
@@ -140,6 +141,4 @@ TILE = 1 << 17  # elements of a block of rows that several passes keep in the ca
 
 def tiles(rows: int, length: int) -> Iterator[slice]:
     """Blocks of rows of about `TILE` elements."""
-    step = max(1, TILE // max(length, 1))
-    for start in range(0, rows, step):
-        yield slice(start, start + step)
+    return blocks(rows, max(1, TILE // max(length, 1)))

@@ -24,8 +24,8 @@ from torchnp.kernels._elementwise import (
     unary,
 )
 from torchnp.kernels.limits import clamp
+from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
-from torchnp.kernels.numerics.strips import STRIP, in_strips, limited
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar, whole
 

@@ -26,7 +26,7 @@ from torchnp.kernels._elementwise import (
     int_to_float,
     refuse,
 )
-from torchnp.kernels.numerics.fma import fused
+from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 from torchnp.writes import Writes
@@ -82,7 +82,7 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
         elif common == dt.bool_:
             value = np.add(a, b & scalar(alpha, common))
         elif common in WIDE:  # torch fuses the multiplication and the addition
-            value = fused(b, scalar(alpha, common), a)
+            value = fast_fma(b, scalar(alpha, common), a)
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
@@ -134,7 +134,7 @@ def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
     plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(other) is ndarray
     if plain and self.dtype is dt.float32 and _alike(self, other):
-        return fused(other, scalar(alpha, dt.float32), self)
+        return fast_fma(other, scalar(alpha, dt.float32), self)
     return _scaled_sum(self, other, alpha, np.add)
 
 
@@ -339,7 +339,7 @@ def _alike(x: ndarray, *others: ndarray) -> bool:
 def _quick_addcmul(self, tensor1, tensor2, *, value=1):
     if value != 1 or not _alike(self, tensor1, tensor2):
         return None
-    return fused(tensor1, tensor2, self)
+    return fast_fma(tensor1, tensor2, self)
 
 
 def _quick_lerp(self, end, weight):
@@ -348,7 +348,7 @@ def _quick_lerp(self, end, weight):
     w = scalar(weight, self.dtype)
     if not -0.5 < w.item() < 0.5:
         return None
-    return fused(np.subtract(end, self), w, self)
+    return fast_fma(np.subtract(end, self), w, self)
 
 
 @kernel("addcmul", differs=["fused-sum"], quick=_quick_addcmul)
@@ -358,7 +358,7 @@ def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
     (x, a, b, scale), out = _three("addcmul_cpu_out", takes, self, tensor1, tensor2, value)
     # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
     scaled = a if value == 1 and not dt.is_complex(out) else scale * a
-    return finish(fused(scaled, b, x), out)
+    return finish(fast_fma(scaled, b, x), out)
 
 
 @kernel("addcdiv")
@@ -381,8 +381,8 @@ def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
     near = np.abs(w) < 0.5
     step = np.subtract(b, a)
     if near.ndim == 0:
-        return fused(step, w, a) if near else fused(step, w - w.dtype.type(1), b)
-    return fused(step, np.where(near, w, w - w.dtype.type(1)), np.where(near, a, b))
+        return fast_fma(step, w, a) if near else fast_fma(step, w - w.dtype.type(1), b)
+    return fast_fma(step, np.where(near, w, w - w.dtype.type(1)), np.where(near, a, b))
 
 
 def _check_same_dtype(*named: tuple[str, ndarray]) -> None:

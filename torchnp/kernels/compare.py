@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
+from torchnp.kernels.numerics.blocks import STRIP, blocks
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
 from torchnp.registry import kernel
@@ -147,7 +148,7 @@ def _quick_where(condition, self, other):
         and self.flags.c_contiguous
         and other.flags.c_contiguous
     ):
-        if self.size > _STRIP and self.itemsize in _UNSIGNED:
+        if self.size > STRIP and self.itemsize in _UNSIGNED:
             return _blend(condition, self, other)
         out = other.copy()
         np.putmask(out, condition, self)
@@ -155,7 +156,6 @@ def _quick_where(condition, self, other):
     return None
 
 
-_STRIP = 1 << 15  # elements that stay in the cache while a mask is widened and applied
 _UNSIGNED = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
@@ -164,9 +164,8 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
     signed, unsigned = _UNSIGNED[a.itemsize]
     out = np.empty(a.shape, a.dtype)
     bits, to, first, second = condition.reshape(-1).view(np.int8), *(x.reshape(-1).view(unsigned) for x in (out, a, b))
-    narrow, wide = np.empty(_STRIP, np.int8), np.empty(_STRIP, signed)
-    for start in range(0, a.size, _STRIP):
-        strip = slice(start, start + _STRIP)
+    narrow, wide = np.empty(STRIP, np.int8), np.empty(STRIP, signed)
+    for strip in blocks(a.size, STRIP):
         part, other = to[strip], second[strip]
         n = part.size
         wide[:n] = np.negative(bits[strip], narrow[:n])  # all bits set where the condition holds

@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, not_implemented
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.limits import maximum
+from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
@@ -25,8 +26,7 @@ LARGEST = 1 << 21  # elements of a block of differences
 def _blocks(x1: ndarray, x2: ndarray) -> Iterator[tuple[slice, ndarray]]:
     """Differences of all rows, in blocks of rows of the first that keep memory bounded."""
     step = max(1, LARGEST // max(1, x2.size))
-    for start in range(0, x1.shape[-2], step):
-        rows = slice(start, start + step)
+    for rows in blocks(x1.shape[-2], step):
         yield rows, x1[..., rows, None, :] - x2[..., None, :, :]
 
 

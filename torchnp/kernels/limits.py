@@ -23,7 +23,7 @@ from torchnp.kernels._elementwise import (
     finish,
     refuse,
 )
-from torchnp.kernels.numerics.strips import STRIP, limited
+from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from torchnp.kernels._elementwise import WIDE, binary, int_to_float
-from torchnp.kernels.numerics.cephes import fused, libm
+from torchnp.kernels.numerics.cephes import in_double
+from torchnp.kernels.numerics.fma import fma
 
 ndarray = np.ndarray
 Step = Callable[[int, ndarray, ndarray], ndarray]
@@ -41,29 +42,29 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
     """One of the four kinds at y; above degree ``limit`` inside (-1, 1) by trigonometry."""
     one = y.dtype.type(1)
     degree = n.astype(y.dtype)
-    angle = libm(np.arccos, y)
+    angle = in_double(np.arccos, y)
     twice = degree + degree + one
     if kind == "t":
         first, at_one, at_minus_one = y, np.ones_like(y), _alternate(n, np.ones_like(y))
-        closed = libm(np.cos, degree * angle)
+        closed = in_double(np.cos, degree * angle)
     elif kind == "u":
         first, at_one, at_minus_one = y + y, degree + one, _alternate(n, degree + one)
-        sine = libm(np.sin, angle)
-        edge = (degree + one) * libm(np.cos, (degree + one) * angle) / y
-        closed = np.where(sine != 0, libm(np.sin, (degree + one) * angle) / sine, edge)
+        sine = in_double(np.sin, angle)
+        edge = (degree + one) * in_double(np.cos, (degree + one) * angle) / y
+        closed = np.where(sine != 0, in_double(np.sin, (degree + one) * angle) / sine, edge)
     elif kind == "v":
         first, at_one, at_minus_one = y + y - one, np.ones_like(y), _alternate(n, twice)
         half = y.dtype.type(0.5)
-        ratio = libm(np.cos, (degree + half) * angle) / libm(np.cos, angle * half)
-        closed = np.where(libm(np.sin, angle * half) != 1, ratio, at_minus_one)
+        ratio = in_double(np.cos, (degree + half) * angle) / in_double(np.cos, angle * half)
+        closed = np.where(in_double(np.sin, angle * half) != 1, ratio, at_minus_one)
     else:
         first, at_one, at_minus_one = y + y + one, twice, _alternate(n, np.ones_like(y))
         half = y.dtype.type(0.5)
-        ratio = libm(np.sin, (degree + half) * angle) / libm(np.sin, angle * half)
-        closed = np.where(libm(np.cos, angle * half) != 1, ratio, at_one)
+        ratio = in_double(np.sin, (degree + half) * angle) / in_double(np.sin, angle * half)
+        closed = np.where(in_double(np.cos, angle * half) != 1, ratio, at_one)
     inside = (n > limit) & (np.abs(y) < 1)
     # Degrees with a closed form need no steps.
-    stepped = _recurrence(np.where(inside, 0, n), first, lambda k, p, q: fused(y + y, q, -p))
+    stepped = _recurrence(np.where(inside, 0, n), first, lambda k, p, q: fma(y + y, q, -p))
     value = np.where(inside, closed, stepped)
     value = np.where(y == 1, at_one, np.where(y == -1, at_minus_one, value))
     return np.where(n < 0, y.dtype.type(0), value)
@@ -101,13 +102,13 @@ def _too_high(x: ndarray, n: ndarray, value: ndarray) -> ndarray:
 
 def _hermite_h(x: ndarray, n: ndarray) -> ndarray:
     x, n = _operands(x, n)
-    value = _recurrence(np.minimum(n, 513), x + x, lambda k, p, q: fused(x + x, q, -(x.dtype.type(2 * k) * p)))
+    value = _recurrence(np.minimum(n, 513), x + x, lambda k, p, q: fma(x + x, q, -(x.dtype.type(2 * k) * p)))
     return _too_high(x, n, value)
 
 
 def _hermite_he(x: ndarray, n: ndarray) -> ndarray:
     x, n = _operands(x, n)
-    value = _recurrence(np.minimum(n, 513), x, lambda k, p, q: fused(x, q, -(x.dtype.type(k) * p)))
+    value = _recurrence(np.minimum(n, 513), x, lambda k, p, q: fma(x, q, -(x.dtype.type(k) * p)))
     return _too_high(x, n, value)
 
 
@@ -116,7 +117,7 @@ def _laguerre_l(x: ndarray, n: ndarray) -> ndarray:
     real = x.dtype.type
 
     def step(k: int, p: ndarray, q: ndarray) -> ndarray:
-        return fused(real(2 * k) + (1 - x), q, -(real(k) * p)) / real(k + 1)
+        return fma(real(2 * k) + (1 - x), q, -(real(k) * p)) / real(k + 1)
 
     value = _recurrence(np.where(x == 0, np.minimum(n, 1), n), 1 - x, step)
     return np.where((x == 0) & (n >= 0), real(1), value)
@@ -127,7 +128,7 @@ def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
     real = x.dtype.type
 
     def step(k: int, p: ndarray, q: ndarray) -> ndarray:
-        return fused(real(2 * k + 1) * x, q, -(real(k) * p)) / real(k + 1)
+        return fma(real(2 * k + 1) * x, q, -(real(k) * p)) / real(k + 1)
 
     edge = np.abs(x) == 1
     value = _recurrence(np.where(edge, np.minimum(n, 1), n), x, step)

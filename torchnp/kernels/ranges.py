@@ -28,7 +28,7 @@ from torchnp.dtypes import (
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
-from torchnp.kernels.numerics.fma import fma, fma64
+from torchnp.kernels.numerics.fma import fma
 from torchnp.registry import kernel
 from torchnp.scalars import item, real, scalar, whole
 
@@ -98,16 +98,9 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, vector: bool) -> n
     out = np.empty(count, wide)
     body = out[:whole].reshape(-1, lanes)
     for i in range(lanes):
-        body[:, i] = _fused(bases, i, step)
+        body[:, i] = fma(np.full(len(bases), wide.type(i)), step, bases)
     out[whole:] = fma(np.arange(whole, count, dtype=wide), step, start)
     return cast(out, dtype)
-
-
-def _fused(bases: ndarray, i: int, step: float) -> ndarray:
-    """bases + i * step with one rounding."""
-    if bases.dtype == float32:
-        return (bases.astype(float64) + i * step).astype(float32)
-    return fma64(np.full(len(bases), float(i)), np.float64(step), bases)
 
 
 @kernel("arange.start", like=np.arange, differs=["arange-truncates", "default-dtype"])

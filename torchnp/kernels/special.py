@@ -13,6 +13,7 @@ from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_fl
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
+from torchnp.kernels.numerics.fma import fast_fma, horner
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.writes import Writes
@@ -117,8 +118,8 @@ def _digamma(x: ndarray) -> ndarray:
         total = np.where(low, total - 1 / above, total)
         above = np.where(low, above + 1, above)
     z = 1 / (above * above)
-    series = np.where(above < 1e17, cephes.horner(z, _DIGAMMA), real(0))
-    value = cephes.fma(-z, series, total + cephes.libm(np.log, above) - real(0.5) / above)
+    series = np.where(above < 1e17, horner(z, _DIGAMMA), real(0))
+    value = fast_fma(-z, series, total + cephes.in_double(np.log, above) - real(0.5) / above)
     value = np.where(above == 10, total + real(2.25175258906672110764), value)
     if left.any():
         wide = x.astype(np.float64)

@@ -6,9 +6,11 @@ The single precision form is bit for bit that of torch's vector code: Cephes' lo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
+
+from torchnp.kernels.numerics.fma import fma_into, horner
 
 
 def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
@@ -18,33 +20,22 @@ def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
 
 def box_muller64(u: np.ndarray) -> np.ndarray:
     """Blocks of 16 uniforms into blocks of 16 normals, float64."""
-    blocks = u.reshape(-1, 2, 8)
-    radius = np.sqrt(-2.0 * libm(math.log, 1.0 - blocks[:, 0]))
-    theta = 2.0 * math.pi * blocks[:, 1]
+    pairs = u.reshape(-1, 2, 8)
+    radius = np.sqrt(-2.0 * libm(math.log, 1.0 - pairs[:, 0]))
+    theta = 2.0 * math.pi * pairs[:, 1]
     return np.stack([radius * np.cos(theta), radius * np.sin(theta)], 1).reshape(-1)
 
 
 PAIRS = 1 << 15  # as many as stay in cache
 
 
-def _f32(*values: float) -> Iterable[np.float64]:
-    return [np.float64(np.float32(value)) for value in values]
-
-
 # Cephes' single precision logf, sinf and cosf, which torch's vector code evaluates.
-_LOG = _f32(
-    7.0376836292e-2,
-    -1.1514610310e-1,
-    1.1676998740e-1,
-    -1.2420140846e-1,
-    1.4249322787e-1,
-    -1.6668057665e-1,
-    2.0000714765e-1,
-    -2.4999993993e-1,
-    3.3333331174e-1,
+_LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
-_COS = _f32(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-_SIN = _f32(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _LN2_LOW, _LN2_HIGH = np.float32(-2.12194440e-4), np.float32(0.693359375)
 _PI4_1, _PI4_2 = np.float32(-0.78515625), np.float32(-2.4187564849853515625e-4)
 _PI4_3 = np.float64(np.float32(-3.77489497744594108e-8))
@@ -52,29 +43,11 @@ _SQRT_HALF = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
 _HALF, _ONE, _MINUS_TWO = np.float32(0.5), np.float32(1), np.float32(-2)
 
 
-def _fma(a: np.ndarray, b: np.ndarray, c: object, wide: np.ndarray, out: np.ndarray) -> None:
-    """out = a * b + c rounded once to float32: the product of two float32 values is exact in float64."""
-    np.multiply(a, b, wide)
-    np.add(wide, c, wide)  # type: ignore[call-overload]
-    np.copyto(out, wide, casting="same_kind")
-
-
-def _horner(coefficients: Iterable[np.float64], x: np.ndarray, wide: np.ndarray, out: np.ndarray) -> None:
-    first, *rest = coefficients
-    np.multiply(x, first, wide)
-    for last, c in enumerate(rest, 1 - len(rest)):
-        np.add(wide, c, wide)
-        np.copyto(out, wide, casting="same_kind")
-        if last:
-            np.copyto(wide, out)
-            np.multiply(wide, x, wide)
-
-
 def box_muller32(u: np.ndarray, out: np.ndarray) -> None:
     """Blocks of 16 uniforms into blocks of 16 normals, float32, bit for bit as torch's vector code."""
-    blocks = u.reshape(-1, 2, 8)
-    radius = _radius(blocks[:, 0])
-    sin, cos = _sine_and_cosine(np.multiply(blocks[:, 1], np.float32(2 * math.pi)).reshape(-1))
+    pairs = u.reshape(-1, 2, 8)
+    radius = _radius(pairs[:, 0])
+    sin, cos = _sine_and_cosine(np.multiply(pairs[:, 1], np.float32(2 * math.pi)).reshape(-1))
     target = out.reshape(-1, 2, 8)
     np.multiply(radius.reshape(-1, 8), cos.reshape(-1, 8), target[:, 0])
     np.multiply(radius.reshape(-1, 8), sin.reshape(-1, 8), target[:, 1])
@@ -92,10 +65,10 @@ def _radius(u1: np.ndarray) -> np.ndarray:
     m -= _ONE
     z = m * m
     np.copyto(x64, m)
-    _horner(_LOG, x64, wide, y)
+    horner(x64, _LOG, y, wide)
     y *= m
     np.copyto(x64, y)
-    _fma(x64, z.astype(np.float64), e * _LN2_LOW, wide, y)
+    fma_into(x64, z.astype(np.float64), e * _LN2_LOW, wide, y)
     z *= _HALF
     y -= z
     m += y
@@ -116,21 +89,21 @@ def _sine_and_cosine(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sin = octant.astype(np.float32)
     theta += sin * _PI4_1
     theta += sin * _PI4_2
-    _fma(x64, _PI4_3, theta, wide, theta)
+    fma_into(x64, _PI4_3, theta, wide, theta)
     z = theta * theta
     z64 = z.astype(np.float64)
 
     cos = np.empty_like(theta)
-    _horner(_COS, z64, wide, cos)
+    horner(z64, _COS, cos, wide)
     cos *= z
     np.copyto(x64, cos)
-    _fma(x64, z64, z * np.float32(-0.5), wide, cos)
+    fma_into(x64, z64, z * np.float32(-0.5), wide, cos)
     cos += _ONE
-    _horner(_SIN, z64, wide, sin)
+    horner(z64, _SIN, sin, wide)
     sin *= z
     np.copyto(x64, sin)
     np.copyto(z64, theta)
-    _fma(x64, z64, z64, wide, sin)
+    fma_into(x64, z64, z64, wide, sin)
     _turn(sin.view(np.int32), cos.view(np.int32), octant)
     return sin, cos
 

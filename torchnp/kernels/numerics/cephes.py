@@ -1,65 +1,24 @@
 """Bessel and Airy functions by the approximations of the Cephes Math Library, in torch's order of operations.
 
-A float32 argument is computed in float32, as torch does; where its compiler fuses a product and a sum, so does `fma`.
+A float32 argument is computed in float32, as torch does; where its compiler fuses a product and a sum, so do `fast_fma` and, where the sum cancels, `fma`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from torchnp.kernels.numerics import cephes_tables as c
+from torchnp.kernels.numerics.fma import fast_fma, fma, horner
 
 ndarray = np.ndarray
 Function = Callable[[ndarray], ndarray]
 
 
-def fma(a: Any, b: Any, addend: Any) -> ndarray:
-    """``a * b + addend`` with one rounding for float32; of float64 with two, within an ulp where nothing cancels."""
-    dtype = np.result_type(a, b)
-    if dtype == np.float32:
-        product = np.multiply(a, b, dtype=np.float64)
-        return np.add(product, addend).astype(np.float32)
-    return np.add(np.multiply(a, b), addend)
-
-
-def fused(a: Any, b: Any, addend: Any) -> ndarray:
-    """`fma` with one rounding for float64 too, for the sums that cancel: by the error terms of Dekker and Knuth."""
-    product, total = a * b, fma(a, b, addend)
-    if total.dtype != np.float64:
-        return total
-    a_high, b_high = upper(a), upper(b)
-    a_low, b_low = a - a_high, b - b_high
-    lost = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    back = total - product
-    lost = lost + ((product - (total - back)) + (addend - back))
-    return np.where(np.isfinite(lost) & (lost != 0), total + lost, total)  # adding 0 would lose the sign of -0
-
-
-def upper(x: Any) -> Any:
-    """The upper 26 bits of a float64."""
-    shifted = x * 134217729.0
-    return shifted - (shifted - x)
-
-
-def libm(function: Function, x: ndarray) -> ndarray:
+def in_double(function: Function, x: ndarray) -> ndarray:
     """A function as C's library rounds it: NumPy's own of float32 is some ulps off."""
     return function(x.astype(np.float64)).astype(x.dtype)
-
-
-def horner(t: ndarray, coefficients: Sequence[float]) -> ndarray:
-    """A polynomial at ``t``, by fused steps."""
-    real = t.dtype.type
-    value = np.full_like(t, real(coefficients[0]))
-    for coefficient in coefficients[1:]:
-        if t.dtype == np.float64:
-            value *= t
-            value += coefficient
-        else:
-            value = fma(value, t, real(coefficient))
-    return value
 
 
 def ratio(t: ndarray, above: Sequence[float], below: Sequence[float]) -> ndarray:
@@ -73,7 +32,7 @@ def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
     older, old, new = np.zeros_like(t), np.zeros_like(t), np.full_like(t, real(coefficients[0]))
     for coefficient in coefficients[1:]:
         older, old = old, new
-        new = fma(t, old, -older) + real(coefficient)
+        new = fast_fma(t, old, -older) + real(coefficient)
     return real(0.5) * (new - older)
 
 
@@ -101,8 +60,8 @@ def _wave(x: ndarray, order: int, second: bool) -> ndarray:
         w, (pp, pq, qp, qq) = real(5) / x * (real(5) / x), (c.J1_PP, c.J1_PQ, c.J1_QP, c.J1_QQ)
     angle = x - real((0.7853981633974483, 2.356194490192345)[order])
     level, tilt = ratio(w, pp, pq), real(5) / x * ratio(w, qp, qq)
-    sine, cosine = libm(np.sin, angle), libm(np.cos, angle)
-    wave = fused(level, sine, tilt * cosine) if second else fused(level, cosine, -(tilt * sine))
+    sine, cosine = in_double(np.sin, angle), in_double(np.cos, angle)
+    wave = fma(level, sine, tilt * cosine) if second else fma(level, cosine, -(tilt * sine))
     return wave * real(0.7978845608028654) / np.sqrt(x)
 
 
@@ -138,7 +97,7 @@ def y0(x: ndarray) -> ndarray:
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
-        return fused(real(0.6366197723675814) * libm(np.log, x), j0(x), ratio(x * x, c.Y0_YP, c.Y0_YQ))
+        return fma(real(0.6366197723675814) * in_double(np.log, x), j0(x), ratio(x * x, c.Y0_YP, c.Y0_YQ))
 
     return _second_kind(x, near, 0)
 
@@ -148,8 +107,8 @@ def y1(x: ndarray) -> ndarray:
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
-        rest = fused(j1(x), libm(np.log, x), -(real(1) / x))
-        return fused(x, ratio(x * x, c.Y1_YP, c.Y1_YQ), real(0.6366197723675814) * rest)
+        rest = fma(j1(x), in_double(np.log, x), -(real(1) / x))
+        return fma(x, ratio(x * x, c.Y1_YP, c.Y1_YQ), real(0.6366197723675814) * rest)
 
     return _second_kind(x, near, 1)
 
@@ -168,10 +127,10 @@ def spherical_j0(x: ndarray) -> ndarray:
         z = x * x
         value = np.full_like(x, real(1) / real(6227020800))
         for factorial in (-39916800, 362880, -5040, 120, -6, 1):
-            value = fma(z, value, real(1) / real(factorial))
+            value = fast_fma(z, value, real(1) / real(factorial))
         return value
 
-    value = piecewise(x, np.abs(x) < 0.5, near, lambda x: libm(np.sin, x) / x)
+    value = piecewise(x, np.abs(x) < 0.5, near, lambda x: in_double(np.sin, x) / x)
     return np.where(np.isinf(x), real(0), value)
 
 
@@ -202,7 +161,7 @@ def i0(x: ndarray) -> ndarray:
     """Modified Bessel function of the first kind, order 0."""
     x = np.abs(x)
     value, inner = _series(x, c.I0_A, c.I0_B)
-    value = libm(np.exp, x) * value
+    value = in_double(np.exp, x) * value
     return np.where(inner, value, value / np.sqrt(x))
 
 
@@ -222,7 +181,7 @@ def i1(x: ndarray) -> ndarray:
     """Modified Bessel function of the first kind, order 1."""
     size = np.abs(x)
     value, inner = _series(size, *_short(x))
-    power = libm(np.exp, size)
+    power = in_double(np.exp, size)
     return _odd(x, np.where(inner, power * size * value, power * value / np.sqrt(size)))
 
 
@@ -230,7 +189,7 @@ def modified_i1(x: ndarray) -> ndarray:
     """`i1` with all terms."""
     size = np.abs(x)
     value, inner = _series(size, c.I1_A, c.I1_B)
-    power = libm(np.exp, size)
+    power = in_double(np.exp, size)
     return _odd(x, np.where(inner, value * size * power, power * value / np.sqrt(size)))
 
 
@@ -245,7 +204,7 @@ def _third_kind(x: ndarray, near: Function, far: Function) -> ndarray:
 
 
 def _k_inner(x: ndarray, coefficients: Sequence[float]) -> ndarray:
-    return chebyshev(fma(x, x, x.dtype.type(-2)), coefficients)
+    return chebyshev(fast_fma(x, x, x.dtype.type(-2)), coefficients)
 
 
 def _k_outer(x: ndarray, coefficients: Sequence[float]) -> ndarray:
@@ -258,7 +217,7 @@ def k0(x: ndarray) -> ndarray:
     def near(x: ndarray) -> ndarray:
         return (_k_inner(x, c.K0_A) - np.log(0.5 * x.astype(np.float64)) * i0(x)).astype(x.dtype)
 
-    return _third_kind(x, near, lambda x: libm(np.exp, -x) * _k_outer(x, c.K0_B) / np.sqrt(x))
+    return _third_kind(x, near, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K0_B) / np.sqrt(x))
 
 
 def k0e(x: ndarray) -> ndarray:
@@ -266,23 +225,23 @@ def k0e(x: ndarray) -> ndarray:
     half = x.dtype.type(0.5)
 
     def near(x: ndarray) -> ndarray:
-        return fused(-libm(np.log, half * x), i0(x), _k_inner(x, c.K0_A)) * libm(np.exp, x)
+        return fma(-in_double(np.log, half * x), i0(x), _k_inner(x, c.K0_A)) * in_double(np.exp, x)
 
     return _third_kind(x, near, lambda x: _k_outer(x, c.K0_B) / np.sqrt(x))
 
 
 def _k1_inner(x: ndarray) -> ndarray:
-    return fused(libm(np.log, x.dtype.type(0.5) * x), modified_i1(x), _k_inner(x, c.K1_A) / x)
+    return fma(in_double(np.log, x.dtype.type(0.5) * x), modified_i1(x), _k_inner(x, c.K1_A) / x)
 
 
 def k1(x: ndarray) -> ndarray:
     """Modified Bessel function of the second kind, order 1."""
-    return _third_kind(x, _k1_inner, lambda x: libm(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x))
+    return _third_kind(x, _k1_inner, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x))
 
 
 def k1e(x: ndarray) -> ndarray:
     """`k1` times exp(x)."""
-    return _third_kind(x, lambda x: _k1_inner(x) * libm(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x))
+    return _third_kind(x, lambda x: _k1_inner(x) * in_double(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x))
 
 
 # ---------------------------------------------------------------- the Airy function
@@ -303,7 +262,7 @@ def _airy_left(x: ndarray) -> ndarray:
     angle = zeta + real(0.25) * real(np.pi)
     sine = real(1) + w * horner(w, c.AIRY_AFN) / horner(w, c.AIRY_AFD)
     cosine = z * horner(w, c.AIRY_AGN) / horner(w, c.AIRY_AGD)
-    wave = fused(libm(np.sin, angle), sine, -(libm(np.cos, angle) * cosine))
+    wave = fma(in_double(np.sin, angle), sine, -(in_double(np.cos, angle) * cosine))
     return real(0.5641895835477563) / np.sqrt(np.sqrt(-x)) * wave
 
 
@@ -311,7 +270,7 @@ def _airy_right(x: ndarray) -> ndarray:
     real = x.dtype.type
     zeta = real(2) * x * np.sqrt(x) / real(3)
     value = real(0.5641895835477563) * ratio(real(1) / zeta, c.AIRY_AN, c.AIRY_AD)
-    return value / (real(2) * np.sqrt(np.sqrt(x)) * libm(np.exp, zeta))
+    return value / (real(2) * np.sqrt(np.sqrt(x)) * in_double(np.exp, zeta))
 
 
 def _airy_power(x: ndarray) -> ndarray:
@@ -326,4 +285,4 @@ def _airy_power(x: ndarray) -> ndarray:
         f, g = np.where(active, f + m, f), np.where(active, g + n, g)
         k += 3
         active &= np.abs(m / f) > np.finfo(x.dtype).eps
-    return fused(real(0.3550280538878172), f, -(real(0.2588194037928068) * g))
+    return fma(real(0.3550280538878172), f, -(real(0.2588194037928068) * g))

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from torchnp.kernels._spatial import Ints, empty, in_format, out_sizes, pad, tap_slices, taps
+from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
 
@@ -21,8 +22,7 @@ _BUDGET = 1 << 22
 
 def _parts(n: int, item: int) -> list[slice]:
     """A batch of ``n`` cut so that each part needs about the budget, at ``item`` bytes for each."""
-    step = max(_BUDGET // max(item, 1), 1)
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    return list(blocks(n, max(_BUDGET // max(item, 1), 1)))
 
 
 def correlate(

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.kernels.numerics.cephes import fma, fused, libm, piecewise, ratio, upper
+from torchnp.kernels.numerics.blocks import blocks, in_strips
+from torchnp.kernels.numerics.cephes import in_double, piecewise, ratio
+from torchnp.kernels.numerics.fma import fast_fma, fma, horner, upper
 
 ndarray = np.ndarray
 
@@ -32,15 +34,15 @@ def scipy_special(name: str) -> Callable[..., Any]:
 _TILE = 1 << 13  # elements: a dozen float64 buffers stay in the second-level cache
 erfcx_of_scipy = scipy_special("erfcx")
 
-# erf(x) = x * P(x * x) / Q(x * x) for float32, lowest degree first: within 8e-12 on [-4, 4], fitted to SciPy's erf
+# erf(x) = x * P(x * x) / Q(x * x) for float32, highest degree first: within 8e-12 on [-4, 4], fitted to SciPy's erf
 # with weights for the relative error.
 _WHOLE_P = (
-    *(1.1283791670861423, 0.2003454685823956, 0.058118677956580066, 0.004962243920251966),
-    *(0.000513047003748846, 2.1787718604053195e-05, 7.527872736340743e-07, 3.0047225703823535e-09),
+    *(3.0047225703823535e-09, 7.527872736340743e-07, 2.1787718604053195e-05, 0.000513047003748846),
+    *(0.004962243920251966, 0.058118677956580066, 0.2003454685823956, 1.1283791670861423),
 )
 _WHOLE_Q = (
-    *(1.0, 0.5108848815481728, 0.12180130154137946, 0.017719130966178023),
-    *(0.0017152417353614433, 0.00011151711576253204, 4.519169870091701e-06, 7.329834173929155e-08),
+    *(7.329834173929155e-08, 4.519169870091701e-06, 0.00011151711576253204, 0.0017152417353614433),
+    *(0.017719130966178023, 0.12180130154137946, 0.5108848815481728, 1.0),
 )
 
 # ---------------------------------------------------------------- float64
@@ -103,16 +105,10 @@ def _tail(x: ndarray) -> ndarray:
 def _tiled(function: Callable[[ndarray], ndarray]) -> Callable[[ndarray], ndarray]:
     """The same function, part by part where the array is dense and larger than a cache."""
 
-    def call(x: ndarray) -> ndarray:
-        if x.size <= _TILE or not x.flags.c_contiguous:
-            return function(x)
-        out = np.empty_like(x)
-        source, target = x.reshape(-1), out.reshape(-1)
-        for start in range(0, x.size, _TILE):
-            target[start : start + _TILE] = function(source[start : start + _TILE])
-        return out
+    def chain(x: ndarray, out: ndarray) -> None:
+        out[...] = function(x)
 
-    return call
+    return lambda x: in_strips(chain, x, _TILE) if x.size > _TILE and x.flags.c_contiguous else function(x)
 
 
 @_tiled
@@ -155,34 +151,25 @@ def erf(x: ndarray) -> ndarray:
     out = np.empty_like(dense)
     source, target = dense.ravel(order="K"), out.ravel(order="K")
     buffers = [np.empty(_TILE) for _ in range(4)]
-    for start in range(0, source.size, _TILE):
-        part = source[start : start + _TILE]
-        v, t, p, q = (b[: part.size] for b in buffers)
-        np.clip(part, np.float32(-4), np.float32(4), out=v)
+    for part in blocks(source.size, _TILE):
+        v, t, p, q = (b[: part.stop - part.start] for b in buffers)
+        np.clip(source[part], np.float32(-4), np.float32(4), out=v)
         np.multiply(v, v, out=t)
-        _horner(_WHOLE_P, t, p)
-        _horner(_WHOLE_Q, t, q)
+        horner(t, _WHOLE_P, p)
+        horner(t, _WHOLE_Q, q)
         np.multiply(p, v, out=p)
-        np.divide(p, q, out=target[start : start + _TILE], casting="same_kind")
+        np.divide(p, q, out=target[part], casting="same_kind")
     return out
-
-
-def _horner(coefficients: tuple[float, ...], t: ndarray, out: ndarray) -> None:
-    np.multiply(t, coefficients[-1], out=out)
-    for c in coefficients[-2:0:-1]:
-        np.add(out, c, out=out)
-        np.multiply(out, t, out=out)
-    np.add(out, coefficients[0], out=out)
 
 
 def erf_of_half(x: ndarray) -> ndarray:
     """torch's vectors compute half types by a formula that is good to 1.5e-7 in all: small arguments give 0."""
     one = np.float32(1)
-    t = one / fma(np.float32(0.3275911), np.abs(x), one)
+    t = one / fast_fma(np.float32(0.3275911), np.abs(x), one)
     powers = np.full_like(t, np.float32(1.061405429))
     for c in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        powers = fma(powers, t, np.float32(c))
-    return np.copysign(fma(-libm(np.exp, -(x * x)) * t, powers, one), x)
+        powers = fast_fma(powers, t, np.float32(c))
+    return np.copysign(fast_fma(-in_double(np.exp, -(x * x)) * t, powers, one), x)
 
 
 def erfc(x: ndarray) -> ndarray:
@@ -196,7 +183,7 @@ def erfcx(x: ndarray) -> ndarray:
         return erfcx_of_scipy(x)
 
     def negative(x: ndarray) -> ndarray:
-        power = np.float32(2) * libm(np.exp, x * x)
+        power = np.float32(2) * in_double(np.exp, x * x)
         return np.where(x < np.float32(-6.1), power, power - near(-x))
 
     def near(x: ndarray) -> ndarray:
@@ -212,6 +199,6 @@ def log_ndtr(x: ndarray) -> ndarray:
     t = x * real(0.7071067811865476)
 
     def left(t: ndarray) -> ndarray:
-        return fused(-t, t, libm(np.log, erfcx(-t) / real(2)))
+        return fma(-t, t, in_double(np.log, erfcx(-t) / real(2)))
 
-    return piecewise(t, x < -1, left, lambda t: libm(np.log1p, -erfc(t) / real(2)))
+    return piecewise(t, x < -1, left, lambda t: in_double(np.log1p, -erfc(t) / real(2)))

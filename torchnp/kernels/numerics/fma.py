@@ -1,35 +1,40 @@
-"""``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2."""
+"""``a * b + c`` with one rounding, as compilers contract torch's kernels with AVX2, and polynomials made of it.
+
+`fma` is exact in both precisions. `fast_fma` differs in float64 alone, where it rounds twice: the exact product has no
+dtype to be in there, and taking it apart costs some fifty times the sum, for half a unit in the last place.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from torchnp.dtypes import float32
+from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
 STRIP = 1 << 14  # elements: all steps find their operands in the cache
 
 
-def fma(a: ndarray, b: float, c: float) -> ndarray:
-    """a * b + c with one rounding, for float32 or float64 `a`."""
-    if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
-        return a * b + c  # the product is exact, or nothing is added to it
+def fma(a: Any, b: Any, c: Any) -> ndarray:
+    """a * b + c with one rounding, of float32 or float64; ``b`` and ``c`` may be Python's numbers."""
+    if isinstance(b, float) and isinstance(c, float):
+        if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
+            return a * b + c  # the product is exact, or nothing is added to it
+        b, c = np.float64(b), np.float64(c)
     if a.dtype == float32:  # a product of two float32 is exact in float64
-        wide = a.astype(np.float64)
-        wide *= b
-        wide += c
-        return wide.astype(np.float32)
-    return fma64(a, np.float64(b), np.float64(c))
+        wide = np.multiply(a, b, dtype=np.float64)
+        return np.add(wide, c, out=wide if type(wide) is ndarray and wide.shape == np.shape(c) else None).astype(
+            float32
+        )
+    return _fma64(a, b, c)
 
 
-def fused(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
-    """a * b + c of arrays of one dtype that broadcast; of float32 the product is exact, and the sum rounded from float64.
-
-    float64 is rounded twice: the exact product has no dtype to be in, and taking it apart costs some fifty times the
-    sum, for half a unit in the last place.
-    """
+def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
+    """a * b + c of one dtype, which broadcast: float32 with one rounding, float64 with two."""
     if a.dtype != float32:
         product = a * b
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
@@ -41,12 +46,18 @@ def fused(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
     return np.add(wide, c, out=wide if wide.ndim and wide.shape == a.shape == c.shape else None).astype(float32)
 
 
+def fma_into(a: ndarray, b: ndarray, c: Any, wide: ndarray, out: ndarray) -> None:
+    """`fma` of float32 values that stand in float64 arrays, through a float64 buffer into a float32 array."""
+    np.multiply(a, b, wide)
+    np.add(wide, c, wide)
+    np.copyto(out, wide, casting="same_kind")
+
+
 def _in_strips(a: ndarray, c: ndarray, b: ndarray) -> ndarray:
     out = np.empty(a.shape, float32)
     room, factor = np.empty(STRIP), b.astype(np.float64) if b.ndim == 0 else None
-    for start in range(0, a.size, STRIP):
-        part = slice(start, start + STRIP)
-        wide = room[: min(STRIP, a.size - start)]
+    for part in blocks(a.size, STRIP):
+        wide = room[: part.stop - part.start]
         wide[...] = a[part]
         wide *= b[part] if factor is None else factor
         wide += c[part]
@@ -54,35 +65,84 @@ def _in_strips(a: ndarray, c: ndarray, b: ndarray) -> ndarray:
     return out
 
 
-def fma64(a: ndarray, b: ndarray | np.float64, c: ndarray | np.float64) -> ndarray:
+# ---------------------------------------------------------------- float64, exactly
+
+
+def _fma64(a: Any, b: Any, c: Any) -> ndarray:
+    product, low = two_product(a, b)
+    total, lost = two_sum(product, c)
+    lost += low
+    result = np.asarray(total + lost)
+    # The sum of what was lost is rounded too: that can be seen only where the result lies halfway to the next number.
+    halfway = 2 * (lost - (result - total))
+    unsure = (result + halfway - result == halfway) & (halfway != 0)
+    unsure |= (result == 0) | ~np.isfinite(result)
+    if unsure.any():
+        result[unsure] = _to_odd(*(np.broadcast_to(v, result.shape)[unsure] for v in (a, b, c)))
+    return result
+
+
+def _to_odd(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
     # Boldo and Melquiond: split the product, add c exactly, round the rest to odd, and round once.
-    high, low = _two_product(a, b)
-    middle, rest = _two_sum(c, low)
-    top, tail = _two_sum(high, middle)
-    odd, error = _two_sum(rest, tail)
+    high, low = two_product(a, b)
+    middle, rest = two_sum(c, low)
+    top, tail = two_sum(high, middle)
+    odd, error = two_sum(rest, tail)
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    right = np.isfinite(result) & (result != 0)
-    if right.all():
-        return result
     # A step has overflowed, perhaps not the result, or lost the sign of a zero: a longer exponent tells.
     plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
-    return np.where(right, result, plain)
+    return np.where(np.isfinite(result) & (result != 0), result, plain)
 
 
-def _two_product(a: ndarray, b: ndarray | np.float64) -> tuple[ndarray, ndarray]:
-    def split(x: ndarray) -> tuple[ndarray, ndarray]:
-        t = 134217729.0 * x
-        high = t - (t - x)
-        return high, x - high
-
-    product = a * b
-    (ah, al), (bh, bl) = split(a), split(b)
-    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+def two_product(a: Any, b: Any) -> tuple[Any, Any]:
+    """The product and what its rounding has lost (Dekker)."""
+    product, a_high, b_high = a * b, upper(a), upper(b)
+    a_low, b_low = a - a_high, b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-def _two_sum(a: ndarray | np.float64, b: ndarray) -> tuple[ndarray, ndarray]:
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """The sum and what its rounding has lost (Knuth)."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)
+
+
+def upper(x: Any) -> Any:
+    """The upper 26 bits of a float64 (Veltkamp)."""
+    shifted = x * 134217729.0
+    return shifted - (shifted - x)
+
+
+# ---------------------------------------------------------------- polynomials
+
+
+def horner(
+    t: ndarray, coefficients: Sequence[float], out: ndarray | None = None, wide: ndarray | None = None
+) -> ndarray:
+    """A polynomial at ``t``, the highest degree first, by the steps of `fast_fma`.
+
+    ``out`` takes the result. Given a float64 buffer ``wide`` too, ``t`` is float32 values in a float64 array.
+    """
+    first, *rest = coefficients
+    if t.dtype == np.float64 and wide is None:
+        value = np.full_like(t, first) if out is None else out
+        np.multiply(t, first, out=value)
+        for c in rest[:-1]:
+            value += c
+            value *= t
+        value += rest[-1]
+        return value
+    first, *rest = (np.float64(np.float32(c)) for c in coefficients)
+    if wide is None or out is None:
+        t, wide, out = t.astype(np.float64), np.empty(t.shape), np.empty_like(t)
+    np.multiply(t, first, wide)
+    for last, c in enumerate(rest, 1 - len(rest)):
+        np.add(wide, c, wide)
+        np.copyto(out, wide, casting="same_kind")
+        if last:
+            np.copyto(wide, out)
+            np.multiply(wide, t, wide)
+    return out

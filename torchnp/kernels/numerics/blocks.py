@@ -1,8 +1,8 @@
-"""Large dense tensors strip by strip, so that what one step writes is in the cache when the next one reads it."""
+"""Large dense tensors block by block, so that what one step writes is in the cache when the next one reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,21 @@ ndarray = np.ndarray
 STRIP = 1 << 15  # elements
 
 
-def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray) -> ndarray:
+def blocks(n: int, size: int) -> Iterator[slice]:
+    """``range(n)`` cut into slices of ``size``; the last may be shorter."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
     """``chain(x, out)`` for each strip of a tensor; the chain writes its second argument."""
     out = np.empty_like(x)
-    if x.size <= STRIP or not x.flags.c_contiguous:
+    if x.size <= size or not x.flags.c_contiguous:
         chain(x, out)
         return out
     source, target = x.reshape(-1), out.reshape(-1)
-    for start in range(0, x.size, STRIP):
-        chain(source[start : start + STRIP], target[start : start + STRIP])
+    for part in blocks(x.size, size):
+        chain(source[part], target[part])
     return out
 
 
