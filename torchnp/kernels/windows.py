@@ -13,7 +13,7 @@ from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.create import ones
 from torchnp.kernels.numerics import cephes
-from torchnp.kernels.numerics.fma import fused
+from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.pointwise import cos
 from torchnp.kernels.ranges import arange
 from torchnp.registry import kernel
@@ -62,7 +62,7 @@ def _kaiser(beta: float) -> Any:
         real = wide.dtype.type
         half = real((points - 1) / 2.0)
         t = (wide - half) / half
-        root = np.sqrt(np.abs(fused(-t, t, np.ones(1, wide.dtype))))
+        root = np.sqrt(np.abs(fast_fma(-t, t, np.ones(1, wide.dtype))))
         return cast(cephes.i0(real(beta) * root) / cephes.i0(np.array([beta], wide.dtype)), x.dtype)
 
     return shape
