@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 ndarray = np.ndarray
 SELF_OVERLAP = (
@@ -27,13 +28,6 @@ def tensors_of(value: Any) -> list[ndarray]:
     if isinstance(value, ndarray):
         return [value]
     return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
-
-
-def owner_of(x: ndarray) -> Any:
-    """The object that holds an array's memory."""
-    while isinstance(x, ndarray) and x.base is not None:
-        x = x.base
-    return x
 
 
 # ---------------------------------------------------------------- what is shared
@@ -68,6 +62,14 @@ def overlap(a: ndarray, b: ndarray) -> str:
     if start == other and a.nbytes == b.nbytes:
         return "full" if a.strides == b.strides else "partial"
     return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
+
+
+def share_memory(arrays: list[ndarray]) -> bool:
+    """Whether two of several arrays may have elements in one place; the same array twice does."""
+    if all(x.base is None for x in arrays):
+        return len({id(x) for x in arrays}) < len(arrays)
+    bounds = sorted(byte_bounds(x) for x in arrays if x.size)
+    return any(start < end for (start, _), (_, end) in zip(bounds[1:], bounds))
 
 
 # ---------------------------------------------------------------- what is refused

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import shape_text
+from torchnp.overlap import check_written_at
 
 ndarray = np.ndarray
 Bound = dict[str, Any]  # arguments by name
@@ -31,9 +32,10 @@ class Writes:
     expanded : callable, optional
         How an in-place form writes a target with several elements in one place, where it does so in an order of its
         own: called with the arguments by name, the target, and a function that writes one step of it.
-    apart : {"", "first", "last"}
-        Whether the in-place form refuses a target that shares any memory with its other tensors, before or after it
-        has looked at the rest.
+    after : callable, optional
+        What torch looks at in place when it has found nothing else wrong; called as ``inplace`` is.
+    free : tuple of str
+        The arguments that may share memory with the target in place, as torch does not look at theirs.
     predicate : bool
         The result is bool, whatever the operands are: any target holds it.
     code_first : bool
@@ -47,7 +49,8 @@ class Writes:
     inplace: Look | None = None
     out: Look | None = None
     expanded: Expanded | None = None
-    apart: str = ""
+    after: Look | None = None
+    free: tuple[str, ...] = ()
     predicate: bool = False
     code_first: bool = False
     rounds_number: bool = False
@@ -56,6 +59,11 @@ class Writes:
 
 NOTHING = Writes()
 PREDICATE = Writes(predicate=True)
+
+
+def look_apart(bound: Bound, targets: list[ndarray]) -> None:
+    """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
+    check_written_at(targets[0], list(bound.values())[1:])
 
 
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:

@@ -24,7 +24,7 @@ from torchnp.dtypes import (
     is_inexact,
     scalar_name,
 )
-from torchnp.overlap import check_apart, check_target, check_written_at, overlaps_itself, owner_of, tensors_of
+from torchnp.overlap import check_apart, check_target, overlaps_itself, share_memory, tensors_of
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.schema import Schema
 from torchnp.writes import Bound, Writes, resize
@@ -47,7 +47,8 @@ def make_inplace(
         source = by_name(schema, source, source_schema)
     name = schema.args[0].name
     rule = inplace_rule(schema)
-    prepare, write = _preparation(schema, rule, writes), _writing(rule, writes, name)
+    looks_at_all = not writes.free
+    prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         token = enter_quiet()
@@ -61,7 +62,7 @@ def make_inplace(
                     bound["dtype"] = target.dtype
                 write_expanded(schema, target, bound, lambda b: call(source, schema, b), rule, writes)
                 return target
-            for x in args:
+            for x in args if looks_at_all else _looked_at(schema, args, writes):
                 if type(x) is ndarray and x is not target:
                     check_apart(target, x)
             if prepare is not None:
@@ -81,13 +82,10 @@ def make_inplace(
 def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:
     """What is done before the source computes: it looks at the arguments and gives those to compute with."""
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
-    apart, name = writes.apart == "first", schema.args[0].name
-    if not (rounds or apart or rule.into or writes.inplace):
+    if not (rounds or rule.into or writes.inplace):
         return None
 
     def prepare(target: ndarray, args: tuple, kwargs: dict[str, Any]) -> Given:
-        if apart:
-            check_written_at(target, _others(name, (args, kwargs)))
         if writes.inplace is not None:
             writes.inplace(bind(schema, args, kwargs), [target])
         if rule.into and kwargs.get("dtype") is None:
@@ -100,12 +98,12 @@ def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarra
     return prepare
 
 
-def _writing(rule: Rule, writes: Writes, name: str) -> Callable[[ndarray, ndarray, Given], None]:
+def _writing(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, ndarray, Given], None]:
     """How the result is stored."""
 
     def write(target: ndarray, value: ndarray, given: Given) -> None:
-        if writes.apart == "last":
-            check_written_at(target, _others(name, given))
+        if writes.after is not None:
+            writes.after(bind(schema, *given), [target])
         if writes.resizes and value.shape != target.shape:
             resize(target, value.shape)
         rule.write_inplace(target, value)
@@ -113,10 +111,9 @@ def _writing(rule: Rule, writes: Writes, name: str) -> Callable[[ndarray, ndarra
     return write
 
 
-def _others(name: str, given: Given) -> tuple:
-    """The arguments behind the target."""
-    args, kwargs = given
-    return (*args[1:], *(v for k, v in kwargs.items() if k != name))
+def _looked_at(schema: Schema, args: tuple, writes: Writes) -> list[Any]:
+    """The arguments whose memory torch looks at."""
+    return [x for x, a in zip(args, schema.args, strict=False) if a.name not in writes.free]
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
@@ -168,6 +165,9 @@ def _make_inplace_list(
             into = step[schema.args[0].name]
             for target in into if not writes_expanded else ():
                 check_target(target)
+            if len(into) == 1:  # else no two tensors share memory
+                for x in (x for value in step.values() for x in tensors_of(value)):
+                    check_apart(into[0], x)
             if narrow:
                 step[numbers] = _all_rounded(step[numbers], into[0])
             try:
@@ -185,9 +185,7 @@ def _make_inplace_list(
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
     """Whether it shows that torch goes tensor by tensor: one reads what was written, or a number is refused."""
     refused = any(isinstance(x, complex) for x in bound.get("scalars", ()))
-    arrays = [x for value in bound.values() for x in tensors_of(value)]
-    shared = len({id(owner_of(x)) for x in arrays}) < len(arrays)
-    return len(targets) > 1 and (refused or shared)
+    return refused or share_memory([x for value in bound.values() for x in tensors_of(value)])
 
 
 def _steps(targets: list[ndarray], bound: Bound) -> list[Bound]:

@@ -222,7 +222,8 @@ def fill(self, value):
     return filled(empty_like(self), value)
 
 
-@kernel("fill.Tensor", like=np.full_like)
+# torch reads the number before it writes.
+@kernel("fill.Tensor", like=np.full_like, writes=Writes(free=("value",)))
 def fill_tensor(self, value):
     """The number in a 0-d tensor, in another tensor's shape and dtype."""
     if value.ndim:

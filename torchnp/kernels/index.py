@@ -17,7 +17,7 @@ from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bo
 from torchnp.kernels.view import expand
 from torchnp.overlap import check_written_at, overlaps_itself
 from torchnp.registry import kernel
-from torchnp.writes import Bound, Step, Writes
+from torchnp.writes import Bound, Step, Writes, look_apart
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -128,6 +128,17 @@ def _clamped(x: ndarray, indices: Sequence[ndarray | None]) -> list[ndarray | No
 # ---------------------------------------------------------------- index_put
 
 
+def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool) -> bool:
+    """Whether torch takes the way of `masked_fill`: with one mask and one number, which it reads before it writes."""
+    given = [i for i in indices if i is not None]
+    return values.size == 1 and not accumulate and len(given) == 1 and given[0].dtype in _MASKS
+
+
+def _look_apart(bound: Bound, targets: list[ndarray]) -> None:
+    if not _fills(bound["indices"], bound["values"], bound["accumulate"]):
+        look_apart(bound, targets)
+
+
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
     step(bound | {"self": target.copy()})  # the errors of the call
     put_expanded(target, bound["indices"], bound["values"], bound["accumulate"])
@@ -138,14 +149,14 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
     "_unsafe_index_put",
     like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
-    writes=Writes(apart="last", expanded=_write_expanded),
+    writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
 )
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
     where = numpy_index(self, indices)
-    given = [d for d, i in enumerate(indices) if i is not None]
-    if values.size == 1 and not accumulate and len(given) == 1 and indices[given[0]].dtype in _MASKS:
-        return _fill(self, given[0], indices[given[0]], values)
+    if _fills(indices, values, accumulate):
+        d = next(d for d, i in enumerate(indices) if i is not None)
+        return _fill(self, d, indices[d], values)
     if self.dtype != values.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
@@ -223,7 +234,8 @@ def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarr
 def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
     """`index_put` in place."""
     out = index_put(self, indices, values, accumulate)
-    check_written_at(self, [indices, values])
+    if not _fills(indices, values, accumulate):
+        check_written_at(self, [indices, values])
     if overlaps_itself(self):
         put_expanded(self, indices, values, accumulate)
     else:
@@ -309,7 +321,7 @@ def _flat_bounds(index: ndarray, n: int) -> IndexError:
     return IndexError(f"out of range: tried to access index {wrong} on a tensor of {n} elements.")
 
 
-@kernel("put", like=np.put, writes=Writes(apart="last"))
+@kernel("put", like=np.put, writes=Writes(after=look_apart))
 def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")

@@ -43,7 +43,13 @@ def masked_fill(self, mask, value):
     return out
 
 
-@kernel("masked_fill.Tensor", like=np.where, differs=["masked-fill-truncates"])
+# torch reads the number before it writes.
+@kernel(
+    "masked_fill.Tensor",
+    like=np.where,
+    differs=["masked-fill-truncates"],
+    writes=Writes(free=("value",)),
+)
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
     check(
@@ -87,7 +93,7 @@ def _look_mask(bound: Bound, _: list[ndarray]) -> None:
             )
 
 
-@kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask))
+@kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
     check(

@@ -89,7 +89,11 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-@kernel("addmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+@kernel(
+    "addmm",
+    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
+    writes=Writes(free=("mat1", "mat2")),
+)
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
     if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
@@ -130,9 +134,11 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
+# The products' factors are free: torch hands them to BLAS without a look at their memory.
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
+    free=("batch1", "batch2"),
 )
 
 
@@ -158,7 +164,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 @kernel(
     "addbmm",
     differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
-    writes=Writes(resizes=True),
+    writes=Writes(resizes=True, free=("batch1", "batch2")),
 )
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
@@ -235,7 +241,7 @@ def baddbmm_dtype(self, batch1, batch2, out_dtype, *, beta=1, alpha=1):
 @kernel(
     "addmv",
     differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
-    writes=Writes(expanded=step_by_step((("mat", 0),))),
+    writes=Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec")),
 )
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec)."""

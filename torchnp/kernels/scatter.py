@@ -21,14 +21,15 @@ from torchnp.kernels.numerics.accumulate import (
     reduce_at,
 )
 from torchnp.kernels.slicing import at
+from torchnp.overlap import check_written_at
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
-from torchnp.writes import Writes
+from torchnp.writes import Writes, look_apart
 
 ndarray = np.ndarray
 
 # Their targets share no memory with index or source, which scatter looks at first.
-_APART, _APART_LAST = Writes(apart="first"), Writes(apart="last")
+_APART, _APART_LAST = Writes(inplace=look_apart), Writes(after=look_apart)
 
 # ---------------------------------------------------------------- scatter
 
@@ -309,7 +310,11 @@ def index_fill(self, dim, index, value):
     return out
 
 
-@kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_APART_LAST)
+# torch reads the number before it writes.
+_FILL = Writes(free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]))
+
+
+@kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
     check(

@@ -9,7 +9,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.derived.memory import contiguous_outs, exceptions
-from torchnp.interop import to_numpy, to_torch
+from torchnp.interop import NumpyMode, to_numpy, to_torch
 from torchnp.overlap import is_dense, overlap
 
 TABLE = torchnp.table
@@ -227,3 +227,86 @@ def test_a_list_that_shares_memory_with_numbers_in_a_tensor():
     TABLE["aten::_foreach_addcmul_.Tensor"]([x, x], [x, x], [x, x], scalars)
     torch._foreach_addcmul_([tx, tx], [tx, tx], [tx, tx], torch.from_numpy(scalars))
     np.testing.assert_array_equal(x, tx.numpy())
+
+
+# What is written, and what is read, of one 3x4 tensor x; i makes a vector of indices. Rows are called on the table,
+# statements under the mode.
+ROWS = [
+    ("fill_.Tensor", lambda x, i: (x[1], x[1, 0, ...])),
+    ("fill_.Tensor", lambda x, i: (x, x[2, 3, ...])),
+    ("copy_", lambda x, i: (x[1], x[1, 0, ...])),
+    ("copy_", lambda x, i: (x[1:], x[0])),
+    ("copy_", lambda x, i: (x, x[0])),
+    ("copy_", lambda x, i: (x[1:], x[:2])),
+    ("copy_", lambda x, i: (x[:, 1:], x[:, :1])),
+    ("masked_fill_.Tensor", lambda x, i: (x, x > 3, x[0, 1, ...])),
+    ("masked_fill_.Tensor", lambda x, i: (x[1], x[1] > 3, x[1, 1, ...])),
+    ("index_fill_.int_Tensor", lambda x, i: (x, 0, i(1), x[1, 2, ...])),
+    ("index_fill_.int_Tensor", lambda x, i: (x[1], 0, i(0, 1), x[1, 2, ...])),
+    ("index_put_", lambda x, i: (x, [i(1)], x[1, 0, ...])),
+    ("index_put_", lambda x, i: (x, [i(1)], x[2])),
+    ("index_put_", lambda x, i: (x, [x > 3], x[1, 0, ...])),
+    ("index_put_", lambda x, i: (x, [x > 3], x[1, 0, ...], True)),
+    ("_index_put_impl_", lambda x, i: (x, [x > 3], x[1, 0, ...])),
+    ("_index_put_impl_", lambda x, i: (x, [i(1)], x[1, 0, ...])),
+    ("put_", lambda x, i: (x, i(1), x[0, :1])),
+    ("masked_scatter_", lambda x, i: (x[:2], x[:2] > 3, x[1:])),
+    ("add_.Tensor", lambda x, i: (x, x[0])),
+    ("add_.Tensor", lambda x, i: (x[:, ::2], x[:, 1::2])),
+    ("mul_.Tensor", lambda x, i: (x, x[0, 1, ...])),
+    ("addcmul_", lambda x, i: (x, x[0], x[0, 1, ...])),
+    ("lerp_.Scalar", lambda x, i: (x, x[0], 0.5)),
+    ("clamp_.Tensor", lambda x, i: (x, x[0, 0, ...], x[0, 2, ...])),
+    ("eq_.Tensor", lambda x, i: (x, x[0, 2, ...])),
+    ("scatter_.src", lambda x, i: (x, 0, i(0).reshape(1, 1), x)),
+    ("scatter_.src", lambda x, i: (x[1:], 0, i(0).reshape(1, 1), x[:2])),
+    ("scatter_.value", lambda x, i: (x[1:], 0, i(0).reshape(1, 1), 7.0)),
+    ("scatter_add_", lambda x, i: (x[1:], 0, i(0).reshape(1, 1), x[:2])),
+    ("scatter_reduce_.two", lambda x, i: (x, 0, i(0).reshape(1, 1), x[:1], "sum")),
+    ("index_add_", lambda x, i: (x, 0, i(1), x[:1])),
+    ("index_copy_", lambda x, i: (x, 0, i(1), x[:1])),
+    ("index_reduce_", lambda x, i: (x, 0, i(1), x[:1], "prod")),
+    ("_foreach_add_.List", lambda x, i: ([x[0], x[1]], [x[1], x[0]])),
+    ("_foreach_copy_", lambda x, i: ([x[0], x[1]], [x[1], x[0]])),
+    ("_foreach_copy_", lambda x, i: ([x[0]], [x[0, 1, ...]])),
+    ("_foreach_mul_.Tensor", lambda x, i: ([x[0], x[1]], x[0, 1, ...])),
+    ("_foreach_addcmul_.Scalar", lambda x, i: ([x[0], x[1]], [x[1], x[0]], [x[2], x[0]])),
+]
+
+
+@pytest.mark.parametrize(("row", "given"), ROWS)
+def test_a_target_that_is_read_as_well(row, given):
+    base, _, overload = row.partition(".")
+    mine, theirs = np.arange(12.0).reshape(3, 4), torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
+    under = theirs.clone()
+    vector = lambda *places: torch.tensor(places)
+    op = getattr(getattr(aten, base), overload or "default")
+    expect = outcome(lambda: op(*given(theirs, vector)))
+    assert outcome(lambda: TABLE[f"aten::{row}"](*given(mine, lambda *places: np.array(places)))) == expect
+    np.testing.assert_array_equal(mine, theirs.numpy())
+    with NumpyMode():
+        assert outcome(lambda: op(*given(under, vector))) == expect
+    np.testing.assert_array_equal(under.numpy(), theirs.numpy())
+
+
+STATEMENTS = [
+    "x[1] = x[1][0]", "x[1:2, 1:2] = x[1, 1]", "x[:] = x[0, 0]", "x[[1]] = x[1, 0]", "x[[1]] = x[2]", "x[x > 3] = x[1, 0]",
+    "x[:, 1:] = x[:, :1]", "x[1:] = x[:-1]", "x[1:] = x[0]", "x[::2] = x[1]", "x[1, 1] = x[1, 1]", "x += x[0]",
+    "x *= x[0, 1]", "x[0] -= x[0, 2]", "torch.add(x[:-1], 1, out=x[1:])", "torch.add(x[0], x[1, 1], out=x[0])",
+    "torch.mul(x[0], x[0, 1], out=x[0])", "torch.where(x > 2, x[0], x[0, 0], out=x)", "torch.cumsum(x, 0, out=x)",
+    "torch.gather(x, 0, x[:1].long() * 0, out=x[:1])", "torch.index_select(x, 0, torch.tensor([0]), out=x[:1])",
+    "torch.cat([x[0], x[1]], out=x.view(-1)[:8])", "torch.masked_select(x, x > 3, out=x.view(-1))",
+    "torch.range(0, 5, out=x[:, :2])", "torch.range(0, 11, out=x)", "torch.arange(0, 6, out=x[:, :2])",
+    "torch.linspace(0, 5, 6, out=x[:, :2])", "torch.logspace(0, 5, 6, out=x[:, :2])", "torch.range(0, 3, out=x[0])",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements_that_read_what_they_write(statement):
+    theirs, mine = torch.arange(12.0).reshape(3, 4), torch.arange(12.0).reshape(3, 4)
+    expect = outcome(lambda: exec(statement, {"x": theirs, "torch": torch}))
+    with NumpyMode():
+        assert outcome(lambda: exec(statement, {"x": mine, "torch": torch})) == expect
+    assert mine.shape == theirs.shape
+    np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
