@@ -13,6 +13,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text
 from torchnp.kernels import ranges
 from torchnp.kernels._spatial import Ints
+from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -46,9 +47,7 @@ def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarr
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
-def bounded(
-    at: ndarray, size: int, padding: int, align_corners: bool, vector: bool, gradient: bool = False
-) -> tuple[ndarray, ndarray]:
+def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
     """Places by the padding mode, and their derivative in the places given.
 
     Beyond the image the derivative is 0: a product of torch's scalar loops, with the sign of the reflection, and
@@ -60,10 +59,10 @@ def bounded(
         at, slope = reflect(at, size, align_corners)
     if padding in (BORDER, REFLECTION):
         inside = ~((at <= 0) | (at >= size - 1))
-        slope = np.where(inside, slope, 0) if vector and gradient else slope * inside
+        slope = np.where(inside, slope, 0) if loop.vector and loop.gradient else slope * inside
         at = np.minimum(np.maximum(at, 0), size - 1)  # np.clip widens bfloat16
-        if vector or not gradient:
-            at = np.where(np.isnan(at), at.dtype.type(0 if vector else size - 1), at)
+        if loop.vector or not loop.gradient:
+            at = np.where(np.isnan(at), at.dtype.type(0 if loop.vector else size - 1), at)
     return at, slope
 
 
@@ -75,14 +74,12 @@ class Axis(NamedTuple):
     size: int
 
 
-def axes_of(
-    grid: ndarray, sizes: Ints, padding: int, align_corners: bool, vector: bool, gradient: bool = False
-) -> list[Axis]:
+def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> list[Axis]:
     """The last coordinate of a grid runs over the first dimension: x is the width."""
     found = []
     for d, size in enumerate(sizes):
         at = unnormalize(grid, d, size, align_corners)
-        at, slope = bounded(at, size, padding, align_corners, vector, gradient)
+        at, slope = bounded(at, size, padding, align_corners, loop)
         step = (size - 1) / 2 if align_corners else size / 2
         found.append(Axis(at, grid.dtype.type(step) * slope, size))
     return found
@@ -145,15 +142,15 @@ def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
     return [f[0], n[0], n[1], f[1]], [df[0], dn[0], -dn[1], -df[1]]
 
 
-def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, vector: bool) -> Iterator[Corner]:
+def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> Iterator[Corner]:
     """Sixteen elements around each point; the padding mode is applied to each of them."""
     ats = [unnormalize(grid, d, size, align_corners) for d, size in enumerate(sizes)]
     lows = [np.floor(at) for at in ats]
     (wy, dy), (wx, dx) = (cubic_weights(at - low) for at, low in zip(ats, lows, strict=True))
     for i in range(4):
-        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, vector)[0]
+        y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, loop)[0]
         for j in range(4):
-            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, vector)[0]
+            x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, loop)[0]
             yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [[dy[i], wx[j]], [wy[i], dx[j]]])
 
 
@@ -207,23 +204,21 @@ def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
 # ---------------------------------------------------------------- kernels
 
 
-def _sample(
-    input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, vector: bool = False
-) -> ndarray:
+def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
     # torch rounds every step to the dtype of the image, of half types too.
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == NEAREST:
-        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners, vector)))
+        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners, loop)))
     else:
         if mode == BICUBIC:
-            found = cubic_corners(grid, sizes, padding, align_corners, vector)
+            found = cubic_corners(grid, sizes, padding, align_corners, loop)
         else:
-            found = corners(axes_of(grid, sizes, padding, align_corners, vector))
+            found = corners(axes_of(grid, sizes, padding, align_corners, loop))
         y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
         for c in found:
             # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
-            weight = c.weight if vector else np.where(c.inside, c.weight, 0)
+            weight = c.weight if loop.vector else np.where(c.inside, c.weight, 0)
             y += gather(planes, c.index, c.inside) * weight[:, None]
     return y
 
@@ -233,7 +228,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
     """An image at the points of a grid, coordinates from -1 to 1."""
     check_grid(input, grid, 2, interpolation_mode)
     _check_dtypes(input, grid, "grid_sampler_2d_cpu_kernel_impl")
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, vector=True)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, VECTOR)
 
 
 def check_single(values: Iterable[ndarray]) -> None:
@@ -250,7 +245,7 @@ def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode,
     if input.shape[0] * input.shape[1] * grid.shape[1] * grid.shape[2] == 0:
         return np.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
     check_single((input, grid))
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
 
 
 @kernel("grid_sampler_3d", differs=["grid-half-even"])
@@ -258,7 +253,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
     """A volume at the points of a grid, coordinates from -1 to 1."""
     check_grid(input, grid, 3, interpolation_mode)
     _check_dtypes(input, grid, "grid_sampler3d_cpu")
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
 
 
 @kernel("grid_sampler")

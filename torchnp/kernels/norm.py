@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented, shape_text, wrap_dim
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._spatial import is_channels_last
+from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -85,11 +86,6 @@ def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
 _add = np.add.reduce
 
 
-def _vector(x: ndarray) -> int:
-    """The elements of torch's vector."""
-    return 32 // x.itemsize
-
-
 # ---------------------------------------------------------------- layer norm
 
 
@@ -136,7 +132,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
     wide_scale, wide_shift = _repeated(scale, x), _repeated(shift, x)
     for block in tiles(*x.shape):
-        d, mean[block], variance = centred(x[block], _vector(input))
+        d, mean[block], variance = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
         if input.itemsize == 2 and x.size <= SMALL:  # torch moves half types by the mean over the deviation, in one FMA
@@ -252,7 +248,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     if input.size == 0:
         empty = np.zeros((N, group), stats)
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
-    y, mean, variance = centred(inner(input).reshape(N * group, -1), _vector(input))
+    y, mean, variance = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
     rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
     np.multiply(y, rstd, y)
     y = y.reshape(N, C, HxW)

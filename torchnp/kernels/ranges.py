@@ -29,6 +29,7 @@ from torchnp.dtypes import (
 from torchnp.dtypes import get_default_dtype as default_dtype
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
 from torchnp.kernels.numerics.fma import fma
+from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 from torchnp.scalars import item, real, scalar, whole
 
@@ -59,12 +60,12 @@ def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=Non
         start, end, step = (whole(n) for n in (start, end, step))
         check(step != 0, "step must be nonzero", ValueError)
         check(abs(end - start + step) <= 2**63, "invalid size, possible overflow?")
-        return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, True)
+        return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, VECTOR)
     count = math.ceil((float(end) - float(start)) / float(step))
     check(count < 2**63, "invalid size, possible overflow?")
     if is_integral(dtype):
         start, step = whole(start), whole(step)
-    return _ramp(start, step, count, dtype, True)
+    return _ramp(start, step, count, dtype, VECTOR)
 
 
 def _real(number: Any) -> Any:
@@ -82,17 +83,17 @@ def _check_bounds(start: Any, end: Any, step: Any) -> None:
     )
 
 
-def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, vector: bool) -> ndarray:
-    """start + i * step, rounded where torch's vector loop rounds."""
+def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> ndarray:
+    """start + i * step, rounded where torch's loop rounds."""
     if is_integral(dtype):
         steps = np.arange(count, dtype=int64)
         return cast(steps * np.int64(step) + np.int64(start), dtype) if count else np.empty(0, dtype)
     wide = float64 if dtype in (float32, float64) else float32
     start, step = float(wide.type(start)), float(wide.type(step))
-    if not vector:
+    if not loop.vector:
         return cast(np.arange(count, dtype=wide) * wide.type(step) + wide.type(start), dtype)
     # A vector starts from start + i * step, rounded to the dtype, and counts on from there; two make a round.
-    lanes = 32 // dtype.itemsize
+    lanes = loop.elements(dtype)
     whole = count - count % (2 * lanes)
     bases = cast(fma(np.arange(0, whole, lanes, dtype=wide), step, start), dtype).astype(wide)
     out = np.empty(count, wide)
@@ -127,7 +128,7 @@ def range_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_
     if is_integral(dtype):
         start, end, step = (whole(n) for n in (start, end, step))
     _check_bounds(start, end, step)
-    return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, False)
+    return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, SCALAR)
 
 
 @kernel("range", like=np.arange, differs=["range-inclusive"])
@@ -151,7 +152,7 @@ def linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_mem
         return np.empty(0, dtype)
     if (dtype in (bool_, complex32) or dtype in BARE_UNSIGNED or dtype in FLOAT8S) and steps > 1:
         raise not_implemented("linspace_cpu", dtype)
-    return _two_ended(start, end, steps, dtype, True)
+    return _two_ended(start, end, steps, dtype, VECTOR)
 
 
 def _space_dtype(name: str, start: Any, end: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any) -> np.dtype:

@@ -10,6 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.kernels.grid import (
     BICUBIC,
     NEAREST,
@@ -22,22 +23,13 @@ from torchnp.kernels.grid import (
     gather,
     nearest_corner,
 )
+from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 
-def _backward(
-    grad: ndarray,
-    input: ndarray,
-    grid: ndarray,
-    mode: int,
-    padding: int,
-    align_corners: bool,
-    output_mask: Sequence[bool],
-    n: int,
-    vector: bool = False,
-) -> tuple[ndarray | None, ndarray | None]:
+def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n: int, loop: Loop) -> tuple:
     check_grid(input, grid, n, mode)
     if input.dtype not in dt.FLOATS:
         name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
@@ -51,21 +43,20 @@ def _backward(
     g, x, points = grad, input, grid
     sizes = x.shape[2:]
     planes = x.reshape(*x.shape[:2], math.prod(sizes))
-    in_order = (
-        not vector or inner.itemsize == 2
-    )  # torch's roundings are seen: its loops' order is known, or its type is short
+    # torch's roundings are seen: its loops' order is known, or its type is short.
+    in_order = not loop.vector or inner.itemsize == 2
     of_input = np.zeros(planes.shape, inner if in_order else np.float64)
-    axes = axes_of(points, sizes, padding, align_corners, vector, gradient=True)
+    axes = axes_of(points, sizes, padding, align_corners, loop.backward)
     if mode == NEAREST:
         index, inside = nearest_corner(axes)
         found = [Corner(index, inside, np.ones(index.shape, inner), [])]
     else:
-        found = list(cubic_corners(points, sizes, padding, align_corners, vector) if mode == BICUBIC else corners(axes))
+        found = list(cubic_corners(points, sizes, padding, align_corners, loop) if mode == BICUBIC else corners(axes))
     if output_mask[0]:
         (_scatter_in_order if in_order else _scatter)(of_input, found, g)
     of_grid = np.zeros(points.shape, inner)
     if mode != NEAREST:
-        moved = (_moved if vector else _moved_in_order)(found, planes, g, n)
+        moved = (_moved if loop.vector else _moved_in_order)(found, planes, g, n)
         for d, a in enumerate(axes):
             of_grid[..., n - 1 - d] = moved[d] * (a.slope if mode != BICUBIC else _step(a.size, align_corners, inner))
     result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None
@@ -126,12 +117,9 @@ def _places(shape: Sequence[int], index: ndarray) -> ndarray:
     return np.arange(n * c).reshape(n, c, 1) * size + index.reshape(n, 1, math.prod(index.shape[1:]))
 
 
-@kernel("grid_sampler_2d_backward")
-def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
-    """Gradients in the image and in the points."""
-    return _backward(
-        grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 2, vector=True
-    )
+_DOC = "Gradients in the image or volume, and in the points."
+rows("grid_sampler_2d_backward", _backward, _DOC, loop=VECTOR)
+rows("grid_sampler_3d_backward", _backward, _DOC, loop=SCALAR)
 
 
 @kernel("_grid_sampler_2d_cpu_fallback_backward")
@@ -141,11 +129,5 @@ def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolati
     if not grad_output.size:
         return np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
     check_single((input, grid, grad_output))
-    mask = (True, True)
-    return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, mask, 2)
-
-
-@kernel("grid_sampler_3d_backward")
-def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
-    """Gradients in the volume and in the points."""
-    return _backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, 3)
+    args = (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, (True, True))
+    return _backward(*args, n=2, loop=SCALAR)
