@@ -99,6 +99,8 @@ def difference_lines(d: Difference, level: int) -> list[str]:
     lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
     if d.why:
         lines += [d.why, ""]
+    if d.where:
+        lines += [f"In `{d.where}`; the others give torch's value.", ""]
     if d.array_api:
         lines += [f"Array API standard: `{d.array_api}`", ""]
     return [

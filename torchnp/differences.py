@@ -10,6 +10,8 @@ Expressions see ``torch``, ``np``, ``scipy``, ``aten`` (`torchnp.aten`) and ``ta
 from __future__ import annotations
 
 import contextlib
+import importlib
+import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,6 +38,8 @@ class Difference:
         What to do when moving code from one to the other.
     array_api : str
         The array API standard's spelling of the operation, ``""`` where it has none; ``xp`` is the namespace.
+    where : str
+        The versions of a library that differ, as in ``"numpy<2.5"``; in others its value is torch's. ``""`` is all.
     """
 
     id: str
@@ -47,14 +51,24 @@ class Difference:
     kernel: str
     why: str = ""
     array_api: str = ""
+    where: str = ""
 
     def __str__(self) -> str:
         return (
             f"{self.id}: {self.title}\n"
             f"  torch  {self.torch}\n         -> {self.torch_value}\n"
             f"  numpy  {self.numpy}\n         -> {self.numpy_value}"
+            + (f"  ({self.where})" if self.where else "")
             + (f"\n  array API  {self.array_api}" if self.array_api else "")
         )
+
+    def holds(self) -> bool:
+        """Whether the library that is installed is one of those that differ."""
+        if not self.where:
+            return True
+        library, since, version = re.split("(>=|<)", self.where)
+        first, second, *_ = importlib.import_module(library).__version__.split(".")
+        return ((int(first), int(second)) < tuple(map(int, version.split(".")))) == (since == "<")
 
 
 def show(value: Any) -> str:
