@@ -1,27 +1,70 @@
-"""What kernels refuse, in torch's exception classes and words."""
+"""What kernels look at before they compute; the words of what they refuse are in `torchnp.errors`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import scalar_name
+from torchnp.errors import (
+    dim_out_of_range,
+    expand_mismatch,
+    expected_type,
+    no_dimensions,
+    not_implemented,
+    size_mismatch,
+    too_few_sizes,
+)
+
+ndarray = np.ndarray
 
 
-def check(condition: Any, message: str, exc: type[Exception] = RuntimeError) -> None:
-    """Raise ``exc(message)`` unless the condition holds (torch's TORCH_CHECK).
+def check(condition: Any, message: str | Exception, exc: type[Exception] = RuntimeError) -> None:
+    """Raise ``exc(message)``, or the exception given, unless the condition holds (torch's TORCH_CHECK).
 
     Build costly messages only on failure: ``if not ok: raise RuntimeError(...)``.
     """
     if not condition:
-        raise exc(message)
+        raise message if isinstance(message, Exception) else exc(message)
 
 
-def not_implemented(kernel: str, dtype: np.dtype) -> NotImplementedError:
-    """The error of a torch kernel that has no code for a dtype: ``"ceil" not implemented for 'Bool'``."""
-    return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
+# ---------------------------------------------------------------- dtypes
+
+
+def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
+    """Raise torch's error of a dtype for which its CPU kernel has no code."""
+    if dtype in lacking:
+        raise not_implemented(kernel, dtype)
+
+
+def require(kernel: str, dtype: np.dtype, takes: Collection[np.dtype]) -> None:
+    """Raise torch's error of a dtype that is none of those for which its CPU kernel has code."""
+    if dtype not in takes:
+        raise not_implemented(kernel, dtype)
+
+
+def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> None:
+    """`refuse` the dtype of a tensor, unless it is empty: that never gets to the kernel."""
+    if x.dtype in lacking and x.size:
+        raise not_implemented(kernel, x.dtype)
+
+
+def check_type(expected: np.dtype, *operands: ndarray) -> None:
+    """Raise torch's error for the first operand that has not the dtype that a kernel reads it as."""
+    for x in operands:
+        if x.dtype != expected:
+            raise expected_type(expected, x.dtype)
+
+
+# ---------------------------------------------------------------- dimensions
+
+
+def dim_of(x: ndarray, dim: int) -> int:
+    """`wrap_dim` where torch asks for the size of the dimension: a 0-d tensor has none."""
+    if not x.ndim:
+        raise no_dimensions(dim)
+    return wrap_dim(dim, x.ndim)
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
@@ -34,7 +77,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """
     span = ndim or 1
     if not -span <= dim < span:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+        raise dim_out_of_range(dim, ndim)
     return dim + span if dim < 0 else dim
 
 
@@ -57,9 +100,7 @@ def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:
     return x * n if len(x) == 1 else x
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    """A shape as torch prints it: ``[2, 3]``."""
-    return f"[{', '.join(map(str, shape))}]"
+# ---------------------------------------------------------------- shapes
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -78,7 +119,11 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def size_mismatch(a: int, b: int, dim: int) -> RuntimeError:
-    return RuntimeError(
-        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
-    )
+def check_expand(x: ndarray, shape: Sequence[int]) -> None:
+    """Raise torch's error unless ``x`` expands to ``shape``."""
+    extra = len(shape) - x.ndim
+    if extra < 0:
+        raise too_few_sizes(x.dtype, x.shape, shape)
+    for i in reversed(range(x.ndim)):
+        if x.shape[i] not in (1, shape[extra + i]):
+            raise expand_mismatch(shape[extra + i], x.shape[i], extra + i, shape, x.shape)

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.errors import overflow
 
 ndarray = np.ndarray
 Conversion = Callable[[Any, np.dtype], ndarray]
@@ -28,11 +29,6 @@ def too_wide(x: Any) -> OverflowError | None:
     if not isinstance(x, int) or -(2**63) <= x < 2**64:
         return None
     return OverflowError("can't convert negative int to unsigned" if x < 0 else "int too big to convert")
-
-
-def overflow(target: str) -> RuntimeError:
-    """torch's error for a number beyond the range of a C++ type."""
-    return RuntimeError(f"value cannot be converted to type {target} without overflow")
 
 
 def _remembered(convert: Conversion) -> Conversion:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import shape_text
+from torchnp.errors import shape_text
 from torchnp.overlap import check_written_at
 
 ndarray = np.ndarray

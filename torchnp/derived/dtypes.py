@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, shape_text
+from torchnp.checks import broadcast_shapes
 from torchnp.dtypes import (
     bool_,
     c_name,
@@ -29,6 +29,7 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
+from torchnp.errors import output_shape, shape_text
 from torchnp.schema import Argument, Schema
 from torchnp.writes import resize_out
 
@@ -112,15 +113,9 @@ class Rule(NamedTuple):
             if self.sized:
                 sizes = f"size {shape_text(target.shape)} and output tensor size {shape_text(value.shape)}"
                 raise RuntimeError(f"Bad in-place call: input tensor {sizes} should match")
-            raise shape_misfit(target.shape, value.shape)
+            raise output_shape(target.shape, value.shape)
         self.check(value.dtype, target.dtype, target.dtype)
         target[...] = cast(value, target.dtype)
-
-
-def shape_misfit(target: tuple[int, ...], result: tuple[int, ...]) -> RuntimeError:
-    return RuntimeError(
-        f"output with shape {shape_text(target)} doesn't match the broadcast shape {shape_text(result)}"
-    )
 
 
 def _error(words: str) -> Exception:
@@ -132,7 +127,7 @@ def _error(words: str) -> Exception:
 def _broadcast(value: ndarray, shape: tuple[int, ...]) -> ndarray:
     together = broadcast_shapes(shape, value.shape)
     if together != shape:
-        raise shape_misfit(shape, together)
+        raise output_shape(shape, together)
     return np.broadcast_to(value, shape)
 
 
@@ -140,7 +135,7 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
     """Raise torch's error where the operands of an elementwise op do not broadcast to its target."""
     together = broadcast_shapes(*(x.shape for x in operands))
     if together != target.shape:
-        raise shape_misfit(target.shape, together)
+        raise output_shape(target.shape, together)
 
 
 DATA = Path(__file__).parent.parent / "data" / "outs.tsv"

@@ -24,7 +24,14 @@ from torchnp.dtypes import (
     is_inexact,
     scalar_name,
 )
-from torchnp.overlap import check_apart, check_target, overlaps_itself, share_memory, tensors_of
+from torchnp.errors import cannot_cast
+from torchnp.overlap import (
+    check_apart,
+    check_target,
+    overlaps_itself,
+    share_memory,
+    tensors_of,
+)
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.schema import Schema
 from torchnp.writes import Bound, Writes, resize
@@ -132,8 +139,7 @@ def check_holds(error: NotImplementedError, target: ndarray) -> None:
     """torch looks whether the target holds the result before it looks for code for the result's dtype."""
     lacking = str(error).rpartition("for '")[2].rstrip("'")
     computed = next((d for d in ALL if scalar_name(d) == lacking), target.dtype)
-    words = f"result type {lacking} can't be cast to the desired output type {scalar_name(target.dtype)}"
-    check(can_cast(computed, target.dtype), words)
+    check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def rounded(number: Any, target: ndarray) -> Any:

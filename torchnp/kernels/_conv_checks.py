@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, check_type
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, is_channels_last, legacy_type
 
 ndarray = np.ndarray
@@ -170,8 +171,7 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     elif dtype not in _VENDOR and dtype not in _SLOW:
         raise not_implemented("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype)
     for _, x in given:
-        if x.dtype != dtype:
-            raise RuntimeError(f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
+        check_type(dtype, x)
 
 
 def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:

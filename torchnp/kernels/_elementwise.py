@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, require
+from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.registry import MISSING, Row, guard, kernel, raise_mismatch, run_quiet
 from torchnp.scalars import number, tensor
 from torchnp.schema import Schema
@@ -82,23 +83,12 @@ def operand(x: Any, dtype: np.dtype) -> ndarray:
     return dt.cast(x, dtype) if isinstance(x, ndarray) else number(x, dtype)
 
 
-def refuse(cpu: str, takes: Collection[np.dtype], common: np.dtype, refuses: Refusals = ()) -> None:
-    """Raise torch's error if its CPU kernel has no code for a dtype.
-
-    Parameters
-    ----------
-    cpu : str
-        torch's name of the CPU kernel.
-    takes : collection of dtype
-        What it has code for.
-    refuses : sequence
-        What torch refuses before that, in words of its own.
-    """
+def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses: Refusals) -> None:
+    """`require`, after what torch ``refuses`` before that in words of its own."""
     for which, error, words in refuses:
         if common in which:
             raise error(words.format(dt.scalar_name(common)))
-    if common not in takes:
-        raise not_implemented(cpu, common)
+    require(cpu, common, takes)
 
 
 def common_dtype(first: Any, *others: Any) -> np.dtype:
@@ -119,7 +109,7 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tu
     out = common_dtype(*operands)
     if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
         return operands, out
-    refuse(cpu, takes, out)
+    require(cpu, out, takes)
     inner = dt.opmath(out)
     return tuple(dt.cast(operand(x, out), inner) for x in operands), out
 
@@ -129,7 +119,7 @@ def check_same_dtype(*tensors: ndarray) -> None:
     expected = tensors[0].dtype
     for x in tensors:
         if x.dtype != expected:
-            raise RuntimeError(f"Found dtype {dt.scalar_name(x.dtype)} but expected {dt.scalar_name(expected)}")
+            raise found_dtype(x.dtype, expected)
 
 
 def check_broadcast(*operands: Any) -> None:
@@ -147,17 +137,13 @@ def check_broadcast(*operands: Any) -> None:
 def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
     """Raise torch's error if it does not write a result of one dtype into a tensor of another."""
     if not dt.can_cast(result, target):
-        raise RuntimeError(
-            f"result type {dt.scalar_name(result)} can't be cast to the desired output type {dt.scalar_name(target)}"
-        )
+        raise cannot_cast(result, target)
 
 
 def in_place(target: ndarray, value: ndarray) -> ndarray:
     """What an in-place step inside a torch op leaves: the value in the target's dtype, if it has its shape."""
     if value.shape != target.shape:
-        raise RuntimeError(
-            f"output with shape {shape_text(target.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
+        raise output_shape(target.shape, value.shape)
     check_result_dtype(value.dtype, target.dtype)
     return dt.cast(value, target.dtype)
 
@@ -201,7 +187,7 @@ def unary(
         Promotion rule; its result is also the dtype of the computation, unless it is bool or the real partner
         of a complex input.
     cpu, takes, refuses
-        What torch refuses: see `refuse`.
+        What torch refuses: see `refuse_row`.
     like : callable, optional
         The NumPy function of the same purpose, where it is not ``ufunc``.
     compute : callable
@@ -278,7 +264,7 @@ def _declare(
             common = int_to_float(common)
         elif result is bool_to_int:
             common = bool_to_int(common)
-        refuse(cpu, takes, common, refuses)
+        refuse_row(cpu, common, takes, refuses)
         function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
         if dt.is_half(common):
             function = also.get("half", function)
@@ -304,7 +290,7 @@ def _declare(
         except RuntimeError:
             for x in map(tensor, (a, b)):  # complex operands are refused before promotion
                 if dt.is_complex(x.dtype):
-                    refuse(cpu, ALL, x.dtype, refuses)
+                    refuse_row(cpu, x.dtype, ALL, refuses)
             raise
         exact = exact_scalar and common != dt.complex32 and _is_scalar(b)  # torch rounds to complex32 first
         if exact and common in FLOAT8:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
+from torchnp.errors import negative_size
 
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
@@ -27,12 +28,6 @@ def bits(x: ndarray) -> ndarray:
 
 RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S))
 RARE_OR_CHALF = RARE | {complex32}
-
-
-def refuse(x: ndarray, kernel: str, dtypes: frozenset = RARE_OR_CHALF) -> None:
-    """Raise torch's error where its CPU kernel has no code for a dtype; an empty tensor never gets that far."""
-    if x.dtype in dtypes and x.size:
-        raise not_implemented(kernel, x.dtype)
 
 
 # ---------------------------------------------------------------- windows
@@ -184,7 +179,7 @@ def check_size(size: Sequence[int]) -> tuple[int, ...]:
     size = tuple(size)
     if size and min(size) < 0:
         first = next(n for n in size if n < 0)
-        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape_text(size)}")
+        raise negative_size(first, size)
     return size
 
 

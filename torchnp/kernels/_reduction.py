@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import not_implemented, wrap_dims
+from torchnp.checks import wrap_dims
 from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
@@ -19,12 +19,6 @@ Axes = tuple[int, ...] | None
 # Dtypes that torch's reduction kernels have no code for.
 NOT_NUMERIC = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32})
 NOT_ORDERED = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, *dt.COMPLEXES})
-
-
-def refuse(dtype: np.dtype, refused: Collection[np.dtype], kernel: str) -> None:
-    """Raise torch's error of a dtype that a kernel has no code for."""
-    if dtype in refused:
-        raise not_implemented(kernel, dtype)
 
 
 def axes_of(dim: int | Sequence[int] | None, ndim: int) -> Axes:

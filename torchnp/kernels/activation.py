@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, require, wrap_dim
+from torchnp.errors import complex_clamp
 from torchnp.kernels._elementwise import (
     COMPLEX,
     FLOATS,
@@ -20,7 +21,6 @@ from torchnp.kernels._elementwise import (
     in_opmath,
     int_to_float,
     operand,
-    refuse,
     unary,
 )
 from torchnp.kernels.limits import clamp
@@ -48,7 +48,7 @@ relu = unary(
     takes=INTS | FLOATS,
     refuses=[
         ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
-        (dt.COMPLEXES, NotImplementedError, "clamp is not supported for complex types"),
+        (dt.COMPLEXES, NotImplementedError, str(complex_clamp())),
     ],
 )
 
@@ -119,7 +119,7 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
 
 def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarray:
     common = dt.result_type(x, other)
-    refuse("threshold_cpu", INTS | FLOATS, common)
+    require("threshold_cpu", common, INTS | FLOATS)
     limit, fill = scalar(threshold, dt.opmath(common)), scalar(value, common)
     x, other = dt.cast(x, common), dt.cast(other, common)
     return np.asarray(np.where(dt.cast(x, limit.dtype) <= limit, fill, other))
@@ -349,7 +349,7 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
         words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
         raise RuntimeError(words + dt.c_name(self.dtype))
     common = common_dtype(self, other)
-    refuse("add_clamp_cpu", _CLAMPED, common)
+    require("add_clamp_cpu", common, _CLAMPED)
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
     a, b, factor, top = (x.astype(common) for x in (self, operand(other, common), scalar(alpha, common), np.array(top)))
     check_broadcast(a, b)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, require
 from torchnp.kernels._elementwise import (
     ALL,
     ANY_COMPLEX,
@@ -24,7 +24,6 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     int_to_float,
-    refuse,
 )
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.registry import kernel
@@ -399,7 +398,7 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     if weight.ndim:
         _check_same_dtype(("self", self), ("weight", weight))
     out = common_dtype(self, end, weight)  # a weight without dimensions takes part in promotion
-    refuse("lerp_kernel_tensor", FLOATS | COMPLEX, out)
+    require("lerp_kernel_tensor", out, FLOATS | COMPLEX)
     check_broadcast(self, end, weight)
     inner = dt.opmath(out)
     return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
@@ -409,7 +408,7 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
 def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))
-    refuse("lerp_kernel_scalar", FLOATS | COMPLEX, self.dtype)
+    require("lerp_kernel_scalar", self.dtype, FLOATS | COMPLEX)
     check_broadcast(self, end)
     inner = dt.opmath(self.dtype)
     return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), scalar(weight, inner)), self.dtype)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
+from torchnp.errors import batch2_mismatch, expected_type, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -96,7 +97,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
     for x in (key, value):
-        check(x.dtype == dtype, f"expected scalar type {dt.scalar_name(dtype)} but found {dt.scalar_name(x.dtype)}")
+        check_type(dtype, x)
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, attn_mask, is_causal, scale)
@@ -183,7 +184,7 @@ def _scaled_dot_product_attention_math(
     if dt.is_complex(dtype):
         raise not_implemented("softmax_lastdim_kernel_impl", dtype)
     if not dt.is_inexact(dtype):
-        raise RuntimeError(f"expected scalar type Float but found {dt.scalar_name(value.dtype)}")
+        raise expected_type(dt.float32, value.dtype)
     check(
         attn_mask is None or not is_causal,
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
@@ -194,8 +195,7 @@ def _scaled_dot_product_attention_math(
     batch = math.prod(broadcast_shapes(query.shape[:-2], key.shape[:-2]))
     check(
         query.shape[-1] == key.shape[-1],
-        f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {query.shape[-1]}] "
-        f"but got: [{batch}, {key.shape[-1]}].",
+        batch2_mismatch(batch, query.shape[-1], (batch, key.shape[-1])),
     )
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))

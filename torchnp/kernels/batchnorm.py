@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import check, wrap_dim
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
 from torchnp.overlap import check_target, overlaps_itself

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import not_implemented
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.numerics.blocks import STRIP, blocks

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import (
-    broadcast_shapes,
-    check,
-    not_implemented,
-    shape_text,
-    size_mismatch,
-    wrap_dim,
-    wrap_dims,
-)
+from torchnp.checks import broadcast_shapes, check, wrap_dim, wrap_dims
+from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
@@ -57,10 +50,7 @@ def _batched(a: ndarray, b: ndarray) -> ndarray:
         raise _batch_mismatch(left.shape[:-2], b.shape[:-2]) from None
     if left.shape[-1] != b.shape[-2]:
         n = math.prod(batch)
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{n}, {left.shape[-1]}] "
-            f"but got: [{n}, {b.shape[-2]}]."
-        )
+        raise batch2_mismatch(n, left.shape[-1], (n, b.shape[-2]))
     if a.size and b.size:
         check_products("bmm", a.dtype)
     _check_found(a, b)

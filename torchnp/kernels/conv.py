@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
+from torchnp.errors import ambiguous_view, shape_text
 from torchnp.kernels._conv_checks import (
     Geometry,
     check_dtypes,
@@ -70,8 +71,7 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: 
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(
         -1 not in shape,
-        f"cannot reshape tensor of 0 elements into shape {shape_text(shape)} because the unspecified dimension "
-        "size -1 can be any value and is ambiguous",
+        ambiguous_view(shape),
     )
     return np.empty((n, outputs, *out), dt.result_type(input, weight))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text, wrap_dims
+from torchnp.checks import check, wrap_dims
+from torchnp.errors import shape_text
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints

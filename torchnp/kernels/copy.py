@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, shape_text
+from torchnp.checks import broadcast_shapes, check
 from torchnp.dtypes import (
     as_dtype,
     cast,
@@ -22,6 +22,7 @@ from torchnp.dtypes import (
     is_floating,
     uint8,
 )
+from torchnp.errors import empty_list, output_shape
 from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order, memory_order
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -56,7 +57,7 @@ def lift_fresh_copy(self):
 @kernel("_foreach_clone", like=np.copy)
 def _foreach_clone(self, *, memory_format=None):
     """`clone` of each tensor."""
-    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    check(len(self) > 0, empty_list())
     return [clone(x, memory_format=memory_format) for x in self]
 
 
@@ -67,9 +68,7 @@ def copy(self, src, non_blocking=False):
     if value.shape != self.shape:
         shape = broadcast_shapes(self.shape, value.shape)
         if shape != self.shape:
-            raise RuntimeError(
-                f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(shape)}"
-            )
+            raise output_shape(self.shape, shape)
     out = empty_in_order(self.shape, self.dtype, memory_order(self))
     out[...] = value
     return out

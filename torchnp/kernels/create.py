@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, check
 from torchnp.dtypes import (
     BARE_UNSIGNED,
     as_dtype,
@@ -20,6 +20,7 @@ from torchnp.dtypes import (
     scalar_name,
     to_complex,
 )
+from torchnp.errors import empty_list, not_implemented, shape_text
 from torchnp.kernels._memory import (
     FORMAT_OF_ORDER,
     check_options,
@@ -129,7 +130,8 @@ def _new_zeros_with_same_feature_meta(self, other, *, self_num_batch_dims=0):
 def zeros(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Zeros."""
     check_options(layout, device, pin_memory)
-    return np.zeros(check_size(size), factory_dtype(dtype))
+    check(all(n >= 0 for n in size), "zeros: Dimension size must be non-negative.")
+    return np.zeros(size, factory_dtype(dtype))
 
 
 @kernel("_efficientzerotensor", like=np.zeros)
@@ -242,7 +244,7 @@ def zero(self):
 @kernel("_foreach_zero", like=np.zeros_like)
 def _foreach_zero(self):
     """Zeros in the shape and dtype of each tensor."""
-    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    check(len(self) > 0, empty_list())
     return [zeros_like(x) for x in self]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
-from torchnp.kernels._elementwise import WIDE, refuse
+from torchnp.checks import check, require, wrap_dim
+from torchnp.kernels._elementwise import WIDE
 from torchnp.kernels.loss import MEAN, SUM
 from torchnp.registry import kernel
 
@@ -33,7 +33,7 @@ def labels_of(
 ) -> list[ndarray]:
     """The label sequence of each sample, with blanks between and around the labels."""
     check(log_probs.size > 0, "log_probs tensor must not be empty")
-    refuse("ctc_loss_cpu", WIDE, log_probs.dtype)
+    require("ctc_loss_cpu", log_probs.dtype, WIDE)
     check(
         targets.dtype in (dt.int32, dt.int64),
         f"Expected tensor for argument #2 'targets' to have scalar type Int; but got "

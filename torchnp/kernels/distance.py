@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, not_implemented
+from torchnp.checks import broadcast_shapes, check, check_type
+from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions, not_implemented
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.numerics.blocks import blocks
@@ -68,8 +69,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
         return _euclidean_dist(x1, x2)
     if x1.dtype not in (dt.float32, dt.float64):
         raise not_implemented("cdist", x1.dtype)
-    if x1.dtype != x2.dtype:
-        raise RuntimeError(f"expected scalar type {dt.scalar_name(x1.dtype)} but found {dt.scalar_name(x2.dtype)}")
+    check_type(x1.dtype, x2)
     out = np.empty(shape, x1.dtype)
     for rows, d in _blocks(x1, x2):
         out[..., rows, :] = _lengths(d, p)
@@ -87,11 +87,10 @@ def _euclidean_dist(x1, x2):
     left = np.concatenate([mul(x1, -2), squares[0], ones[0]], -1)
     right = np.concatenate([x2, ones[1], squares[1]], -1)
     out = matmul(left, right.swapaxes(-2, -1))
-    check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
+    check(not dt.is_complex(out.dtype), complex_clamp())
     check(
         dt.is_inexact(out.dtype),
-        f"result type {dt.scalar_name(dt.get_default_dtype())} can't be cast to the desired output type "
-        f"{dt.scalar_name(out.dtype)}",
+        cannot_cast(dt.get_default_dtype(), out.dtype),
     )
     inner = dt.cast(out, dt.opmath(out.dtype))
     return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
@@ -145,11 +144,11 @@ def _cdist_backward(grad, x1, x2, p, cdist):
 def _pdist_forward(self, p=2.0):
     """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
     check(self.flags.c_contiguous, "_pdist_forward requires contiguous input")
-    check(self.ndim, "Dimension specified as 0 but tensor has no dimensions", IndexError)
+    check(self.ndim, no_dimensions(0))
     n = self.shape[0]
     if n <= 1:
         return np.empty(0, self.dtype)
-    check(self.ndim > 1, "Dimension out of range (expected to be in range of [-1, 0], but got 1)", IndexError)
+    check(self.ndim > 1, dim_out_of_range(1, 1))
     i, j = np.triu_indices(n, 1)
     if self.shape[1] == 0:
         return np.zeros(len(i), self.dtype)
@@ -175,8 +174,7 @@ def _pdist_backward(grad, self, p, pdist):
     if self.dtype not in (dt.float32, dt.float64):
         raise not_implemented("pdist_backward", self.dtype)
     for x in (grad, pdist):
-        if x.dtype != self.dtype:
-            raise RuntimeError(f"expected scalar type {dt.scalar_name(self.dtype)} but found {dt.scalar_name(x.dtype)}")
+        check_type(self.dtype, x)
     out = np.zeros(self.shape, self.dtype)
     if pdist.size == 0 or self.size == 0:
         return out

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, check_expand, check_type
 from torchnp.dtypes import (
     bool_,
     can_cast,
@@ -17,8 +17,8 @@ from torchnp.dtypes import (
     is_integral,
     opmath,
     result_type,
-    scalar_name,
 )
+from torchnp.errors import cannot_cast, not_implemented, shape_text
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels.random import BARE, FLOATS, arrange, fill
 from torchnp.random import Generator, default_generator
@@ -53,18 +53,7 @@ def _bernoulli_each(
         return np.empty(shape, dtype)
     if not _has_bernoulli(dtype):
         raise not_implemented("bernoulli_tensor_cpu_self_", dtype)
-    if p.ndim > len(shape):
-        raise RuntimeError(
-            f"expand(torch.{scalar_name(p.dtype)}Tensor{{{shape_text(p.shape)}}}, size={shape_text(shape)}): the "
-            f"number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({p.ndim})"
-        )
-    for axis, (own, wanted) in enumerate(zip(p.shape[::-1], shape[::-1], strict=False), 1):
-        if own not in (1, wanted):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton "
-                f"dimension {len(shape) - axis}.  Target sizes: {shape_text(shape)}.  Tensor sizes: {shape_text(p.shape)}"
-            )
+    check_expand(p, shape)
     if p.dtype not in FLOATS:
         raise not_implemented("bernoulli_tensor_cpu_p_", p.dtype)
     p = cast(p, opmath(p.dtype))
@@ -133,9 +122,7 @@ def _number(ufunc: np.ufunc, x: ndarray, number: float, rounded: bool = False) -
     """x.op_(number); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
     dtype = result_type(x, number)
     if not can_cast(dtype, x.dtype):
-        raise RuntimeError(
-            f"result type {scalar_name(dtype)} can't be cast to the desired output type {scalar_name(x.dtype)}"
-        )
+        raise cannot_cast(dtype, x.dtype)
     wide = opmath(dtype)
     factor = np.array(number)
     return cast(ufunc(cast(x, wide), cast(cast(factor, dtype) if rounded else factor, wide)), x.dtype)
@@ -209,8 +196,7 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
         return cast(np.where(x > 0, x, x * wide.type((lower + upper) / 2)), dtype), noise.copy("K")
     if dtype not in FLOATS or dtype == float16:
         raise not_implemented("rrelu_with_noise_out_cpu", dtype)
-    if noise.dtype != dtype:
-        raise RuntimeError(f"expected scalar type {scalar_name(dtype)} but found {scalar_name(noise.dtype)}")
+    check_type(dtype, noise)
     low, high = float(wide.type(lower)), float(wide.type(upper))
     drawn = self <= 0
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))

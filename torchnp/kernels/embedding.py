@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
 from torchnp.dtypes import cast, float64, opmath, scalar_name
+from torchnp.errors import index_out_of_range, shape_text
 from torchnp.kernels._memory import bits
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, out_of_bounds
 from torchnp.registry import kernel
@@ -32,7 +33,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     """The rows of a matrix that the indices name."""
     check(weight.ndim == 2, "'weight' must be 2-D")
     check_indices(indices, "embedding")
-    check(out_of_bounds(indices, len(weight)) is None, "index out of range in self", IndexError)
+    check(out_of_bounds(indices, len(weight)) is None, index_out_of_range())
     out = bits(weight).take(indices, 0)
     return out if out.dtype is weight.dtype else out.view(weight.dtype)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
 from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
+from torchnp.errors import index_out_of_range, not_implemented
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.embedding import TYPE_NAMES, check_indices
@@ -245,7 +246,7 @@ def _embedding_bag_dense_backward(
         places = maximum_indices[full].astype(int64) * width + np.arange(width)
         np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
         return cast(out, grad.dtype)
-    check(offset2bag.size == indices.size, "index out of range in self", IndexError)
+    check(offset2bag.size == indices.size, index_out_of_range())
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     index, bag = indices[used], offset2bag[used]
     scale = np.ones(len(index), np.float64)

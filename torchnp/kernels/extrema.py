@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
-from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered, refuse
+from torchnp.checks import check, refuse, wrap_dim
+from torchnp.errors import empty_list
+from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -21,7 +22,7 @@ def _extreme(name: str, ufunc: np.ufunc, x: ndarray, dim: Any, keepdim: bool, cp
     if x.size == 0:
         _check_not_empty(name, x, axes)
         return np.empty(reduced_shape(x.shape, axes, keepdim), x.dtype)
-    refuse(x.dtype, NOT_ORDERED, cpu)
+    refuse(cpu, x.dtype, NOT_ORDERED)
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
 
 
@@ -78,7 +79,7 @@ def max_all(self):
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
 def foreach_max(self):
     """The largest element of each tensor."""
-    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    check(len(self) > 0, empty_list())
     for x in self:
         check(
             x.size > 0,
@@ -106,7 +107,7 @@ def aminmax(self, *, dim=None, keepdim=False):
         )
     for axis in axes or ():
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
-    refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
+    refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
     x = ordered(self)
     low, high = (np.asarray(u.reduce(x, axes, None, None, keepdim)) for u in (np.minimum, np.maximum))
     return dt.cast(low, self.dtype), dt.cast(high, self.dtype)
@@ -125,7 +126,7 @@ def _extreme_along(name: str, find: Any, x: ndarray, dim: int, keepdim: bool) ->
     if x.size == 0:
         shape = reduced_shape(x.shape, (axis,), keepdim)
         return np.empty(shape, x.dtype), np.empty(shape, np.int64)
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
+    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
     index = find(ordered(x), axis, None, keepdims=True)
     values = np.take_along_axis(x, index, axis)
     return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
@@ -164,7 +165,7 @@ def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> nd
         return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
     if axes is not None and x.shape[axis] == 1:
         return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
+    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
     return find(ordered(x), axis, keepdims=keepdim)
 
 

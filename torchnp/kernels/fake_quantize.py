@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.checks import check, wrap_dim
+from torchnp.errors import not_implemented
 from torchnp.kernels._memory import empty_in_order, like_order
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone

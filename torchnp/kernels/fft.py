@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, dim_of
+from torchnp.errors import negative_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import (
     BY_N,
@@ -64,8 +65,7 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
 
 
 def _axis(x: ndarray, dim: int) -> int:
-    check(x.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
-    return wrap_dim(dim, x.ndim)
+    return dim_of(x, dim)
 
 
 def _axes(x: ndarray, s: Sequence[int] | None, dim: Sequence[int] | None) -> tuple[list[int], list[int]]:
@@ -297,7 +297,7 @@ def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     # As in C, half of an odd negative number is nearer to zero.
     size = int(n / 2) + 1 if name == "rfftfreq" else n
-    check(size >= 0, f"Trying to create tensor with negative dimension {size}: [{size}]")
+    check(size >= 0, negative_size(size, (size,)))
     check(dt.is_inexact(out), f"{name} requires a floating point or complex dtype")
     values = arange(size, dtype=out)
     if name == "fftfreq":

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import ambiguous_view, not_implemented
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import resize_out
@@ -43,10 +44,7 @@ def _check_plan(x: ndarray, dim: Sequence[int]) -> None:
     """Raise where torch cannot plan a transform: no points, no code for the dtype, or no signal at all."""
     sizes = [x.shape[d] for d in dim]
     if 0 in sizes:
-        raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {shape_text((-1, *sizes))} because the unspecified "
-            "dimension size -1 can be any value and is ambiguous"
-        )
+        raise ambiguous_view((-1, *sizes))
     if dt.opmath(x.dtype) != x.dtype:
         raise RuntimeError(f"MKL FFT doesn't support tensors of type: {dt.scalar_name(dt.to_real(x.dtype))}")
     check(x.size > 0, "MKL FFT error: Intel oneMKL DFTI ERROR: Inconsistent configuration parameters")

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import dim_out_of_range, not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 from torchnp.registry import kernel
 
@@ -49,10 +50,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     )
     _check_window(kernel_size, dilation, padding, stride)
     if self.ndim < 3:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-max(self.ndim, 1)}, {max(self.ndim, 1) - 1}], "
-            f"but got {self.ndim if self.ndim else 2})"
-        )
+        raise dim_out_of_range(self.ndim or 2, self.ndim)
     if self.ndim > 4 or 0 in self.shape[self.ndim - 3 :]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, check_type
+from torchnp.errors import batch2_mismatch, expected_type, invalid_view, not_implemented, shape_text
 from torchnp.kernels import ranges
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
@@ -195,10 +196,7 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
 def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
     if input.dtype not in dt.FLOATS:
         raise not_implemented(name, input.dtype)
-    check(
-        grid.dtype == input.dtype,
-        f"expected scalar type {dt.scalar_name(input.dtype)} but found {dt.scalar_name(grid.dtype)}",
-    )
+    check_type(input.dtype, grid)
 
 
 # ---------------------------------------------------------------- kernels
@@ -235,7 +233,7 @@ def check_single(values: Iterable[ndarray]) -> None:
     """torch's plain loop has code for float32 alone, which it finds out once there is something to do."""
     for x in values:
         if x.dtype != dt.float32:
-            raise RuntimeError(f"expected scalar type Float but found {dt.scalar_name(x.dtype)}")
+            raise expected_type(dt.float32, x.dtype)
 
 
 @kernel("_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])
@@ -292,13 +290,12 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
     points = base.reshape(-1, n + 1)
     check(
         theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1,
-        f"Expected size for first two dimensions of batch2 tensor to be: [{size[0]}, {n + 1}] but got: "
-        f"[{theta.shape[0]}, {theta.shape[-1]}].",
+        batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])),
     )
     shape = (size[0], *size[2:], n)
     check(
         theta.shape[1] == n,
-        f"shape '{shape_text(shape)}' is invalid for input of size {size[0] * len(points) * theta.shape[1]}",
+        invalid_view(shape, size[0] * len(points) * theta.shape[1]),
     )
     inner = dt.opmath(theta.dtype)
     y = np.matmul(dt.cast(points, inner), dt.cast(theta, inner).swapaxes(1, 2))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
+from torchnp.errors import shape_text
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
-from torchnp.kernels._reduction import NOT_ORDERED, ordered, refuse
+from torchnp.checks import check, refuse, wrap_dim
+from torchnp.errors import not_implemented, shape_text
+from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
@@ -63,7 +64,7 @@ def histc(self, bins=100, min=0, max=0):
     _check_bins(bins, 0)
     low, high = real(min), real(max)
     if low == high and self.size:
-        refuse(self.dtype, NOT_ORDERED, "aminmax_cpu")
+        refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
     low, high = _outer_range(self, low, high)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -71,7 +72,7 @@ def histc(self, bins=100, min=0, max=0):
         raise RuntimeError(f"torch.histc: range of [{low_text}, {high_text}] is not finite")
     check(low < high, "torch.histc: max must be larger than min")
     linspace(low, high, bins + 1, dtype=self.dtype)
-    refuse(self.dtype, _NO_HISTOGRAM, "histogram_cpu")
+    refuse("histogram_cpu", self.dtype, _NO_HISTOGRAM)
     kind = self.dtype.type
     low, high = kind(low), kind(high)
     x = self.reshape(-1)
@@ -171,7 +172,7 @@ def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
 def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
     """Sums of weights in the boxes between edges; the last box of a dimension holds its upper edge."""
     _check_histogramdd(x, edges, weight)
-    refuse(x.dtype, _NO_HISTOGRAM, "histogram_cpu")
+    refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
     rows, wide = ordered(x).reshape(-1, len(edges)), [ordered(e) for e in edges]
     inside = np.ones(len(rows), bool)

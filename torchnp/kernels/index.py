@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
-from torchnp.kernels._memory import bits, refuse
+from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
+from torchnp.kernels._memory import RARE_OR_CHALF, bits
 from torchnp.kernels.copy import clone
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.view import expand
@@ -162,7 +163,7 @@ def index_put(self, indices, values, accumulate=False):
             f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
             f"destination and {scalar_name(values.dtype)} for the source."
         )
-    refuse(self, "index_put", _NO_INDEX_PUT)
+    refuse_elements("index_put", self, _NO_INDEX_PUT)
     out = np.array(self, order="C", copy=True) if accumulate else clone(self)
     if accumulate:
         _add_at(out, where, values)
@@ -292,13 +293,13 @@ def index_select(self, dim, index):
     if self.ndim < 2 and self.dtype in BARE_UNSIGNED:
         raise not_implemented("index_select", self.dtype)
     if not self.ndim:
-        check(int(index.reshape(())) == 0, "index out of range in self", IndexError)
+        check(int(index.reshape(())) == 0, index_out_of_range())
         return self.copy()
     empty = self.ndim > 1 and not self.size
     check(not empty or self.shape[dim] or not index.size, "index_select(): self indexing axis dim should be positive")
     wrong = out_of_bounds(index, self.shape[dim])
     if wrong is not None:
-        check(dim == 1 or empty, "index out of range in self", IndexError)
+        check(dim == 1 or empty, index_out_of_range())
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={self.shape[dim]}")
     return bits(self).take(index.reshape(-1), dim).view(self.dtype)
 
@@ -308,7 +309,7 @@ def take(self, index):
     """The elements at positions of the flattened tensor, in the shape of the index."""
     check(index.dtype == int64, f"take(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
     if index.size:
-        refuse(self, "take_cpu")
+        refuse_elements("take_cpu", self, RARE_OR_CHALF)
     check(self.size > 0 or not index.size, "take(): tried to take from an empty tensor", IndexError)
     try:
         return np.asarray(bits(self).take(index)).view(self.dtype)
@@ -337,7 +338,7 @@ def put(self, index, source, accumulate=False):
         )
     check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
     if index.size:
-        refuse(self, "take_put_cpu")
+        refuse_elements("take_put_cpu", self, RARE_OR_CHALF)
     out = np.array(self, order="C", copy=True)
     flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
     try:
@@ -371,7 +372,7 @@ def gather(self, dim, index, *, sparse_grad=False):
                 f"self {shape_text(self.shape)} apart from dimension {dim}"
             )
     float8_vector = self.ndim == 1 and self.dtype in FLOAT8S
-    refuse(source, "gather_expanded_index" if float8_vector else "scatter_gather_tensor_cpu")
+    refuse_elements("gather_expanded_index" if float8_vector else "scatter_gather_tensor_cpu", source, RARE_OR_CHALF)
     check_bounds(i, dim, source.shape[dim])
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
@@ -392,7 +393,7 @@ def take_along_dim(self, indices, dim=None):
             f"{self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, self.ndim)
-    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    check(self.ndim > 0, no_dimensions(dim))
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
     ahead, behind = slice(dim), slice(dim + 1, None)
     around = broadcast_shapes(

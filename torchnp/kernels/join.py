@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
+from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
-from torchnp.kernels._memory import bits, empty_in_order, refuse
+from torchnp.errors import empty_list, shape_text
+from torchnp.kernels._memory import bits, empty_in_order
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape
 from torchnp.registry import kernel
@@ -291,7 +292,7 @@ def combinations(self, r=2, with_replacement=False):
     check(r >= 0, f"Expect a non-negative number, but got {r}")
     if r == 0:
         return np.empty(0, self.dtype)
-    refuse(self, "masked_select", frozenset(BARE_UNSIGNED))
+    refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
     places = np.indices((self.size,) * r).reshape(r, -1)
     ahead, behind = places[:-1], places[1:]
     keep = (ahead <= behind if with_replacement else ahead < behind).all(0)
@@ -327,7 +328,7 @@ def _foreach_copy(self, src, non_blocking=False):
     """Each tensor of ``src`` in the shape and dtype of the one in ``self``."""
     from torchnp.kernels.copy import copy
 
-    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    check(len(self) > 0, empty_list())
     if len(self) != len(src):
         raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}")
     return [copy(x, y) for x, y in zip(self, src)]

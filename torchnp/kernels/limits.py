@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, require
+from torchnp.errors import cannot_cast, complex_clamp
 from torchnp.kernels._elementwise import (
     ANY_COMPLEX,
     BOOL,
@@ -21,7 +22,6 @@ from torchnp.kernels._elementwise import (
     binary,
     check_broadcast,
     finish,
-    refuse,
 )
 from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.registry import kernel
@@ -76,10 +76,6 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
     )
 
 
-def complex_clamp() -> NotImplementedError:
-    return NotImplementedError("clamp is not supported for complex types")
-
-
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
     """``fixed`` if the limits of a floating tensor have no say in the result dtype, not even complex numbers."""
     given = [x for x in (low, high) if x is not None]
@@ -92,7 +88,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
             raise complex_clamp()
         if fixed and any(math.isnan(real(x)) for x in given):  # before anything else is looked at
             return np.full_like(self, number(math.nan, out), out)
-        refuse(cpu, takes, out)
+        require(cpu, out, takes)
         check_broadcast(self, *given)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
@@ -124,8 +120,7 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
     x, given = bound["self"], [n for n in (bound["min"], bound["max"]) if n is not None]
     if not dt.is_inexact(x.dtype) and not any(isinstance(n, ndarray) for n in given):
         found = dt.result_type(x, *given)
-        words = f"result type {dt.scalar_name(found)} can't be cast to the desired output type {dt.c_name(x.dtype)}"
-        check(found == x.dtype, words)
+        check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 
 
 @kernel(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, check
+from torchnp.errors import no_dimensions, not_implemented, shape_text
 from torchnp.kernels.slicing import diagonal
 from torchnp.registry import kernel
 
@@ -283,6 +284,9 @@ def _is_vector(a: ndarray, b: ndarray) -> bool:
     return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
 
 
+_UNSOLVED = "The solver failed because the input matrix is singular."
+
+
 @kernel("_linalg_solve_ex", differs=["solve-vectors", "no-integers-linalg"])
 def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
@@ -300,7 +304,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
     lu, pivots, info = lu_factor(A)
     if check_errors:
-        raise_first(info, "torch.linalg.solve_ex", "The solver failed because the input matrix is singular.")
+        raise_first(info, "torch.linalg.solve_ex", _UNSOLVED)
     x = lu_solved(lu, pivots, right, left)
     return x[..., 0] if vector else x, lu, pivots, info
 
@@ -346,7 +350,7 @@ def linalg_solve_ex(A, B, *, left=True, check_errors=False):
 def linalg_solve(A, B, *, left=True):
     """Solution of A X = B or X A = B."""
     x, info = linalg_solve_ex(A, B, left=left)
-    raise_first(info, "torch.linalg.solve", "The solver failed because the input matrix is singular.")
+    raise_first(info, "torch.linalg.solve", _UNSOLVED)
     return x
 
 
@@ -365,7 +369,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     )
     check_square("torch.linalg.lu_solve", LU)
     _check_sides("linalg.lu_solve", LU, B, left)
-    check(pivots.ndim > 0, "Dimension specified as -1 but tensor has no dimensions", IndexError)
+    check(pivots.ndim > 0, no_dimensions(-1))
     check(
         pivots.shape[-1] == LU.shape[-1],
         "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix",
@@ -440,8 +444,7 @@ def _linalg_check_errors(info, api_name, *, is_matrix):
     """Raise what the error codes of an algorithm mean."""
     known = {"linalg.inv": SINGULAR, "linalg.inv_ex": SINGULAR, "linalg.cholesky": NOT_POSITIVE}
     messages = known | {"linalg.cholesky_ex": NOT_POSITIVE, "cholesky": NOT_POSITIVE}
-    solver = "The solver failed because the input matrix is singular."
-    messages |= {"torch.linalg.solve": solver, "torch.linalg.solve_ex": solver}
+    messages |= {"torch.linalg.solve": _UNSOLVED, "torch.linalg.solve_ex": _UNSOLVED}
     if api_name.startswith("torch.linalg.lu_factor"):
         raise_first(info, api_name, ZERO_PIVOT, RuntimeError)
     raise_first(info, api_name, messages.get(api_name, "Unknown error code: {}."))

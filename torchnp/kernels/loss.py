@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.checks import check, require, wrap_dim
+from torchnp.errors import multi_target, output_shape, shape_text
 from torchnp.kernels._elementwise import (
     FLOATS,
     check_broadcast,
@@ -16,7 +17,6 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     in_place,
-    refuse,
 )
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
@@ -58,9 +58,7 @@ def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, nda
 def reshaped(x: ndarray, shape: tuple[int, ...]) -> ndarray:
     """A result without dimensions of size 1 in the shape of the input, if it was not broadcast."""
     if x.size != math.prod(shape):
-        raise RuntimeError(
-            f"output with shape {shape_text(shape)} doesn't match the broadcast shape {shape_text(x.shape)}"
-        )
+        raise output_shape(shape, x.shape)
     return x.reshape(shape)
 
 
@@ -117,7 +115,7 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
     x, t = self.squeeze(), target.squeeze()
     check_broadcast(x, t)
     check_same_dtype(self, target)
-    refuse("binary_cross_entropy", FLOATS, self.dtype)  # half types are rounded at each step
+    require("binary_cross_entropy", self.dtype, FLOATS)  # half types are rounded at each step
     check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
     check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
@@ -153,9 +151,7 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     value = log1p(exp(mul(neg(target), self)))
     check_result_dtype(value.dtype, self.dtype)
     if value.shape != self.shape:
-        raise RuntimeError(
-            f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(value.shape)}"
-        )
+        raise output_shape(self.shape, value.shape)
     return reduce(dt.cast(value, self.dtype), reduction)
 
 
@@ -219,7 +215,7 @@ def cosine_embedding_loss(
     input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
 ) -> ndarray:
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
-    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check(target.ndim <= 1, multi_target())
     expected = target.ndim + 1
     check(
         input1.ndim == expected and input2.ndim == expected,

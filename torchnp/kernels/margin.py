@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
-from torchnp.kernels._elementwise import WIDE, refuse
+from torchnp.checks import check, check_type, require
+from torchnp.errors import expected_type, shape_text
+from torchnp.kernels._elementwise import WIDE
 from torchnp.kernels.loss import MEAN, NONE
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
@@ -26,15 +27,12 @@ def _rows(self: ndarray) -> ndarray:
 
 
 def _check_long(target: ndarray) -> None:
-    check(target.dtype == dt.int64, f"expected scalar type Long but found {dt.scalar_name(target.dtype)}")
+    check(target.dtype == dt.int64, expected_type(dt.int64, target.dtype))
 
 
 def _check_weight(self: ndarray, weight: ndarray | None) -> None:
-    check(
-        weight is None or weight.dtype == self.dtype,
-        f"expected scalar type {dt.scalar_name(self.dtype)} but found "
-        f"{dt.scalar_name(weight.dtype) if weight is not None else ''}",
-    )
+    if weight is not None:
+        check_type(self.dtype, weight)
 
 
 # ---------------------------------------------------------------- one target class
@@ -57,7 +55,7 @@ def multi_margin(
         f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}",
     )
     if x.size:
-        refuse(cpu, WIDE, self.dtype)
+        require(cpu, self.dtype, WIDE)
         _check_long(target)
         _check_weight(self, weight)
     index = target.reshape(-1)
@@ -118,7 +116,7 @@ def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) ->
     rows = target.reshape(x.shape)
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
     if x.size:
-        refuse(cpu, WIDE, self.dtype)
+        require(cpu, self.dtype, WIDE)
         _check_long(target)
     return x, rows
 

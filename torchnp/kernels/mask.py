@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, check, check_expand, refuse_elements
 from torchnp.dtypes import (
     BARE_UNSIGNED,
     as_dtype,
@@ -14,7 +14,8 @@ from torchnp.dtypes import (
     is_complex,
     scalar_name,
 )
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
+from torchnp.errors import not_implemented
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
@@ -67,7 +68,7 @@ def masked_select(self, mask):
     """The elements where the mask is true, in one dimension."""
     check(mask.dtype == bool_, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
-    refuse(self, "masked_select", _BARE)
+    refuse_elements("masked_select", self, _BARE)
     x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
     mask = mask if mask.shape == shape else np.broadcast_to(mask, shape)
     return x[mask].view(self.dtype)
@@ -78,19 +79,7 @@ def _look_mask(bound: Bound, _: list[ndarray]) -> None:
     x, mask = bound["self"], bound["mask"]
     if x.dtype != bound["source"].dtype:
         return
-    if mask.ndim > x.ndim:
-        raise RuntimeError(
-            f"expand(CPU{scalar_name(mask.dtype)}Type{{{shape_text(mask.shape)}}}, size={shape_text(x.shape)}): the "
-            f"number of sizes provided ({x.ndim}) must be greater or equal to the number of dimensions in the tensor "
-            f"({mask.ndim})"
-        )
-    for d in range(1, mask.ndim + 1):
-        if mask.shape[-d] not in (1, x.shape[-d]):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({x.shape[-d]}) must match the existing size ({mask.shape[-d]}) at "
-                f"non-singleton dimension {x.ndim - d}.  Target sizes: {shape_text(x.shape)}.  Tensor sizes: "
-                f"{shape_text(mask.shape)}"
-            )
+    check_expand(mask, x.shape)
 
 
 @kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, check_type
+from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
 from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
@@ -68,15 +69,11 @@ def _check_batches(a: ndarray, b: ndarray) -> None:
     check(a.ndim == 3, "batch1 must be a 3D tensor")
     check(b.ndim == 3, "batch2 must be a 3D tensor")
     if b.shape[:2] != (a.shape[0], a.shape[2]):
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] "
-            f"but got: [{b.shape[0]}, {b.shape[1]}]."
-        )
+        raise batch2_mismatch(a.shape[0], a.shape[2], (b.shape[0], b.shape[1]))
 
 
 def _check_found(a: ndarray, b: ndarray) -> None:
-    if a.dtype != b.dtype:
-        raise RuntimeError(f"expected scalar type {dt.scalar_name(a.dtype)} but found {dt.scalar_name(b.dtype)}")
+    check_type(a.dtype, b)
 
 
 # ---------------------------------------------------------------- plus a matrix
@@ -130,7 +127,7 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     out = addmm(self, mat1, mat2, beta=beta, alpha=alpha)
     if use_gelu:
         return gelu(out)
-    check(not dt.is_complex(out.dtype), "clamp is not supported for complex types", NotImplementedError)
+    check(not dt.is_complex(out.dtype), complex_clamp())
     return relu(out)
 
 

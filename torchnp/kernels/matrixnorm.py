@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.checks import check, wrap_dim
+from torchnp.errors import shape_text
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import not_implemented, output_shape
 from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
@@ -223,7 +224,7 @@ def logsumexp(self, dim, keepdim=False):
     axes = axes_of(dim, self.ndim)
     # torch takes the largest over no dimension at all here, and its own result does not fit.
     if axes is None and self.ndim and self.size and not keepdim:
-        raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {shape_text((1,) * self.ndim)}")
+        raise output_shape((), (1,) * self.ndim)
     out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
     if out in dt.FLOAT8S:
         raise not_implemented("max_values_cpu" if self.size else "exp_vml_cpu", out)

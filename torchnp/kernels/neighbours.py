@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumsum
@@ -117,8 +117,7 @@ def trapz_dx(y, *, dx=1.0, dim=-1):
 
 
 def _axis(y: ndarray, dim: int) -> int:
-    check(y.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
-    return wrap_dim(dim, y.ndim)
+    return dim_of(y, dim)
 
 
 def _running_axis(y: ndarray, dim: int) -> int:

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
-from torchnp.kernels._elementwise import FLOATS, finish, refuse
+from torchnp.checks import check, check_type, require
+from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
+from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
 from torchnp.kernels.pointwise import neg
@@ -28,11 +29,8 @@ def check_target(target: ndarray) -> None:
 
 
 def check_weight_dtype(self: ndarray, weight: ndarray | None) -> None:
-    check(
-        weight is None or weight.dtype == self.dtype,
-        f"expected scalar type {dt.scalar_name(self.dtype)} but found "
-        f"{dt.scalar_name(weight.dtype) if weight is not None else ''}",
-    )
+    if weight is not None:
+        check_type(self.dtype, weight)
 
 
 def classes(target: ndarray, ignore_index: int, count: int) -> tuple[ndarray, ndarray]:
@@ -74,12 +72,12 @@ def nll_loss_forward(
 ) -> tuple[ndarray, ndarray]:
     """Minus the score of the target class, weighted; and the sum of the weights."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
-    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check(target.ndim <= 1, multi_target())
     check_target(target)
     if self.ndim == 1 and target.size != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
     if self.ndim == 2:
-        check(target.ndim, "Dimension specified as 0 but tensor has no dimensions", IndexError)
+        check(target.ndim, no_dimensions(0))
     check(
         self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]),
         f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
@@ -90,7 +88,7 @@ def nll_loss_forward(
         f"weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor of "
         f"shape: {shape_text(weight.shape) if weight is not None else ''}",
     )
-    refuse("nll_loss_out_frame", FLOATS, self.dtype)
+    require("nll_loss_out_frame", self.dtype, FLOATS)
     check_weight_dtype(self, weight)
     if self.ndim == 2:
         return _forward(self, target, weight, reduction, ignore_index)
@@ -108,9 +106,9 @@ def nll_loss2d_forward(
     check_target(target)
     check(
         target.dtype == dt.int64 or (not target.size and reduction != NONE),
-        f"expected scalar type Long but found {dt.scalar_name(target.dtype)}",
+        expected_type(dt.int64, target.dtype),
     )
-    refuse("nll_loss2d_forward_out_frame", FLOATS, self.dtype)
+    require("nll_loss2d_forward_out_frame", self.dtype, FLOATS)
     check_weight_dtype(self, weight)
     return _forward(self, target, weight, reduction, ignore_index)
 

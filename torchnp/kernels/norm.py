@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import check, wrap_dim
+from torchnp.errors import expected_type, not_implemented, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
@@ -40,7 +41,7 @@ def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
     if given and given[0] == x.dtype:
         for found in given:
             if found != x.dtype:
-                raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(found)}")
+                raise expected_type(x.dtype, found)
 
 
 def inner(x: ndarray | None) -> Any:

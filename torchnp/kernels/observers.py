@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, check_type, dim_of
 from torchnp.kernels.copy import clone
 from torchnp.kernels.fake_quantize import (
     _fake_quantize_per_tensor_affine_cachemask_tensor_qparams,
@@ -91,13 +91,11 @@ def fbgemm_linear_quantize_weight(input):
 
 
 def _check_matrix(x: ndarray) -> None:
-    dim = 0 if x.ndim == 0 else 1
-    words = f"Dimension out of range (expected to be in range of [-1, 0], but got {dim})"
-    check(x.ndim > 1, words if dim else "Dimension specified as 0 but tensor has no dimensions", IndexError)
+    dim_of(x, min(x.ndim, 1))
 
 
 def check_float(x: ndarray) -> None:
-    check(x.dtype == dt.float32, f"expected scalar type Float but found {dt.scalar_name(x.dtype)}")
+    check_type(dt.float32, x)
 
 
 # ---------------------------------------------------------------- a range that loses least

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import not_implemented
 from torchnp.registry import kernel
 
 ndarray = np.ndarray

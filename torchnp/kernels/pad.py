@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
+from torchnp.checks import check, refuse_elements
 from torchnp.dtypes import bool_
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, refuse
+from torchnp.errors import negative_size, shape_text
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
@@ -128,12 +129,12 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
         raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
     if min(outs) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(outs)}: {shape_text(outs[::-1])}")
+        raise negative_size(min(outs), outs[::-1])
 
 
 def _padded(self, padding, *, op, n, positions):
     check_padded(self, padding, n, positions is reflected)
-    refuse(self, op, NOT_PADDED)
+    refuse_elements(op, self, NOT_PADDED)
     return _shown(self, padding, positions)
 
 

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.checks import require
 from torchnp.kernels._elementwise import (
     ALL,
     ANY_COMPLEX,
@@ -22,7 +23,6 @@ from torchnp.kernels._elementwise import (
     complex_to_real,
     complex_to_real_float,
     int_to_float,
-    refuse,
     unary,
 )
 from torchnp.registry import kernel
@@ -140,7 +140,7 @@ unary("frac", lambda x: x - np.trunc(x), cpu="frac_cpu", takes=FLOATS)
 @kernel("round.decimals", like=np.round, differs=["round-decimals-of-integers"])
 def round_decimals(self: ndarray, *, decimals: int) -> ndarray:
     """Round half to even at a number of decimals, which may be negative."""
-    refuse("round_cpu" if decimals else "round_vml_cpu", FLOATS, self.dtype)
+    require("round_cpu" if decimals else "round_vml_cpu", self.dtype, FLOATS)
     x = dt.cast(self, dt.opmath(self.dtype))
     ten = number(10.0 ** max(decimals, -decimals), x.dtype)
     rounded = np.rint(x * ten) / ten if decimals > 0 else np.rint(x / ten) * ten
@@ -284,7 +284,7 @@ def nan_to_num(
     dtype = self.dtype
     if not dt.is_inexact(dtype):
         return self.copy(order="K")
-    refuse("nan_to_num", FLOATS | COMPLEX, dtype)
+    require("nan_to_num", dtype, FLOATS | COMPLEX)
     real = dt.to_real(dtype)
     largest = float(ml_dtypes.finfo(real).max)
     given = (0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)

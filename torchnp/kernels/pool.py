@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import dim_out_of_range, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
@@ -87,9 +88,7 @@ def _check_ndim(x: ndarray, n: int, name: str) -> None:
         return
     if name == "avg_pool2d":
         if x.ndim < 3:
-            span = max(x.ndim, 1)
-            message = f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got -3)"
-            raise IndexError(message)
+            raise dim_out_of_range(-3, x.ndim)
         raise _empty_input(x, n, name)
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 

@@ -7,7 +7,8 @@ import functools
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import negative_size, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
@@ -114,7 +115,7 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     name = f"adaptive_max_pool{n}d"
     check_bins(x, n, output_size, name)
     lead, sizes, out = x.shape[:-n], x.shape[-n:], tuple(output_size)
-    check(min(out) >= 0, f"Trying to create tensor with negative dimension {min(out)}: {shape_text((*lead, *out))}")
+    check(min(out) >= 0, negative_size(min(out), (*lead, *out)))
     if x.dtype not in dt.FLOATS:
         raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
     v = dt.cast(x, dt.opmath(x.dtype))

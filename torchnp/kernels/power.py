@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, require
 from torchnp.kernels._elementwise import (
     BOOL,
     COMPLEX,
@@ -20,7 +20,6 @@ from torchnp.kernels._elementwise import (
     check_broadcast,
     finish,
     int_to_float,
-    refuse,
 )
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.registry import kernel
@@ -117,9 +116,9 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
     small = _BY_EXPONENT.get(exponent)
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
     if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
-        refuse("pow", REAL | COMPLEX, common)
+        require("pow", common, REAL | COMPLEX)
         return _POWER(self, _exponent(exponent, common))
-    refuse(_SHORT_CUTS.get(exponent, "pow"), REAL | COMPLEX, common)
+    require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | COMPLEX)
     return finish(small(dt.cast(self, common)), common)
 
 
@@ -218,8 +217,8 @@ _LDEXP = Writes(inplace=_look_ldexp, code_first=True)
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
-        refuse("ldexp_cpu", FLOATS, self.dtype)
-        refuse("ldexp_cpu_exp", INTS, other.dtype)
+        require("ldexp_cpu", self.dtype, FLOATS)
+        require("ldexp_cpu_exp", other.dtype, INTS)
         check_broadcast(self, other)
         return finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
     if dt.is_complex(self.dtype):
@@ -234,6 +233,6 @@ def frexp(self: ndarray) -> tuple[ndarray, ndarray]:
         dt.is_floating(self.dtype),
         "torch.frexp() only supports floating-point dtypes",
     )
-    refuse("frexp_cpu", FLOATS, self.dtype)
+    require("frexp_cpu", self.dtype, FLOATS)
     mantissa, exponent = np.frexp(dt.cast(self, dt.opmath(self.dtype)))
     return finish(mantissa, self.dtype), finish(exponent, dt.int32)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, check_type
+from torchnp.errors import dim_out_of_range
 from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel
 
@@ -52,13 +53,12 @@ def _weight_int8pack_mm(self, mat2, scales):
 
 def _columns(x: ndarray) -> int:
     if x.ndim < 2:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-max(x.ndim, 1)}, 0], but got 1)")
+        raise dim_out_of_range(1, x.ndim)
     return x.shape[1]
 
 
 def _check_found(a: ndarray, b: ndarray) -> None:
-    if a.dtype != b.dtype:
-        raise RuntimeError(f"expected scalar type {dt.scalar_name(a.dtype)} but found {dt.scalar_name(b.dtype)}")
+    check_type(a.dtype, b)
 
 
 # ---------------------------------------------------------------- 4 bits

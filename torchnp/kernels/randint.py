@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
 from torchnp.dtypes import (
     as_dtype,
     bfloat16,
@@ -25,11 +25,13 @@ from torchnp.dtypes import (
     is_integral,
     uint64,
 )
+from torchnp.errors import not_implemented
 from torchnp.kernels._memory import factory_dtype, like_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, arrange, strided_size
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 
@@ -211,10 +213,8 @@ def _randperm(n, generator, dtype, *options):
     if dtype in (float16, float32, float64):
         most = (1 << DIGITS[dtype]) + 1
         check(n <= most, f"n cannot be greater than {most} for {_FLOAT_NAMES[dtype]} type.")
-    elif is_integral(dtype):
-        check(n - 1 <= np.iinfo(dtype).max, f"value cannot be converted to type {dtype}_t without overflow")
-    elif dtype == complex32:
-        check(n - 1 <= LARGEST[float16], "value cannot be converted to type c10::complex<c10::Half> without overflow")
+    elif is_integral(dtype) or dtype == complex32:
+        scalar(n - 1, dtype)  # the largest has to fit
     if dtype in BARE or not (is_integral(dtype) or dtype in FLOATS):
         raise not_implemented("randperm", dtype)
     source = generator or default_generator

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented
+from torchnp.checks import broadcast_shapes, check
 from torchnp.dtypes import (
     as_dtype,
     bfloat16,
@@ -32,6 +32,7 @@ from torchnp.dtypes import (
     uint32,
     uint64,
 )
+from torchnp.errors import cannot_cast, not_implemented
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -296,7 +297,7 @@ def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
     common = result_type(x, y)
     check(
         can_cast(common, x.dtype),
-        f"result type {scalar_name(common)} can't be cast to the desired output type {scalar_name(x.dtype)}",
+        cannot_cast(common, x.dtype),
     )
     wide = opmath(common)
     return cast(cast(ufunc(cast(x, wide), cast(y, wide)), common), x.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
 from torchnp.dtypes import (
     BARE_UNSIGNED,
     FLOAT8S,
@@ -27,6 +27,7 @@ from torchnp.dtypes import (
     to_complex,
 )
 from torchnp.dtypes import get_default_dtype as default_dtype
+from torchnp.errors import not_implemented
 from torchnp.kernels._memory import LONG, check_options, factory_dtype
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop

@@ -6,9 +6,10 @@ import functools
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim, wrap_dims
+from torchnp.checks import check, dim_of, refuse_elements, wrap_dim, wrap_dims
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, cast, complex32, int32, int64, opmath, promote_types
-from torchnp.kernels._memory import bits, empty_in_order, is_contiguous, memory_order, refuse
+from torchnp.errors import dim_out_of_range, negative_size, no_dimensions, not_implemented, shape_text
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, memory_order
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
@@ -29,7 +30,7 @@ def flip(self, dims):
     if any(d in dims for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
         if inner in dims or self.strides[inner] != self.itemsize:
-            refuse(self, "flip_cpu")
+            refuse_elements("flip_cpu", self, RARE_OR_CHALF)
     turned = self[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(self.ndim))]
     out = empty_in_order(self.shape, self.dtype, memory_order(self))
     out[...] = turned
@@ -77,7 +78,7 @@ def roll(self, shifts, dims=()):
         return _roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape)
     check(len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for shift, dim in zip(shifts, dims):
-        check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
+        check(self.ndim > 0, no_dimensions(dim))
         self = _roll1(self, shift, wrap_dim(dim, self.ndim))
     return self
 
@@ -109,7 +110,7 @@ def repeat(self, repeats):
     size = [n * r for n, r in zip(shape, repeats)]
     if any(n < 0 for n in size):
         first = next(n for n in size if n < 0)
-        raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {shape_text(size)}")
+        raise negative_size(first, size)
     out = np.empty(size, self.dtype)
     if out.size:
         blocks = [n for pair in zip(repeats, shape) for n in pair]
@@ -141,8 +142,7 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     if dim is None:
         self, dim = self.reshape(-1), 0
     check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
-    check(self.ndim > 0, f"Dimension specified as {dim} but tensor has no dimensions", IndexError)
-    dim = wrap_dim(dim, self.ndim)
+    dim = dim_of(self, dim)
     extent = self.shape[dim]
     if repeats.size == 1:
         repeats = np.broadcast_to(repeats.reshape(1), (extent,))
@@ -161,9 +161,7 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
         self, dim = self.reshape(-1), 0
     check(repeats >= 0, "Repeats must be non-negative")
     if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [-1, 0], but got {1 if dim in (0, -1) else dim})"
-        )
+        raise dim_out_of_range(1 if dim in (0, -1) else dim, 1)
     dim = wrap_dim(dim, self.ndim)
     if output_size is not None and output_size != repeats * self.shape[dim]:
         raise RuntimeError(
@@ -277,7 +275,7 @@ def pixel_shuffle(self, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
-    refuse(self, "pixel_shuffle")
+    refuse_elements("pixel_shuffle", self, RARE_OR_CHALF)
     out = np.moveaxis(self.reshape(*batch, c // (r * r), r, r, h, w), (-4, -3), (-3, -1))
     return _like_image(out.reshape(*batch, c // (r * r), h * r, w * r), self)
 
@@ -295,7 +293,7 @@ def pixel_unshuffle(self, downscale_factor):
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, "
                 f"but input.size({d})={n} is not divisible by {r}"
             )
-    refuse(self, "pixel_unshuffle")
+    refuse_elements("pixel_unshuffle", self, RARE_OR_CHALF)
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))
     return _like_image(out.reshape(*batch, c * r * r, h // r, w // r), self)
 
@@ -312,7 +310,7 @@ def channel_shuffle(self, groups):
         c % groups == 0,
         f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.",
     )
-    refuse(self, "channel_shuffle")
+    refuse_elements("channel_shuffle", self, RARE_OR_CHALF)
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _like_image(out.reshape(self.shape), self)
 
@@ -327,7 +325,7 @@ def vander(x, N=None, increasing=False):
     n = x.size if N is None else N
     check(n >= 0, "N must be non-negative.")
     dtype = promote_types(x.dtype, int64)
-    refuse(x, "cumprod_out_cpu", frozenset({complex32}))
+    refuse_elements("cumprod_out_cpu", x, frozenset({complex32}))
     out = np.empty((x.size, n), dtype)
     out[:, :1] = 1
     out[:, 1:] = cast(x, dtype)[:, None]

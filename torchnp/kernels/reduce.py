@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dims
-from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, refuse
+from torchnp.checks import check, refuse, wrap_dims
+from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -92,7 +92,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     out = _accumulated(self, dtype)
     axes = axes_of(dim, self.ndim)
     if self.size:
-        refuse(out, NOT_NUMERIC, "sum_cpu")
+        refuse("sum_cpu", out, NOT_NUMERIC)
     return _sum(self, axes, keepdim, out)
 
 
@@ -122,7 +122,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
         return sum_dim(self, dim, keepdim, dtype=dtype)
     out = _accumulated(self, dtype)
     if self.size:
-        refuse(out, NOT_NUMERIC | {dt.complex64, dt.complex128}, "nansum_cpu" if dt.is_inexact(out) else "sum_cpu")
+        refuse("nansum_cpu" if dt.is_inexact(out) else "sum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
     x = dt.cast(self, dt.opmath(out) if dt.is_floating(out) else out)
     if dt.is_floating(out):
         x = np.where(np.isnan(x), x.dtype.type(0), x)
@@ -147,9 +147,9 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
             f"a floating point or complex dtype. Got: {dt.scalar_name(out)}"
         )
     if self.size:
-        refuse(out, NOT_NUMERIC, "sum_cpu")
+        refuse("sum_cpu", out, NOT_NUMERIC)
     else:  # the division comes next
-        refuse(out, NOT_NUMERIC, "div_cpu" if out == dt.complex32 else "div_cpu_reduced_float")
+        refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
     axes = axes_of(dim, self.ndim)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
@@ -197,7 +197,7 @@ def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
     out = _accumulated(x, dtype)
     if not x.size:
         return np.ones(reduced_shape(x.shape, axes, keepdim), out)
-    refuse(out, NOT_NUMERIC, "prod_out_cpu")
+    refuse("prod_out_cpu", out, NOT_NUMERIC)
     if out == dt.bool_:
         return np.logical_and.reduce(dt.cast(x, out), axes, None, None, keepdim)
     if dt.is_half(out):
@@ -276,7 +276,7 @@ def count_nonzero(self, dim=None):
     """How many elements differ from 0."""
     if dim is not None:
         return count_nonzero_dims(self, (dim,))
-    refuse(self.dtype, {*dt.BARE_UNSIGNED, *dt.FLOAT8S}, "nonzero_count_cpu")
+    refuse("nonzero_count_cpu", self.dtype, {*dt.BARE_UNSIGNED, *dt.FLOAT8S})
     return np.asarray(np.count_nonzero(_truth(self)))
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fma

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, shape_text, wrap_dim
+from torchnp.checks import broadcast_shapes, check, wrap_dim
+from torchnp.errors import shape_text
 from torchnp.kernels.dropout import dropout as drop
 from torchnp.registry import kernel
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, not_implemented
+from torchnp.checks import broadcast_shapes, check
 from torchnp.dtypes import c_name, cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
+from torchnp.errors import found_dtype, not_implemented
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.random import BARE, FLOATS, arrange
@@ -212,7 +213,7 @@ def binomial(count, prob, generator=None):
         raise ValueError(f"binomial only supports floating-point dtypes for prob, got: {scalar_name(prob.dtype)}")
     shape = broadcast_shapes(count.shape, prob.shape)
     dtype = count.dtype
-    check(prob.dtype == dtype, f"Found dtype {scalar_name(prob.dtype)} but expected {scalar_name(dtype)}")
+    check(prob.dtype == dtype, found_dtype(prob.dtype, dtype))
     if dtype not in (float32, float64):
         raise not_implemented("binomial_cpu", dtype)
     counts, probs = (np.broadcast_to(x, shape).ravel() for x in (count, prob))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
+from torchnp.errors import no_dimensions, shape_text
 from torchnp.kernels._memory import element_strides
 from torchnp.registry import kernel
 
@@ -157,7 +158,7 @@ def _check_scales(recipe: int, a: ndarray, b: ndarray, scale_a: ndarray, scale_b
         return
     for scale in (scale_a, scale_b):
         if scale.ndim == 0:
-            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+            raise no_dimensions(0)
     rows, shape = a.shape[0], shape_text(scale_a.shape)
     right = scale_a.shape[0] == rows and scale_a.ndim > 1 and scale_a.shape[1] == 1
     check(right, f"scale_a must have shape [{rows}, 1], got [{shape}]", ValueError)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import not_implemented, wrap_dim
-from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, refuse, tiles
+from torchnp.checks import refuse, wrap_dim
+from torchnp.errors import not_implemented
+from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
 from torchnp.registry import kernel
 from torchnp.writes import Writes
 
@@ -28,7 +29,7 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
         return dt.cast(x, out).copy()
     if not x.size:
         return np.empty(x.shape, out)
-    refuse(out, NOT_NUMERIC | {dt.bool_}, name)
+    refuse(name, out, NOT_NUMERIC | {dt.bool_})
     value = dt.cast(dt.cast(x, out), _WIDE.get(out, out))
     if ufunc is np.multiply and dt.is_complex(out):  # torch starts from 1, which makes -0 beside a part 0
         value = value.copy()
@@ -148,7 +149,7 @@ def _running(name: str, ufunc: np.ufunc, x: ndarray, dim: int) -> tuple[ndarray,
     if x.ndim == 0 or x.size == 0:
         return x.copy(), np.zeros(x.shape, np.int64)
     axis = wrap_dim(dim, x.ndim)
-    refuse(x.dtype, NOT_ORDERED, f"{name}_cpu")
+    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
     value = ordered(x)
     best = ufunc.accumulate(value, axis)
     hit = (value == best) | (value != value)

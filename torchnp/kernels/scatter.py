@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import check, refuse_elements, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, refuse
+from torchnp.errors import dim_out_of_range, index_out_of_range, not_implemented, shape_text, unknown_reduction
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.numerics.accumulate import (
     INDEX_DTYPES,
@@ -56,8 +57,7 @@ def _places(
     if src is not None and max(src.ndim, 1) != i.ndim:
         check(
             i.ndim <= max(src.ndim, 1),
-            f"Dimension out of range (expected to be in range of [{-src.ndim}, {src.ndim - 1}], but got {src.ndim})",
-            IndexError,
+            dim_out_of_range(src.ndim, src.ndim),
         )
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     bad = any(n > m for d, (n, m) in enumerate(zip(i.shape, shape)) if d != dim)
@@ -84,7 +84,9 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
 @kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"], writes=_APART)
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
-    out, places = _places(self, dim, index, src, lambda: refuse(self, "scatter_gather_tensor_cpu"))
+    out, places = _places(
+        self, dim, index, src, lambda: refuse_elements("scatter_gather_tensor_cpu", self, RARE_OR_CHALF)
+    )
     bits(out).reshape(-1)[places] = bits(_part(src, places))
     return out
 
@@ -92,34 +94,37 @@ def scatter(self, dim, index, src):
 @kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"], writes=_APART)
 def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
-    out, places = _places(self, dim, index, None, lambda: refuse(self, "scatter_gather_scalar_cpu"))
+    out, places = _places(
+        self, dim, index, None, lambda: refuse_elements("scatter_gather_scalar_cpu", self, RARE_OR_CHALF)
+    )
     if places.size:
         bits(out).reshape(-1)[places] = bits(scalar(value, self.dtype))
     return out
 
 
-def _check_name(self: ndarray, dim: int, index: ndarray, src: ndarray | None, known: bool, words: str) -> None:
+def _check_name(self: ndarray, dim: int, index: ndarray, src: ndarray | None, known: bool, error: Exception) -> None:
     """torch looks at the name of a reduction after the dimension and the dtypes."""
     if not known:
         _check_dtypes(self, dim, index, src)
-        raise RuntimeError(words)
+        raise error
 
 
 _REDUCE = {"add": "sum", "multiply": "prod"}
+_ADD_OR_MULTIPLY = "reduce argument must be either add or multiply."
 _REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
 
 
 @kernel("scatter.reduce", writes=_APART)
 def scatter_reduce_src(self, dim, index, src, *, reduce):
     """`scatter` that adds or multiplies where it would write."""
-    _check_name(self, dim, index, src, reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    _check_name(self, dim, index, src, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
     return _reduced(self, dim, index, src, reduce, True)
 
 
 @kernel("scatter.value_reduce", writes=_APART)
 def scatter_reduce_value(self, dim, index, value, *, reduce):
     """`scatter` of one number that adds or multiplies where it would write."""
-    _check_name(self, dim, index, None, reduce in _REDUCE, "reduce argument must be either add or multiply.")
+    _check_name(self, dim, index, None, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
     return _reduced(self, dim, index, None, reduce, True, value)
 
 
@@ -132,8 +137,8 @@ def scatter_add(self, dim, index, src):
 @kernel("scatter_reduce.two", differs=["half-opmath"], writes=_APART)
 def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
     """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
-    words = f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-    _check_name(self, dim, index, src, reduce in _REDUCE_TWO, words)
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)  # torch's older names
+    _check_name(self, dim, index, src, reduce in _REDUCE_TWO, unknown_reduction(reduce))
     return _reduced(self, dim, index, src, reduce, include_self)
 
 
@@ -152,7 +157,7 @@ def _reduced(
 def _check_reduce(self: ndarray, reduce: str, include_self: bool, kind: str) -> None:
     """torch's kernels of each reduction leave out dtypes of their own."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
-    refuse(self, name if include_self else "scatter_reduce_exclude_input_init")
+    refuse_elements(name if include_self else "scatter_reduce_exclude_input_init", self, RARE_OR_CHALF)
     if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
         raise not_implemented(name, self.dtype)
 
@@ -202,11 +207,11 @@ def index_add(self, dim, index, source, *, alpha=1):
     whole = whole and self.ndim > 1
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
-        refuse(self, "scatter_gather_tensor_cpu" if whole else rare, RARE)
+        refuse_elements("scatter_gather_tensor_cpu" if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
     factor = _alpha(alpha, self.dtype)
-    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
         return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else item(factor))
@@ -331,10 +336,10 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
     if index.size and not include_self:
-        refuse(self, "index_reduce_func_exclude_input_init", _NO_INDEX_REDUCE)
+        refuse_elements("index_reduce_func_exclude_input_init", self, _NO_INDEX_REDUCE)
     if index.size and self.ndim < 2:
-        refuse(self, "index_func_", _NO_INDEX_REDUCE)
-    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, "index out of range in self", IndexError)
+        refuse_elements("index_func_", self, _NO_INDEX_REDUCE)
+    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     if index.size:
         _refuse_index_reduce(self, reduce)
     out = np.array(self, order="C", copy=True)
@@ -353,8 +358,8 @@ _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}
 def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
     """Each reduction is made of other ops, which leave out dtypes of their own."""
     if reduce == "mean":
-        refuse(x, "add_stub", RARE)
-        refuse(x, "div_cpu", frozenset({complex32}))
-        refuse(x, "div_floor_cpu", frozenset({bool_}))
+        refuse_elements("add_stub", x, RARE)
+        refuse_elements("div_cpu", x, frozenset({complex32}))
+        refuse_elements("div_floor_cpu", x, frozenset({bool_}))
     elif reduce != "prod":
-        refuse(x, "maximum_cpu" if reduce == "amax" else "minimum_cpu", RARE_OR_CHALF | set(COMPLEXES))
+        refuse_elements("maximum_cpu" if reduce == "amax" else "minimum_cpu", x, RARE_OR_CHALF | set(COMPLEXES))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import check, wrap_dim
 from torchnp.dtypes import bfloat16, float16, float32, float64
+from torchnp.errors import invalid_view, not_implemented, unknown_reduction
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
@@ -55,7 +56,7 @@ def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
     if reduce not in _START:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        raise unknown_reduction(reduce)
     lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
     if data.dtype not in _FLOATS:
         raise not_implemented("_segment_reduce_cpu", data.dtype)
@@ -79,7 +80,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
     """The gradient of `segment_reduce`; equal extremes share it."""
     if reduce not in _START:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        raise unknown_reduction(reduce)
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
     if dtype not in _FLOATS:
@@ -88,7 +89,7 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
     shape = (lengths.size, rows.shape[1])
     check(
         grad.size == output.size == math.prod(shape),
-        f"shape '{shape_text(lengths.shape + data.shape[axis + 1 :])}' is invalid for input of size {grad.size}",
+        invalid_view(lengths.shape + data.shape[axis + 1 :], grad.size),
     )
     given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
     if reduce == "sum":

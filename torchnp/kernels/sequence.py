@@ -6,6 +6,7 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import cast, int64, scalar_name
+from torchnp.errors import no_dimensions
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -21,7 +22,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         f"Expected padding_side to be one of left or right, but got {padding_side}.",
     )
     check(sequences[0].ndim, "ArrayRef: invalid slice, N = 1; size = 0")
-    check(all(x.ndim for x in sequences), "Dimension specified as 0 but tensor has no dimensions", IndexError)
+    check(all(x.ndim for x in sequences), no_dimensions(0))
     longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
     out = np.empty((len(sequences), longest, *trailing), sequences[0].dtype)
     out[...] = scalar(padding_value, out.dtype)

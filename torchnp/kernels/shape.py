@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes
-from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.checks import check, dim_of
 from torchnp.dtypes import bool_, c_name, complex64, float32, int64
 from torchnp.dtypes import is_complex as is_complex_dtype
 from torchnp.dtypes import is_floating as is_floating_dtype
 from torchnp.dtypes import is_signed as is_signed_dtype
+from torchnp.errors import shape_text
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import storage
 from torchnp.registry import kernel
@@ -22,9 +23,7 @@ ndarray = np.ndarray
 
 
 def _dim_of(x: ndarray, dim: int) -> int:
-    if not x.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return wrap_dim(dim, x.ndim)
+    return dim_of(x, dim)
 
 
 @kernel("sym_size.int", "size.int", like=np.shape)

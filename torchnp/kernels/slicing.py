@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, shape_text, wrap_dim
+from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.dtypes import int64, is_integral, scalar_name
+from torchnp.errors import shape_text
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -41,9 +42,7 @@ def select(self, dim, index):
 @kernel("unbind.int", like=np.ndarray.__iter__)
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
-    if not self.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    dim = wrap_dim(dim, self.ndim)
+    dim = dim_of(self, dim)
     moved = self.swapaxes(0, dim) if self.ndim < 3 else self.transpose(dim, *(d for d in range(self.ndim) if d != dim))
     return [moved[i, ...] for i in range(self.shape[dim])]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text, wrap_dim
+from torchnp.checks import check, check_type, wrap_dim
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
 from torchnp.registry import kernel
 
@@ -178,10 +179,7 @@ def _prepare_backward(name: str, grad: ndarray, output: ndarray, dim: int) -> tu
             f"(while checking arguments for {name})"
         )
     found = prepare(name, grad, dim)
-    if grad.dtype != output.dtype:
-        raise RuntimeError(
-            f"expected scalar type {dt.scalar_name(grad.dtype)} but found {dt.scalar_name(output.dtype)}"
-        )
+    check_type(grad.dtype, output)
     return found
 
 
@@ -247,9 +245,7 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     axis = wrap_dim(-1 if dim is None else dim, grad_output.ndim)
     if grad_output.dtype not in dt.FLOATS:
         raise not_implemented("masked_softmax_backward", grad_output.dtype)
-    if output.dtype != grad_output.dtype:
-        expected, found = dt.scalar_name(grad_output.dtype), dt.scalar_name(output.dtype)
-        raise RuntimeError(f"expected scalar type {expected} but found {found}")
+    check_type(grad_output.dtype, output)
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, wrap_dim
-from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered, refuse
+from torchnp.checks import check, refuse, wrap_dim
+from torchnp.errors import not_implemented
+from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -133,7 +134,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     check(self.dtype != dt.bool_, "topk does not support bool dtypes on CPU")
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
-    refuse(self.dtype, NOT_ORDERED, "topk_cpu")
+    refuse("topk_cpu", self.dtype, NOT_ORDERED)
     first = (slice(None),) * axis + (slice(k),)
     index = np.ascontiguousarray(stable_order(self, axis, largest)[first])
     return np.take_along_axis(self, index, axis), index
@@ -164,7 +165,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     check(0 < k <= length, f"kthvalue(): selected number k out of range for dimension {axis}")
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
-    refuse(self.dtype, NOT_ORDERED | {dt.bool_}, "kthvalue_cpu")
+    refuse("kthvalue_cpu", self.dtype, NOT_ORDERED | {dt.bool_})
     if self.size == 0:
         return _nothing("kthvalue", self, axis, keepdim)
     at = (slice(None),) * axis + (slice(k - 1, k),)
@@ -175,7 +176,7 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[nd
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0 and x.ndim:
         check(x.shape[axis], f"median(): Expected reduction dim {axis} to have non-zero size.", IndexError)
-    refuse(x.dtype, NOT_ORDERED | {dt.bool_}, "median_out")
+    refuse("median_out", x.dtype, NOT_ORDERED | {dt.bool_})
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
     if x.size == 0:
@@ -223,7 +224,7 @@ def _median(x: ndarray, skip_nan: bool) -> ndarray:
             return np.full((), np.nan, x.dtype)
         lowest = {dt.int32: -(1 << 31), dt.int64: -(1 << 63), dt.uint64: 1 << 63}
         return np.asarray(lowest.get(x.dtype, x.dtype == dt.bool_), x.dtype)
-    refuse(x.dtype, NOT_ORDERED | {dt.bool_}, "median_cpu")
+    refuse("median_cpu", x.dtype, NOT_ORDERED | {dt.bool_})
     flat = ordered(x).reshape(-1)
     if dt.is_floating(x.dtype):
         bad = flat != flat
@@ -255,7 +256,7 @@ def mode(self, dim=-1, keepdim=False):
         return _nothing("mode", self, axis, keepdim)
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
-    refuse(self.dtype, NOT_ORDERED, "mode_cpu")
+    refuse("mode_cpu", self.dtype, NOT_ORDERED)
     rows = np.moveaxis(self, axis, -1)
     order = stable_order(np.ascontiguousarray(rows), rows.ndim - 1, False)
     values = np.take_along_axis(rows, order, -1)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, refuse, unary
+from torchnp.checks import check, require
+from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, unary
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
@@ -156,7 +156,7 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     if n == 0:
         return digamma(self)
     out = int_to_float(self.dtype)
-    refuse("trigamma" if n == 1 else "polygamma", FLOATS, out)
+    require("trigamma" if n == 1 else "polygamma", out, FLOATS)
     x = dt.cast(dt.cast(self, out), dt.opmath(out))
     if n == 1:
         return finish(_trigamma(x), out)
@@ -191,7 +191,7 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
     check(p >= 1, "p has to be greater than or equal to 1")
     out = int_to_float(self.dtype)
-    refuse("arange_cpu", FLOATS, out)
+    require("arange_cpu", out, FLOATS)
     steps = dt.cast(np.arange(p) * -0.5, out)
     each = lgamma(add(dt.cast(self, out)[..., None], steps))
     total = finish(each.sum(axis=-1, dtype=dt.opmath(out)), out)
@@ -345,7 +345,7 @@ unary("special_entr", _entr, int_to_float, cpu="entr_cpu", takes=FLOATS, compute
 def logit(self: ndarray, eps: float | None = None) -> ndarray:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
     out = int_to_float(self.dtype)
-    refuse("logit_cpu", FLOATS, out)
+    require("logit_cpu", out, FLOATS)
     x = dt.cast(self, out)  # half types are rounded at each step
     if eps is not None and eps >= 0:
         low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)

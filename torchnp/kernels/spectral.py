@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
+from torchnp.errors import dim_out_of_range, shape_text
 from torchnp.kernels._memory import storage
 from torchnp.kernels._memory import window as window_on
 from torchnp.kernels.arithmetic import div, mul
@@ -214,9 +215,7 @@ def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) ->
         "istft requires a complex-valued input tensor matching the output from stft with return_complex=True.",
     )
     if x.ndim < 2:  # torch counts the parts of a complex number as one more dimension
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-1 - x.ndim}, {x.ndim}], but got {-2 - x.ndim})"
-        )
+        raise dim_out_of_range(-2 - x.ndim, x.ndim + 1)
     check(x.size > 0, f"{call} : input tensor cannot be empty.")
     check(x.ndim in (2, 3), f"{call} : expected a tensor with 3 or 4 dimensions, but got {x.ndim + 1}")
     bins = x.shape[-2]

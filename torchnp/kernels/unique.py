@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text, wrap_dim
-from torchnp.kernels._reduction import NOT_ORDERED, refuse
+from torchnp.checks import check, dim_of, refuse
+from torchnp.errors import shape_text
+from torchnp.kernels._reduction import NOT_ORDERED
 from torchnp.kernels.sort import sort_keys, stable_order
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -33,7 +34,7 @@ def _runs(changes: ndarray) -> ndarray:
 @kernel("_unique2", like=np.unique, differs=["unique-nan"])
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another."""
-    refuse(self.dtype, _NO_UNIQUE, "unique")
+    refuse("unique", self.dtype, _NO_UNIQUE)
     if self.size == 0:
         inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
         return np.empty(0, self.dtype), inverse, _none()
@@ -67,7 +68,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     """The first element of each run of equal ones, where each element went, and the lengths of the runs."""
     if dim is not None and (dim != 0 or self.ndim != 1):
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
-    refuse(self.dtype, _NO_UNIQUE, "unique")
+    refuse("unique", self.dtype, _NO_UNIQUE)
     if self.size == 0:
         inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
         return np.empty(0, self.dtype), inverse, _none()
@@ -78,10 +79,8 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
 
 def _slices(x: ndarray, dim: int) -> tuple[int, ndarray | None]:
     """The axis and the slices along it as rows, or None if there are none."""
-    refuse(x.dtype, _NO_UNIQUE, "unique_dim")
-    if x.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    axis = wrap_dim(dim, x.ndim)
+    refuse("unique_dim", x.dtype, _NO_UNIQUE)
+    axis = dim_of(x, dim)
     empty = x.shape.count(0)
     if x.shape[axis] == 0:
         check(empty == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ")
@@ -130,7 +129,7 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
     if self.size == 0:
         return np.zeros(self.shape, out)
     common = dt.result_type(sorted_sequence, self)
-    refuse(common, NOT_ORDERED | {dt.bool_}, "searchsorted_out_cpu")
+    refuse("searchsorted_out_cpu", common, NOT_ORDERED | {dt.bool_})
     if sorted_sequence.size == 0:
         return np.zeros(self.shape, out)
     edges, values = dt.cast(sorted_sequence, dt.opmath(common)), dt.cast(self, dt.opmath(common))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.registry import kernel

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
 from torchnp.registry import kernel
 from torchnp.scalars import real

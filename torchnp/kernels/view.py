@@ -12,12 +12,12 @@ from operator import index
 
 import numpy as np
 
-from torchnp.checks import check, shape_text, wrap_dim, wrap_dims
+from torchnp.checks import check, wrap_dim, wrap_dims
 from torchnp.dtypes import (
     bool_,
 )
+from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_text, too_few_sizes
 from torchnp.kernels._memory import storage, window
-from torchnp.kernels.numerics.products import type_text
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -71,14 +71,11 @@ def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
         else:
             known *= n
     if known != numel and not (inferred is not None and known > 0 and numel % known == 0):
-        raise RuntimeError(f"shape '{shape_text(size)}' is invalid for input of size {numel}")
+        raise invalid_view(size, numel)
     if inferred is None:
         return tuple(size)
     if known == 0:
-        raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {shape_text(size)} because the unspecified dimension "
-            "size -1 can be any value and is ambiguous"
-        )
+        raise ambiguous_view(size)
     return (*size[:inferred], numel // known, *size[inferred + 1 :])
 
 
@@ -230,18 +227,12 @@ def expand(self, size, *, implicit=False):
         return window(self, size, (0,) * extra + self.strides)
     shape, strides = list(size), [0] * len(size)
     if extra < 0:
-        raise RuntimeError(
-            f"expand({type_text(self.dtype)}{{{shape_text(self.shape)}}}, size={shape_text(size)}): the number of sizes provided "
-            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim})"
-        )
+        raise too_few_sizes(self.dtype, self.shape, size)
     for i, (n, stride) in enumerate(zip(self.shape, self.strides), extra):
         if shape[i] == n or shape[i] == -1:
             shape[i], strides[i] = n, stride
         elif n != 1 or shape[i] < 0:
-            raise RuntimeError(
-                f"The expanded size of the tensor ({shape[i]}) must match the existing size ({n}) at non-singleton "
-                f"dimension {i}.  Target sizes: {shape_text(size)}.  Tensor sizes: {shape_text(self.shape)}"
-            )
+            raise expand_mismatch(shape[i], n, i, size, self.shape)
     for i in range(extra):
         if shape[i] < 0:
             raise RuntimeError(

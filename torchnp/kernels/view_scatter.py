@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import shape_text
 from torchnp.dtypes import cast
+from torchnp.errors import shape_text
 from torchnp.kernels._memory import empty_in_order, memory_order, storage
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided

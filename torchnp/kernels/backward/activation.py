@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.errors import found_dtype
 from torchnp.kernels._elementwise import (
     COMPLEX,
     FLOATS,
@@ -19,7 +20,7 @@ from torchnp.kernels._elementwise import (
     in_opmath,
     in_place,
     int_to_float,
-    refuse,
+    refuse_row,
 )
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
@@ -199,14 +200,14 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
 
 def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
     x, d = bound["self"].dtype, outs[0].dtype
-    check(x == d or not dt.is_inexact(d), f"Found dtype {dt.scalar_name(x)} but expected {dt.scalar_name(d)}")
+    check(x == d or not dt.is_inexact(d), found_dtype(x, d))
 
 
 @kernel("glu_backward", writes=Writes(out=_look_glu))
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
-    refuse("sigmoid_cpu", FLOATS | COMPLEX, int_to_float(self.dtype), REDUCED_SIGMOID)
+    refuse_row("sigmoid_cpu", int_to_float(self.dtype), FLOATS | COMPLEX, REDUCED_SIGMOID)
     check_result_dtype(int_to_float(self.dtype), self.dtype)
     check_broadcast(b, grad_output)
     check_same_dtype(self, grad_output)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check_type
+from torchnp.errors import not_implemented
 from torchnp.kernels.attention import scores, sum_dtype
 from torchnp.registry import kernel
 
@@ -24,7 +25,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
         raise not_implemented("flash_attention_backward", dtype)
     for x in (grad_out, key, value, out, logsumexp):
         kind = dt.opmath(dtype) if x is logsumexp else dtype
-        check(x.dtype == kind, f"expected scalar type {dt.scalar_name(kind)} but found {dt.scalar_name(x.dtype)}")
+        check_type(kind, x)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, key, value, out))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     weights = scores(q, k, attn_mask, is_causal, scale)

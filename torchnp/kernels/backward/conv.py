@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check, check_type
+from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._conv_checks import (
     Geometry,
     by_vendor,
@@ -89,8 +90,7 @@ def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed:
                 words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
                 raise RuntimeError(words + dt.scalar_name(a.dtype))
     check_dtypes(x, w, None, transposed, g, groups)
-    if y.dtype != x.dtype:
-        raise RuntimeError(f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(y.dtype)}")
+    check_type(x.dtype, y)
     if transposed:
         sizes: Ints = transposed_sizes(x, w, g, groups)
     else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.checks import check, refuse_elements
 from torchnp.dtypes import cast, opmath
-from torchnp.kernels._memory import RARE, refuse
+from torchnp.kernels._memory import RARE
 from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
@@ -28,7 +28,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         wide = opmath(rows.dtype)
         scale = (1.0 / counts[index]).astype(wide)
         rows = cast(cast(rows, wide) * scale[:, None], rows.dtype)
-    refuse(rows, "add_stub", RARE)
+    refuse_elements("add_stub", rows, RARE)
     out = np.zeros((num_weights, width), grad_output.dtype)
     add_rows(out, index, rows)
     return out

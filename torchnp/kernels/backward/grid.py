@@ -9,7 +9,8 @@ from functools import reduce
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check_type
+from torchnp.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels.grid import (
     BICUBIC,
@@ -35,10 +36,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
         name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
         raise not_implemented(name, input.dtype)
     for x in (grad, grid):
-        check(
-            x.dtype == input.dtype,
-            f"expected scalar type {dt.scalar_name(input.dtype)} but found {dt.scalar_name(x.dtype)}",
-        )
+        check_type(input.dtype, x)
     inner = input.dtype  # torch rounds every step to it, of half types too
     g, x, points = grad, input, grid
     sizes = x.shape[2:]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import expected_type, multi_target, shape_text
 from torchnp.kernels._elementwise import (
     FLOATS,
     INTS,
@@ -17,7 +18,6 @@ from torchnp.kernels._elementwise import (
     finish,
     in_opmath,
     in_place,
-    refuse,
 )
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels.arithmetic import add_scalar, div, mul
@@ -145,7 +145,7 @@ def nll_loss_backward(
 ) -> ndarray:
     """Minus the weighted gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
-    check(target.ndim <= 1, "0D or 1D target tensor expected, multi-target not supported")
+    check(target.ndim <= 1, multi_target())
     check(
         self.ndim == 1 or self.shape[0] == target.shape[0],
         f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
@@ -168,7 +168,7 @@ def nll_loss_backward(
             f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
         )
         grad_output = grad_output.reshape(())
-    refuse("nll_loss_backward_out_frame", FLOATS, self.dtype)
+    require("nll_loss_backward_out_frame", self.dtype, FLOATS)
     _check_target_index(target)
     check_weight_dtype(self, weight)
     if self.ndim == 2:
@@ -188,7 +188,7 @@ def _check_total(total_weight: ndarray) -> None:
 def _check_target_index(target: ndarray) -> None:
     check(
         target.dtype in (dt.int64, dt.uint8),
-        f"expected scalar type Long but found {dt.scalar_name(target.dtype)}",
+        expected_type(dt.int64, target.dtype),
     )
 
 
@@ -222,7 +222,7 @@ def nll_loss2d_backward(
             f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
         )
         grad_output = grad_output.reshape(())
-    refuse("nll_loss2d_backward_out_frame", FLOATS, self.dtype)
+    require("nll_loss2d_backward_out_frame", self.dtype, FLOATS)
     _check_target_index(target)
     check_weight_dtype(self, weight)
     return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)

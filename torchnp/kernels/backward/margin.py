@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, shape_text
+from torchnp.checks import check
+from torchnp.errors import shape_text
 from torchnp.kernels.loss import MEAN, NONE
 from torchnp.kernels.margin import check_multilabel, multi_margin, multilabel_reach
 from torchnp.registry import kernel

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check, check_type
+from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
 from torchnp.kernels.norm import check_group, check_layer, inner, with_layout
@@ -133,7 +134,7 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
         raise not_implemented("weight_norm_backward_kernel", saved_v.dtype)
     for x in (grad_w, saved_g, saved_norms):
         kind = dt.opmath(saved_v.dtype) if x is saved_norms else saved_v.dtype
-        check(x.dtype == kind, f"expected scalar type {dt.scalar_name(kind)} but found {dt.scalar_name(x.dtype)}")
+        check_type(kind, x)
     v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
     axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
     along = add_reduce(grad * v, axes, True)

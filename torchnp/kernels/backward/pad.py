@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import check, not_implemented, wrap_dim
+from torchnp.checks import check, refuse_elements, wrap_dim
 from torchnp.dtypes import is_inexact
-from torchnp.kernels._memory import empty_in_order, refuse
+from torchnp.errors import no_dimensions, not_implemented
+from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
 from torchnp.writes import Bound, Writes, resize
@@ -48,7 +49,7 @@ def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
             )
     first = 0 if n == 3 else 1
     if x.ndim == 0:
-        raise IndexError(f"Dimension specified as {first} but tensor has no dimensions")
+        raise no_dimensions(first)
     if x.ndim <= n:
         wrap_dim(max(first, x.ndim), x.ndim)
 
@@ -87,7 +88,7 @@ def _backward(grad, x, padding, *, op, n, positions):
             _check_grad(*outer, padding, n, spelled, comma)
     check_padded(x, padding, n, reflects)
     _check_grad(grad, x, padding, n, spelled, comma)
-    refuse(grad, op, NOT_PADDED)
+    refuse_elements(op, grad, NOT_PADDED)
     if not is_inexact(grad.dtype) and grad.size:
         raise not_implemented(op, grad.dtype)
     return _folded(grad, x, padding, positions)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import expected_type, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, tap_slices, taps
 from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
@@ -55,7 +56,7 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
 
 def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
     if indices.dtype != dt.int64:
-        raise RuntimeError(f"expected scalar type Long but found {dt.scalar_name(indices.dtype)}")
+        raise expected_type(dt.int64, indices.dtype)
     return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
 
 

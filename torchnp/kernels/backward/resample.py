@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.resample import (

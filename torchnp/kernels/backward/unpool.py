@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check, check_type
+from torchnp.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.pool import scatter_planes
@@ -22,10 +23,7 @@ def _backward(grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, i
             check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
     if x.dtype not in dt.FLOATS:
         raise not_implemented(f"fractional_max_pool{n}d_backward_out_frame", x.dtype)
-    check(
-        grad.dtype == x.dtype,
-        f"expected scalar type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(grad.dtype)}",
-    )
+    check_type(x.dtype, grad)
     return scatter_planes(grad, indices, x.shape, n)
 
 

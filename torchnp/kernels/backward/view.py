@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, wrap_dim
+from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import cast, opmath
-from torchnp.kernels._memory import refuse
+from torchnp.kernels._memory import RARE_OR_CHALF
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.registry import kernel
 
@@ -49,7 +49,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
     if not len(input_sizes):
         return grad_in.reshape(-1).sum(dtype=grad_in.dtype).reshape(())
     dim = wrap_dim(dim, len(input_sizes))
-    refuse(grad_in, "unfold_backward_cpu")
+    refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
     grad = cast(grad_in, opmath(grad_in.dtype))
     out = np.zeros(input_sizes, grad.dtype)
     ahead, count = (slice(None),) * dim, grad.shape[dim]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import not_implemented, shape_text
+from torchnp.checks import check_expand
+from torchnp.errors import not_implemented
 from torchnp.scalars import scalar
 
 ndarray = np.ndarray
@@ -43,31 +43,6 @@ def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
         return x
     check_expand(x, shape)
     return np.broadcast_to(x, shape)
-
-
-_LEGACY = frozenset({*dt.INTS, dt.float16, dt.float32, dt.float64})  # these have a legacy tensor type in torch
-
-
-def type_text(dtype: np.dtype) -> str:
-    """torch's name of a CPU tensor's type, as expand prints it."""
-    name = dt.scalar_name(dtype)
-    return f"torch.{name}Tensor" if dtype in _LEGACY else f"CPU{name}Type"
-
-
-def check_expand(x: ndarray, shape: Sequence[int]) -> None:
-    if x.ndim > len(shape):
-        raise RuntimeError(
-            f"expand({type_text(x.dtype)}{{{shape_text(x.shape)}}}, size={shape_text(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
-            f"equal to the number of dimensions in the tensor ({x.ndim})"
-        )
-    offset = len(shape) - x.ndim
-    for i in reversed(range(x.ndim)):
-        if x.shape[i] not in (1, shape[offset + i]):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({shape[offset + i]}) must match the existing size ({x.shape[i]}) at "
-                f"non-singleton dimension {offset + i}.  Target sizes: {shape_text(shape)}.  "
-                f"Tensor sizes: {shape_text(x.shape)}"
-            )
 
 
 def factor(number: Any, dtype: np.dtype) -> ndarray:

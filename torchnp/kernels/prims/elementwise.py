@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import not_implemented
 from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, namespace, through_numpy
 from torchnp.registry import kernel
 

@@ -1,0 +1,150 @@
+"""torch's words for what it refuses, each once: functions that give the exception for others to raise.
+
+What only one kernel says stands in that kernel; what three and more say stands here, and the tests hold each line to
+torch's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.dtypes import scalar_name
+
+Shape = Sequence[int]
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as torch prints it: ``[2, 3]``."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def not_implemented(kernel: str, dtype: np.dtype) -> NotImplementedError:
+    """The error of a torch kernel that has no code for a dtype: ``"ceil" not implemented for 'Bool'``."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
+
+
+def overflow(target: str) -> RuntimeError:
+    """A number is beyond the range of a C++ type; ``target`` is its spelling."""
+    return RuntimeError(f"value cannot be converted to type {target} without overflow")
+
+
+def cannot_cast(result: np.dtype, target: np.dtype, spell: Callable[[np.dtype], str] = scalar_name) -> RuntimeError:
+    """A result is written into a tensor whose dtype cannot hold it."""
+    return RuntimeError(f"result type {scalar_name(result)} can't be cast to the desired output type {spell(target)}")
+
+
+def expected_type(expected: np.dtype, found: np.dtype) -> RuntimeError:
+    """An operand has another dtype than a kernel reads it as."""
+    return RuntimeError(f"expected scalar type {scalar_name(expected)} but found {scalar_name(found)}")
+
+
+def found_dtype(found: np.dtype, expected: np.dtype) -> RuntimeError:
+    """A tensor has not the dtype of the others, which are not promoted."""
+    return RuntimeError(f"Found dtype {scalar_name(found)} but expected {scalar_name(expected)}")
+
+
+def complex_clamp() -> NotImplementedError:
+    return NotImplementedError("clamp is not supported for complex types")
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def size_mismatch(a: int, b: int, dim: int) -> RuntimeError:
+    """Two tensors do not broadcast."""
+    return RuntimeError(
+        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
+    )
+
+
+def expand_mismatch(wanted: int, own: int, dim: int, target: Shape, shape: Shape) -> RuntimeError:
+    """A tensor of ``shape`` does not expand to ``target`` in one of the target's dimensions."""
+    return RuntimeError(
+        f"The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton dimension "
+        f"{dim}.  Target sizes: {shape_text(target)}.  Tensor sizes: {shape_text(shape)}"
+    )
+
+
+# The dtypes that have a type of their own in torch's first API, as expand prints it.
+_LEGACY = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})
+
+
+def too_few_sizes(dtype: np.dtype, shape: Shape, target: Shape) -> RuntimeError:
+    """A tensor does not expand to fewer dimensions than it has."""
+    name = scalar_name(dtype)
+    kind = f"torch.{name}Tensor" if name in _LEGACY else f"CPU{name}Type"
+    return RuntimeError(
+        f"expand({kind}{{{shape_text(shape)}}}, size={shape_text(target)}): the number of sizes provided "
+        f"({len(target)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+    )
+
+
+def output_shape(target: Shape, result: Shape) -> RuntimeError:
+    """What is written in place has another shape than its target."""
+    return RuntimeError(
+        f"output with shape {shape_text(target)} doesn't match the broadcast shape {shape_text(result)}"
+    )
+
+
+def negative_size(size: int, shape: Shape) -> RuntimeError:
+    return RuntimeError(f"Trying to create tensor with negative dimension {size}: {shape_text(shape)}")
+
+
+def invalid_view(shape: Shape, numel: int) -> RuntimeError:
+    """A reshape to another number of elements."""
+    return RuntimeError(f"shape '{shape_text(shape)}' is invalid for input of size {numel}")
+
+
+def ambiguous_view(shape: Shape) -> RuntimeError:
+    """A reshape without elements that leaves one size open."""
+    return RuntimeError(
+        f"cannot reshape tensor of 0 elements into shape {shape_text(shape)} because the unspecified dimension size "
+        "-1 can be any value and is ambiguous"
+    )
+
+
+def batch2_mismatch(batch: int, rows: int, found: Shape) -> RuntimeError:
+    """The second operand of a batched product has other leading sizes."""
+    return RuntimeError(
+        f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {rows}] but got: "
+        f"[{found[0]}, {found[1]}]."
+    )
+
+
+# ---------------------------------------------------------------- dimensions, indices, lists
+
+
+def dim_out_of_range(dim: int, ndim: int) -> IndexError:
+    """A dimension that a tensor of ``ndim`` dimensions has not; a 0-d tensor has the dimensions 0 and -1."""
+    span = ndim or 1
+    return IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+
+
+def no_dimensions(dim: int) -> IndexError:
+    """A dimension of a 0-d tensor, where torch asks for its size."""
+    return IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
+def index_out_of_range() -> IndexError:
+    return IndexError("index out of range in self")
+
+
+def empty_list() -> RuntimeError:
+    return RuntimeError("Tensor list must have at least one tensor.")
+
+
+# ---------------------------------------------------------------- words of a few families
+
+
+def multi_target() -> RuntimeError:
+    return RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+
+
+def unknown_reduction(reduce: Any) -> RuntimeError:
+    return RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
