@@ -48,34 +48,17 @@ def rows(names: str, run: Body, doc: str, /, **given: Any) -> tuple[Body, ...]:
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any]) -> Body:
-    """A body with the signature of a schema, which calls ``run``."""
-    parameters = [
-        inspect.Parameter(
-            RESERVED.get(a.name, a.name),
-            inspect.Parameter.KEYWORD_ONLY if a.kwonly else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=_default(a.default),
-        )
-        for a in schema.args
-    ]
-    pairs = [(p.name, p.default) for p in parameters]
-    defaults = tuple(default for _, default in pairs)
-    needed = max((i + 1 for i, default in enumerate(defaults) if default is inspect.Parameter.empty), default=0)
-    most = sum(not a.kwonly for a in schema.args)
-
-    def body(*args: Any, **named: Any) -> Any:
-        n = len(args)
-        if not named and needed <= n <= most:
-            return run(*args, *defaults[n:], **given)
-        rest = [named.pop(name, default) for name, default in pairs[n:]]
-        if named or n > most or any(x is inspect.Parameter.empty for x in rest):
-            raise TypeError(f"{schema.name} was called with arguments that do not fit its schema")
-        return run(*args, *rest, **given)
-
-    vars(body)["__signature__"] = inspect.Signature(parameters)
-    return body
-
-
-def _default(value: Any) -> Any:
-    if value is REQUIRED:
-        return inspect.Parameter.empty
-    return tuple(value) if isinstance(value, list) else value
+    """A body with the signature of a schema, which calls ``run``: written out, as a call by ``*args`` costs twice."""
+    known: dict[str, Any] = {"_run": run} | {f"_{key}": value for key, value in given.items()}
+    taken, passed = [], []
+    for a in schema.args:
+        name = RESERVED.get(a.name, a.name)
+        passed.append(name)
+        if a.kwonly and "*" not in taken:
+            taken.append("*")
+        if a.default is not REQUIRED:
+            known[f"_default_{name}"] = tuple(a.default) if isinstance(a.default, list) else a.default
+            name = f"{name}=_default_{name}"
+        taken.append(name)
+    passed += [f"{key}=_{key}" for key in given]
+    return eval(f"lambda {', '.join(taken)}: _run({', '.join(passed)})", known)
