@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import not_implemented, output_shape
 from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
@@ -139,77 +140,30 @@ def _look_out(bound: Bound, outs: list[ndarray]) -> None:
 _WRITES = Writes(out=_look_out)
 
 
-@kernel("var.correction", like=np.var, differs=_DIFFERS, quick=_quick_var, writes=_WRITES)
-def var(self, dim=None, *, correction=None, keepdim=False):
-    """Mean squared distance from the mean, over N - correction."""
-    return _moments("var", self, dim, correction, keepdim)[0]
+def _corrected(x: ndarray, dim: Any, correction: Any, keepdim: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
+    spread, mean = _moments(op, x, dim, correction, keepdim)
+    return (spread, mean) if op.endswith("_mean") else spread
 
 
-@kernel("var.dim", like=np.var, differs=_DIFFERS, writes=_WRITES)
-def var_dim(self, dim, unbiased=True, keepdim=False):
-    """Mean squared distance from the mean, over N - 1 if unbiased."""
-    return _moments("var", self, dim, int(unbiased), keepdim)[0]
+def _unbiased(x: ndarray, dim: Any, unbiased: bool, keepdim: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
+    return _corrected(x, dim, int(unbiased), keepdim, op=op)
 
 
-@kernel("var", like=np.var, differs=_DIFFERS)
-def var_all(self, unbiased=True):
-    """Mean squared distance of all elements from their mean, over N - 1 if unbiased."""
-    return _moments("var", self, None, int(unbiased), False)[0]
+def _of_all(x: ndarray, unbiased: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
+    return _corrected(x, None, int(unbiased), False, op=op)
 
 
-@kernel("std.correction", like=np.std, differs=_DIFFERS, quick=_quick_std, writes=_WRITES)
-def std(self, dim=None, *, correction=None, keepdim=False):
-    """Square root of `var`."""
-    return _moments("std", self, dim, correction, keepdim)[0]
-
-
-@kernel("std.dim", like=np.std, differs=_DIFFERS, writes=_WRITES)
-def std_dim(self, dim, unbiased=True, keepdim=False):
-    """Square root of `var`."""
-    return _moments("std", self, dim, int(unbiased), keepdim)[0]
-
-
-@kernel("std", like=np.std, differs=_DIFFERS)
-def std_all(self, unbiased=True):
-    """Square root of `var`."""
-    return _moments("std", self, None, int(unbiased), False)[0]
-
-
-@kernel("var_mean.correction", differs=_DIFFERS)
-def var_mean(self, dim=None, *, correction=None, keepdim=False):
-    """`var` and mean."""
-    return _moments("var_mean", self, dim, correction, keepdim)
-
-
-@kernel("var_mean.dim", differs=_DIFFERS)
-def var_mean_dim(self, dim, unbiased=True, keepdim=False):
-    """`var` and mean."""
-    return _moments("var_mean", self, dim, int(unbiased), keepdim)
-
-
-@kernel("var_mean", differs=_DIFFERS)
-def var_mean_all(self, unbiased=True):
-    """`var` and mean of all elements."""
-    return _moments("var_mean", self, None, int(unbiased), False)
-
-
-@kernel("std_mean.correction", differs=_DIFFERS)
-def std_mean(self, dim=None, *, correction=None, keepdim=False):
-    """`std` and mean."""
-    return _moments("std_mean", self, dim, correction, keepdim)
-
-
-@kernel("std_mean.dim", differs=_DIFFERS)
-def std_mean_dim(self, dim, unbiased=True, keepdim=False):
-    """`std` and mean."""
-    return _moments("std_mean", self, dim, int(unbiased), keepdim)
-
-
-@kernel("std_mean", differs=_DIFFERS)
-def std_mean_all(self, unbiased=True):
-    """`std` and mean of all elements."""
-    return _moments("std_mean", self, None, int(unbiased), False)
-
+_VAR = "Mean squared distance from the mean, over N - correction (1 if unbiased)."
+_STD, _PAIR = "Square root of `var`.", "`var` or `std`, and the mean."
+rows("var.correction", _corrected, _VAR, like=np.var, differs=_DIFFERS, quick=_quick_var, writes=_WRITES)
+rows("var.dim", _unbiased, _VAR, like=np.var, differs=_DIFFERS, writes=_WRITES)
+rows("var", _of_all, _VAR, like=np.var, differs=_DIFFERS)
+rows("std.correction", _corrected, _STD, like=np.std, differs=_DIFFERS, quick=_quick_std, writes=_WRITES)
+rows("std.dim", _unbiased, _STD, like=np.std, differs=_DIFFERS, writes=_WRITES)
+rows("std", _of_all, _STD, like=np.std, differs=_DIFFERS)
+rows("var_mean.correction std_mean.correction", _corrected, _PAIR, differs=_DIFFERS)
+rows("var_mean.dim std_mean.dim", _unbiased, _PAIR, differs=_DIFFERS)
+rows("var_mean std_mean", _of_all, _PAIR, differs=_DIFFERS)
 
 # ---------------------------------------------------------------- logsumexp
 

@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dims
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
+from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -221,51 +222,36 @@ def _truth(x: ndarray) -> ndarray:
     return x if x.dtype == dt.bool_ else dt.cast(x, dt.bool_)
 
 
-def _logical(ufunc: np.ufunc, x: ndarray, axes: Any, keepdim: bool) -> ndarray:
+def _logical(x: ndarray, axes: Any = None, keepdim: bool = False, *, ufunc: np.ufunc) -> ndarray:
     out = ufunc.reduce(_truth(x), axes, None, None, keepdim)
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 
 
-@kernel("any", like=np.any, differs=["uint8-truth"])
-def any_all(self):
-    """Whether any element is true; NaN is."""
-    return _logical(np.logical_or, self, None, False)
+def _logical_along(x: ndarray, dim: int, keepdim: bool, *, ufunc: np.ufunc) -> ndarray:
+    return _logical(x, axes_of(dim, x.ndim), keepdim, ufunc=ufunc)
 
 
-@kernel("any.dim", like=np.any, differs=["uint8-truth", "zero-dim-axis"])
-def any_dim(self, dim, keepdim=False):
-    """Whether any element along a dimension is true."""
-    return _logical(np.logical_or, self, axes_of(dim, self.ndim), keepdim)
+def _logical_over(x: ndarray, dim: Any, keepdim: bool, *, ufunc: np.ufunc) -> ndarray:
+    if dim is not None:
+        dim = wrap_dims(dim, x.ndim) if x.ndim else (wrap_dims(dim, 0) and None)
+    return _logical(x, dim, keepdim, ufunc=ufunc)
 
 
-@kernel("any.dims", like=np.any, differs=["uint8-truth"])
-def any_dims(self, dim=None, keepdim=False):
-    """Whether any element over dimensions is true; an empty list reduces nothing."""
-    return _logical(np.logical_or, self, _truth_axes(dim, self.ndim), keepdim)
-
-
-@kernel("all", like=np.all, differs=["uint8-truth"])
-def all_all(self):
-    """Whether all elements are true; NaN is."""
-    return _logical(np.logical_and, self, None, False)
-
-
-@kernel("all.dim", like=np.all, differs=["uint8-truth", "zero-dim-axis"])
-def all_dim(self, dim, keepdim=False):
-    """Whether all elements along a dimension are true."""
-    return _logical(np.logical_and, self, axes_of(dim, self.ndim), keepdim)
-
-
-@kernel("all.dims", like=np.all, differs=["uint8-truth"])
-def all_dims(self, dim=None, keepdim=False):
-    """Whether all elements over dimensions are true; an empty list reduces nothing."""
-    return _logical(np.logical_and, self, _truth_axes(dim, self.ndim), keepdim)
-
-
-def _truth_axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
-    if dim is None:
-        return None
-    return wrap_dims(dim, ndim) if ndim else (wrap_dims(dim, 0) and None)
+for _ufunc, _like, (_all, _one, _several) in (
+    (np.logical_or, np.any, ("any", "any.dim", "any.dims")),
+    (np.logical_and, np.all, ("all", "all.dim", "all.dims")),
+):
+    _doc = f"Whether {_all} {'elements are' if _ufunc is np.logical_and else 'element is'} true; NaN is"
+    rows(_all, _logical, f"{_doc}.", like=_like, differs=["uint8-truth"], ufunc=_ufunc)
+    rows(_one, _logical_along, f"{_doc}.", like=_like, differs=["uint8-truth", "zero-dim-axis"], ufunc=_ufunc)
+    rows(
+        _several,
+        _logical_over,
+        f"{_doc}; an empty list reduces nothing.",
+        like=_like,
+        differs=["uint8-truth"],
+        ufunc=_ufunc,
+    )
 
 
 # ---------------------------------------------------------------- count

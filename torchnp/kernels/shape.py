@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,10 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.checks import check, dim_of
 from torchnp.dtypes import bool_, c_name, complex64, float32, int64
-from torchnp.dtypes import is_complex as is_complex_dtype
-from torchnp.dtypes import is_floating as is_floating_dtype
-from torchnp.dtypes import is_signed as is_signed_dtype
 from torchnp.errors import shape_text
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import storage
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -114,92 +113,38 @@ def _debug_has_internal_overlap(self):
 # ---------------------------------------------------------------- dtype
 
 
-@kernel("is_complex", like=np.iscomplexobj)
-def is_complex(self):
-    """Whether the dtype is complex."""
-    return is_complex_dtype(self.dtype)
-
-
-@kernel("is_floating_point")
-def is_floating_point(self):
-    """Whether the dtype is a real floating point one."""
-    return is_floating_dtype(self.dtype)
-
-
-@kernel("is_signed")
-def is_signed(self):
-    """Whether the dtype has negative numbers."""
-    return is_signed_dtype(self.dtype)
-
+rows("is_complex", lambda x: dtypes.is_complex(x.dtype), "Whether the dtype is complex.", like=np.iscomplexobj)
+rows("is_floating_point", lambda x: dtypes.is_floating(x.dtype), "Whether the dtype is a real floating point one.")
+rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has negative numbers.")
 
 # torch numbers its dtypes; the rows that return a dtype return it as an np.dtype.
 
-
-@kernel("promote_types", like=np.promote_types, differs=["promotion-category"])
-def promote_types(type1, type2):
-    """The dtype that two dtypes promote to."""
-    return dtypes.promote_types(type1, type2)
-
-
-@kernel("result_type.Tensor", like=np.result_type, differs=["promotion-category"])
-def result_type(tensor, other):
-    """The dtype that two operands promote to."""
-    return dtypes.result_type(tensor, other)
-
-
-@kernel("result_type.Scalar", like=np.result_type, differs=["promotion-category"])
-def result_type_scalar(tensor, other):
-    """The dtype that two operands promote to."""
-    return dtypes.result_type(tensor, other)
-
-
-@kernel("result_type.Scalar_Tensor", like=np.result_type, differs=["promotion-category"])
-def result_type_scalar_tensor(scalar, tensor):
-    """The dtype that two operands promote to."""
-    return dtypes.result_type(scalar, tensor)
-
-
-@kernel("result_type.Scalar_Scalar", like=np.result_type, differs=["promotion-category"])
-def result_type_scalars(scalar1, scalar2):
-    """The dtype that two operands promote to."""
-    return dtypes.result_type(scalar1, scalar2)
-
-
-@kernel("can_cast", like=np.can_cast, differs=["can-cast-by-category"])
-def can_cast(from_, to):
-    """Whether a result of one dtype may be written into a tensor of another."""
-    return dtypes.can_cast(from_, to)
-
+_PROMOTION = ["promotion-category"]
+rows("promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types, differs=_PROMOTION)
+rows(
+    "result_type.Tensor result_type.Scalar result_type.Scalar_Tensor result_type.Scalar_Scalar",
+    dtypes.result_type,
+    "The dtype that two operands promote to.",
+    like=np.result_type,
+    differs=_PROMOTION,
+)
+rows(
+    "can_cast",
+    dtypes.can_cast,
+    "Whether a result of one dtype may be written into a tensor of another.",
+    like=np.can_cast,
+    differs=["can-cast-by-category"],
+)
 
 # ---------------------------------------------------------------- what arrays are not
 
 
-def _always(value: Any, *names: str) -> None:
-    for name in names:
-
-        def body(self):
-            return value
-
-        body.__name__ = name
-        body.__doc__ = f"Always {value!r} for an array."
-        kernel(name)(body)
-
-
-_always(False, "is_conj", "is_neg", "is_distributed", "is_inference", "_is_zerotensor", "retains_grad")
-_always(True, "is_leaf")
-_always(0, "sparse_dim", "output_nr")
-
-
-@kernel("dense_dim", like=np.ndim)
-def dense_dim(self):
-    """All dimensions of an array are dense."""
-    return self.ndim
-
-
-@kernel("_has_compatible_shallow_copy_type")
-def _has_compatible_shallow_copy_type(self, from_):
-    """Always True: there is one kind of array."""
-    return True
+_FALSE = "is_conj is_neg is_distributed is_inference _is_zerotensor retains_grad is_pinned is_vulkan_available"
+rows(_FALSE, lambda *_: False, "Always False for an array.")
+rows("is_leaf _has_compatible_shallow_copy_type", lambda *_: True, "Always True for an array.")
+rows("sparse_dim output_nr", lambda x: 0, "Always 0 for an array.")
+rows("get_device", lambda x: -1, "-1, the CPU.")
+rows("dense_dim", lambda x: x.ndim, "All dimensions of an array are dense.", like=np.ndim)
 
 
 @kernel("_assert_tensor_metadata")
@@ -214,24 +159,6 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
         raise RuntimeError(f"Tensor dtype mismatch! Expected: {expected}, Got: {c_name(a.dtype)}")
 
 
-@kernel("is_pinned")
-def is_pinned(self, device=None):
-    """Always False for an array."""
-    return False
-
-
-@kernel("is_vulkan_available")
-def is_vulkan_available():
-    """Always False."""
-    return False
-
-
-@kernel("get_device")
-def get_device(self):
-    """-1, the CPU."""
-    return -1
-
-
 # ---------------------------------------------------------------- one value
 
 
@@ -241,7 +168,7 @@ def _local_scalar_dense(self):
     check(self.size > 0, "_local_scalar_dense: Empty tensor not supported")
     x = self if self.size == 1 else self[(slice(0, 1),) * self.ndim]
     if x.dtype.num > 255:
-        x = x.astype(complex64 if is_complex_dtype(x.dtype) else float32)
+        x = x.astype(complex64 if dtypes.is_complex(x.dtype) else float32)
     return x.item()
 
 
@@ -278,15 +205,10 @@ def one_hot(self, num_classes=-1):
     return out.reshape(*self.shape, num_classes)
 
 
-@kernel("_is_all_true", like=np.all)
-def _is_all_true(self):
-    """Whether all values of a bool tensor are true, 0-d."""
-    check(self.dtype == bool_, f"Expected a bool tensor, got {dtypes.scalar_name(self.dtype)}")
-    return np.asarray(self.all())
+def _whole(x: ndarray, *, truth: Callable[[ndarray], Any]) -> ndarray:
+    check(x.dtype == bool_, f"Expected a bool tensor, got {dtypes.scalar_name(x.dtype)}")
+    return np.asarray(truth(x))
 
 
-@kernel("_is_any_true", like=np.any)
-def _is_any_true(self):
-    """Whether any value of a bool tensor is true, 0-d."""
-    check(self.dtype == bool_, f"Expected a bool tensor, got {dtypes.scalar_name(self.dtype)}")
-    return np.asarray(self.any())
+rows("_is_all_true", _whole, "Whether all values of a bool tensor are true, 0-d.", like=np.all, truth=np.all)
+rows("_is_any_true", _whole, "Whether any value of a bool tensor is true, 0-d.", like=np.any, truth=np.any)
