@@ -112,7 +112,7 @@ class Case:
         if not self.digest:
             h = hashlib.blake2b(f"{self.op}|{self.args!r}|{sorted(self.kwargs.items())!r}".encode(), digest_size=6)
             for b in self.buffers:
-                h.update(b)
+                h.update(b.data)
             self.digest = h.hexdigest()
 
     @property

@@ -152,8 +152,8 @@ class Run:
         self.tasks: dict[str, list[Any]] = {}
         reached = reach()
         for source in sources:
-            claimed = source not in reached or any(op in self.backend.ops for op in reached[source])
-            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if claimed else []
+            called = source not in reached or any(op in self.backend.ops for op in reached[source])
+            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []
             self.left[source] = len(self.tasks[source])
         every = [task for tasks in self.tasks.values() for task in tasks]
         first = worker is None or worker["workerid"] == "gw0"
@@ -165,7 +165,7 @@ class Run:
 
         return control(tasks, self.options, self.jobs, self.backend)
 
-    def start(self, tasks: list[Any]) -> Iterator[tuple[str, Any]]:
+    def start(self, tasks: list[Any]) -> Any:
         from .run.runner import run_here
         from .run.workers import run_pool
 
@@ -202,8 +202,8 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return the session's run over the entries that were selected; an invalid one ends the session."""
     from .run.control import INVALID
 
-    items = [i for i in request.session.items if getattr(i, "originalname", "") == "test_entry"]
-    found = Run(request.config, [i.callspec.params["source"] for i in items])
+    items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.originalname == "test_entry"]
+    found = Run(request.config, [str(i.callspec.params["source"]) for i in items])
     if found.invalid:
         message = f"invalid run: the control is not green: {found.invalid}"
         if found.parallel:

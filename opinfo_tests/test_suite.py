@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.conftest import Run
 from opinfo_tests.draw.samples import Task, opinfos, registered
 from opinfo_tests.report import gaps
 from opinfo_tests.report.counts import too_few
@@ -14,9 +17,9 @@ from opinfo_tests.run.runner import Options, run_here
 SOURCES = [*opinfos(), "own"]
 
 
-def test_control():
+def test_control() -> None:
     """The oracle judged by itself is green; else nothing that the run says is valid."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, value in run_here([Task("add", "float32"), Task("var", "float32"), Task("sort", "int64")],
                                 TorchDevice("cpu"), Options(limit=20)):  # fmt: skip
         rows += value if kind == "rows" else []
@@ -25,7 +28,7 @@ def test_control():
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_entry(source, run):
+def test_entry(source: str, run: Run) -> None:
     """Every call that an entry's samples make is what torch says, or a known gap."""
     failures = [row for row in run.wait_for(source) if row["outcome"] not in GOOD]
     if not run.rows[source]:
@@ -36,16 +39,16 @@ def test_entry(source, run):
         pytest.fail(f"{len(unknown)} of {len(run.rows[source])} calls are not torch's\n{text}", pytrace=False)
 
 
-def described(row) -> str:
+def described(row: dict[str, Any]) -> str:
     lines = [f"{row['outcome']}: {row['message']}", row.get("diagnosis", ""), row["call"], row["id"]]
     return "\n    ".join(line for line in lines if line)
 
 
-def all_entries_ran(run) -> bool:
+def all_entries_ran(run: Run) -> bool:
     return len(run.left) == len(SOURCES) and not any(run.left.values())
 
 
-def test_gaps_are_current(run):
+def test_gaps_are_current(run: Run) -> None:
     """No known gap has closed, names an operator that is not there, or lacks a reason."""
     if not run.tally.total:
         pytest.skip(reason="no entry was selected")
@@ -54,7 +57,7 @@ def test_gaps_are_current(run):
     assert not found.stale, "\n".join(found.stale)
 
 
-def test_denominator(run):
+def test_denominator(run: Run) -> None:
     """As many cases were collected as are recorded: a run in which nothing ran does not pass."""
     if not all_entries_ran(run) or not run.parallel or not run.counted:
         pytest.skip(reason="not the whole suite in one process")

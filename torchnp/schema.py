@@ -269,7 +269,7 @@ def _is_real(x: Any) -> bool:
 
 
 def _is_int(x: Any) -> bool:
-    return (isinstance(x, (int, np.integer)) and -(2**63) <= x < 2**63) or _is_real(x)
+    return (isinstance(x, (int, np.integer)) and bool(-(2**63) <= x < 2**63)) or _is_real(x)
 
 
 def _is_float(x: Any) -> bool:

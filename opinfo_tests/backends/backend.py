@@ -7,8 +7,10 @@ raising: absence is declared, never inferred from an exception.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,11 +166,9 @@ class Table(Backend):
     def __init__(self, table: Mapping[str, Any], name: str = "table", scalars: bool = False) -> None:
         self.table, self.name, self.ops = table, name, table.keys()
         self.scalars = scalars  # a NumPy scalar counts as a 0-d array, as plain NumPy functions return it
-        try:
-            import torchnp
-        except ImportError:
-            torchnp = None
-        self._torchnp = torchnp
+        self._torchnp: Any = None
+        with suppress(ImportError):
+            self._torchnp = importlib.import_module("torchnp")
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         out = self.table[op](*args, **kwargs)

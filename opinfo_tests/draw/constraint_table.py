@@ -16,6 +16,7 @@ from . import (
     constraint_prims,
     constraint_shapes,
     constraint_signals,
+    constraint_slow,
 )
 from .constraints import Constraint, Rule
 
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *constraint_gradients.ROWS,
     *constraint_matrices.ROWS,
     *constraint_layers.ROWS,
+    *constraint_slow.ROWS,
     *constraint_losses.ROWS,
     *constraint_models.ROWS,
     *constraint_signals.ROWS,

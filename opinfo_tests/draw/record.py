@@ -51,7 +51,7 @@ class Freezer:
             self.buffers.append(raw(t.detach()).copy())
         size = t.element_size()
         strides = tuple(s * size for s in t.stride())
-        return Array(self.index[key], DTYPE_NAMES[t.dtype], tuple(t.shape), strides, t.storage_offset() * size)
+        return Array(self.index[key], DTYPE_NAMES[t.dtype], tuple(t.shape), strides, int(t.storage_offset()) * size)
 
     def tree(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):

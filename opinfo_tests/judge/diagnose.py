@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -72,7 +73,7 @@ def obvious_calls(case: Case, like: Callable) -> Iterator[Callable[[], tuple[Any
         (given, {}),
         ([values[n] for n in required], {}),
     ):
-        yield lambda args=args, kwargs=kwargs: call_numpy(like, args, kwargs, case)
+        yield partial(call_numpy, like, args, kwargs, case)
 
 
 def call_numpy(like: Callable, args: list, kwargs: dict[str, Any], case: Case) -> tuple[Any, list[np.ndarray]]:
@@ -162,8 +163,10 @@ def fits(difference: Any, case: Case) -> bool:
     if re.search(r"\b(inplace|out)\b", difference.id) and not schemas()[case.op].mutates:
         return False
     wanted = re.match(r"^(\w+)\[", difference.torch_value)
-    if wanted and wanted[1] in HALF and not difference.torch_value.startswith(NAMES.get(case_dtype(case), "")):
-        return NAMES.get(case_dtype(case)) in HALF
+    dtype = case_dtype(case)
+    name = NAMES.get(dtype, "") if dtype is not None else ""
+    if wanted and wanted[1] in HALF and not difference.torch_value.startswith(name):
+        return name in HALF
     if "complex" in difference.id:
         return any(a.dtype.startswith("complex") for a in case.arrays())
     if "integer" in difference.id or difference.id.startswith("int-"):

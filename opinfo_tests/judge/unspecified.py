@@ -66,8 +66,8 @@ def second_opinion(
     rule, scale = rule_of(case), input_scale(case)
     if rule.kind == "ties":
         # Of an expanded input torch's median reads memory beyond it.
-        answers = (want, oracle.execute(relayout(case, "contiguous")))
-        found = any(same_but_for_ties(case, answer, mine) for answer in answers)
+        both = (want, oracle.execute(relayout(case, "contiguous")))
+        found = any(same_but_for_ties(case, answer, mine) for answer in both)
         return Verdict("unspecified", rule.reason, verdict.max_abs) if found else verdict
     answers = {"as recorded": want, "again": oracle.execute(case)}
     for layout in () if is_fragile(case.op) else LAYOUTS:
@@ -228,7 +228,8 @@ def is_expanded(a: Array) -> bool:
 
 def refuses_overlap(mine: Seen) -> bool:
     """Return whether a backend says what torch says of memory that is written twice, or while it is read."""
-    return bool(mine.error) and mine.error[1].startswith("unsupported operation: ") and "memory" in mine.error[1]
+    words = mine.error[1] if mine.error else ""
+    return words.startswith("unsupported operation: ") and "memory" in words
 
 
 def read_elsewhere(arrays: list[Array], i: int) -> bool:

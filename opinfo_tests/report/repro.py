@@ -305,15 +305,14 @@ def write_repros(
     for row in chosen:
         try:
             late = shrinker is not None and row["id"] not in shrinker.tried
-            if late or "repro" not in row:
-                case = find_case(row, seed, order)
-                if case is None and "repro" not in row:
-                    lines.append(f"{row['id']}: the sample does not give this call again")
-                    continue
-                row = shrinker(row, case) if late else row
-            text = row.get("repro") or script(case, row, backend)
+            case = find_case(row, seed, order) if late or "repro" not in row else None
+            row = shrinker(row, case) if late else row
+            text = row.get("repro") or (script(case, row, backend) if case else "")
         except TooLargeError as e:
             lines.append(f"{row['id']}: no script: {e}")
+            continue
+        if not text:
+            lines.append(f"{row['id']}: the sample does not give this call again")
             continue
         stem = "repro_" + re.sub(r"\W+", "_", row["id"].removeprefix("aten::"))
         (folder / f"{stem}.py").write_text(text, encoding="utf-8")

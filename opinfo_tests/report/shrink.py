@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,11 +224,19 @@ def places(case: Case) -> Iterator[tuple[Any, Any, Callable[[Any], Case]]]:
     """Yield each argument's declaration, its value, and what puts another in its place."""
     declared = schemas()[case.op].args
     for i, (a, v) in enumerate(zip(declared, case.args, strict=False)):
-        yield a, v, lambda x, i=i: rebuilt(case, (*case.args[:i], x, *case.args[i + 1 :]), case.kwargs)
+        yield a, v, partial(with_argument, case, i)
     named = {a.name: a for a in declared}
     for k, v in case.kwargs.items():
         if k in named:
-            yield named[k], v, lambda x, k=k: rebuilt(case, case.args, case.kwargs | {k: x})
+            yield named[k], v, partial(with_keyword, case, k)
+
+
+def with_argument(case: Case, i: int, x: Any) -> Case:
+    return rebuilt(case, (*case.args[:i], x, *case.args[i + 1 :]), case.kwargs)
+
+
+def with_keyword(case: Case, name: str, x: Any) -> Case:
+    return rebuilt(case, case.args, case.kwargs | {name: x})
 
 
 def fewer_arguments(case: Case) -> Iterator[Case]:

@@ -126,54 +126,28 @@ def run(a: argparse.Namespace) -> int:
         return outputs.from_report(a, backend)
     outputs.prepare(a)
     reachable = frozenset(n for n in ops or registered() if n in backend.ops)
+    tasks = tasks_of(a, reachable, dtypes)
     if a.count:
         backend = TorchDevice("cpu")
-        tasks = [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
-    else:
-        tasks = outputs.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
-    options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
-    options.count_only = a.count
-    options.choice, options.cases = a.seed, bool(a.shrink)
-    options.rates = counts.quick_rates() if a.tier == "quick" else None
+    options = options_of(a, ops, dtypes)
     if a.gaps and not a.gaps.exists() and not a.accept:
         raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
     a.gaps = a.gaps or known.file_for(a.backend)
     gaps = known.load(a.gaps)
-    head = header(
-        backend.name,
-        loaded_by=backend.loaded_by,
-        seed=a.seed,
-        dtypes=dtypes,
-        ops=a.ops,
-        max=a.max,
-        tier=a.tier,
-        order=a.order,
-    )
-    head |= {"families": a.families} if a.families else {}
-    why = ""
     if not (a.count or a.draws):
         print(announced(backend), end="", flush=True)
         why = control(tasks, options, a.jobs, backend)
-    if why:
-        print(f"invalid run: the control is not green: {why}")
-        return INVALID
-    if a.resume:
-        tally, over = resumed(a.report, head)
-        tasks = [t for t in tasks if (t.source, t.dtype) not in over]
-        options.skip = tally.ran
-        print(f"resumed: {tally.total:,} cases are there, {len(tasks):,} tasks are left")
-    else:
-        tally = Tally(a.report, head)
+        if why:
+            print(f"invalid run: the control is not green: {why}")
+            return INVALID
+    tally, tasks = opened(a, head_of(a, backend, dtypes), tasks, options)
     tally.usage = usage.control_over()
     shrinker = Shrinker(backend, a.shrink, gaps) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
     tally.close(backend.ops, reachable)
     outputs.show_drawn(tally, reachable)
     if a.count:
-        counts.write(tally)
-        reach.save(reach.DATA, called)
-        print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
-        return 1 if tally.errors else 0
+        return recorded(tally, called)
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, frozenset(tally.by(0)) if a.draws else ops, backend, a.messages)
@@ -186,6 +160,49 @@ def run(a: argparse.Namespace) -> int:
     claimed = [n for n in registered() if n in backend.ops]
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
     return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few else 0)
+
+
+def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
+    """Return what is to be drawn: every entry to count all, draws from schemas, or the entries that reach the overloads."""
+    if a.count:
+        return [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
+    return outputs.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
+
+
+def options_of(a: argparse.Namespace, ops: frozenset[str] | None, dtypes: list[str]) -> Options:
+    options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
+    options.count_only = a.count
+    options.choice, options.cases = a.seed, bool(a.shrink)
+    options.rates = counts.quick_rates() if a.tier == "quick" else None
+    return options
+
+
+def head_of(a: argparse.Namespace, backend: Backend, dtypes: list[str]) -> dict[str, Any]:
+    """Return the report's header row."""
+    asked = {"seed": a.seed, "dtypes": dtypes, "ops": a.ops, "max": a.max, "tier": a.tier, "order": a.order}
+    families = {"families": a.families} if a.families else {}
+    return header(backend.name, loaded_by=backend.loaded_by, **asked, **families)
+
+
+def opened(
+    a: argparse.Namespace, head: dict[str, Any], tasks: list[Task], options: Options
+) -> tuple[Tally, list[Task]]:
+    """Return the report to write, new or gone on with, and the tasks that are left."""
+    if not a.resume:
+        return Tally(a.report, head), tasks
+    tally, over = resumed(a.report, head)
+    left = [t for t in tasks if (t.source, t.dtype) not in over]
+    options.skip = tally.ran
+    print(f"resumed: {tally.total:,} cases are there, {len(left):,} tasks are left")
+    return tally, left
+
+
+def recorded(tally: Tally, called: dict[str, set[str]]) -> int:
+    """Write down how many cases there are, and which entries call which overloads."""
+    counts.write(tally)
+    reach.save(reach.DATA, called)
+    print(f"{some(tally.total, 'case')} of {some(len(tally.by(0)), 'overload')}; {tally.errors or 'no errors'}")
+    return 1 if tally.errors else 0
 
 
 def run_tasks(

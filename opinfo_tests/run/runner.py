@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,10 @@ def run_case(case: Case, oracle: Backend, backend: Backend) -> tuple[Verdict, fl
     return verdict, mine.seconds
 
 
+# What a run yields: ("rows", a list of them) as they come, and ("done", a Done) for each task.
+Stream = Generator[tuple[str, Any], None, None]
+
+
 @dataclass
 class Done:
     """What a task gave besides rows."""
@@ -80,15 +84,17 @@ class Done:
     usage: tuple[int, float, int] = (0, 0.0, 0)
 
 
-class LocalSet(set):
+class LocalSet:
     """Digests seen, for a run in one process."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
 
     def add(self, digest: str) -> bool:
         """Add a digest; return whether it is new."""
-        if digest in self:
-            return False
-        super().add(digest)
-        return True
+        before = len(self._seen)
+        self._seen.add(digest)
+        return len(self._seen) > before
 
 
 class Judge:
@@ -179,7 +185,7 @@ def run_one(task: Task, judge_: Judge) -> Done:
     return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error, own())
 
 
-def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Iterator[tuple[str, Any]]:
+def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Stream:
     """Run tasks in this process; yield ``("rows", list)`` and ``("done", Done)``."""
     rows: list[dict[str, Any]] = []
     judge_ = Judge(backend, options, rows.append, **more)

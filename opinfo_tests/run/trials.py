@@ -39,7 +39,8 @@ class Trials:
     """Judges calls: ``trials(case)`` is how a call fails, and ``last`` the message of the one before."""
 
     def __init__(self, backend: Backend, patience: float = PATIENCE) -> None:
-        self.sent, self.patience, self.process, self.last = packed(backend), patience, None, ""
+        self.sent, self.patience, self.last = packed(backend), patience, ""
+        self.process: Any = None
 
     def __call__(self, case: Case) -> Kind:
         outcome, self.last = self.ask(case)

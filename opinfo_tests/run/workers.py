@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +29,7 @@ from ..backends.backend import Backend
 from ..backends.load import packed, unpacked
 from ..case import Case
 from ..draw.samples import Task
-from .runner import Judge, LocalSet, Options, run_one
+from .runner import Judge, LocalSet, Options, Stream, run_one
 
 _FORK = mp.get_context("forkserver")
 _FORK.set_forkserver_preload(["opinfo_tests.run.preload"])
@@ -49,7 +49,7 @@ class SharedSet:
 
     @cached_property
     def _table(self) -> np.ndarray:
-        return np.frombuffer(self._memory, np.uint64)
+        return np.ctypeslib.as_array(self._memory)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_memory": self._memory, "_mask": self._mask}
@@ -112,7 +112,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Optio
         pipe.send(("done", done))
 
 
-def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -> Iterator[tuple[str, Any]]:
+def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -> Stream:
     """Run tasks in ``jobs`` processes; yield ``("rows", list)`` and ``("done", Done)`` as they come."""
     seen = SharedSet()
     queue = deque(tasks)
@@ -215,6 +215,7 @@ def death(code: int | None) -> str:
 
 def lost_row(w: Worker, outcome: str, message: str) -> dict[str, Any]:
     """Return the row of the case that a worker was running; between cases it is the task's own."""
+    assert w.task is not None, "a worker is lost with a task"
     noted = w.note.value.decode(errors="ignore") if w.since.value else f"{w.task.source}/{w.task.dtype}/recording"
     case_id, _, call = noted.partition("\n")
     op, dtype, _ = (*case_id.split("/"), "", "")[:3]

@@ -1,0 +1,145 @@
+"""The constraint rows of convolutions and pools by another name; `constraints` says how they are read."""
+
+from __future__ import annotations
+
+from .constraints import C, I, L, T, rule, sizes
+
+_SLOW = {"self": T("n c h w"), "weight": T("o c k kw", "same"), "kernel_size": lambda c: list(c.arrays[1].shape[2:]), "bias": T("o", "same"), "stride": L(2, 1, 2),
+         "padding": L(2, 0, 1), "dilation": L(2, 1, 1), "output_padding": L(2, 0, 0)}  # fmt: skip
+_SLOW3 = {
+    **_SLOW,
+    "self": T("n c d h w"),
+    "weight": T("o c kd k kw", "same"),
+    "stride": L(3, 1, 2),
+    "padding": L(3, 0, 1),
+    "dilation": L(3, 1, 1),
+    "output_padding": L(3, 0, 0),
+}
+_SLOW_SIZES = {"k": (1, 3), "kw": (1, 3), "kd": (1, 2), "h": (3, 6), "w": (3, 6), "d": (2, 4), "o": (1, 3), "c": (1, 3)}
+
+ROWS = (
+    rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
+    rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
+    rule(
+        "slow_conv_transpose2d",
+        args={**_SLOW, "weight": T("c o k kw", "same")},
+        dtypes="wide",
+        mixed=2,
+        sizes=_SLOW_SIZES,
+    ),
+    rule(
+        "slow_conv_transpose3d",
+        args={**_SLOW3, "weight": T("c o kd k kw", "same")},
+        dtypes="wide",
+        mixed=2,
+        sizes=_SLOW_SIZES,
+    ),
+    rule(
+        "_slow_conv2d_backward",
+        args={
+            **_SLOW,
+            "grad_output": T("n o h-k+1 w-kw+1"),
+            "self": T("n c h w", "same"),
+            "kernel_size": sizes("k kw"),
+            "stride": L(2, 1, 1),
+            "padding": L(2, 0, 0),
+        },
+        dtypes="wide",
+        mixed=2,
+        sizes=_SLOW_SIZES,
+    ),
+    rule(
+        "max_unpool2d",
+        args={"self": T("n c 2 3"), "indices": T("n c 2 3", "int64", (0, 23)), "output_size": C(([4, 6],))},
+        dtypes="float",
+        wild_values=False,
+    ),
+    rule(
+        "max_unpool3d",
+        args={
+            "self": T("n c 1 2 3"),
+            "indices": T("n c 1 2 3", "int64", (0, 47)),
+            "output_size": C(([2, 4, 6],)),
+            "stride": C(([2, 2, 2],)),
+            "padding": C(([0, 0, 0],)),
+        },
+        dtypes="float",
+        wild_values=False,
+    ),
+    rule(
+        "fractional_max_pool2d",
+        args={
+            "self": T("n c 5 6"),
+            "kernel_size": C(([2, 2], [1, 2])),
+            "output_size": C(([2, 3], [3, 2])),
+            "random_samples": T("n c 2", "same", "unit"),
+        },
+        dtypes="wide",
+        wild=4,
+    ),
+    rule(
+        "fractional_max_pool3d",
+        args={
+            "self": T("n c 4 5 6"),
+            "kernel_size": C(([2, 2, 2], [1, 2, 1])),
+            "output_size": C(([2, 2, 3],)),
+            "random_samples": T("n c 3", "same", "unit"),
+        },
+        dtypes="wide",
+        wild=4,
+    ),
+    rule(
+        "fractional_max_pool2d_backward",
+        args={
+            "grad_output": T("n c 2 3"),
+            "self": T("n c 5 6", "same"),
+            "kernel_size": C(([2, 2],)),
+            "output_size": C(([2, 3],)),
+            "indices": T("n c 2 3", "int64", (0, 29)),
+        },
+        dtypes="wide",
+        wild=0,
+    ),
+    rule(
+        "fractional_max_pool3d_backward",
+        args={
+            "grad_output": T("n c 2 2 3"),
+            "self": T("n c 4 5 6", "same"),
+            "kernel_size": C(([2, 2, 2],)),
+            "output_size": C(([2, 2, 3],)),
+            "indices": T("n c 2 2 3", "int64", (0, 119)),
+        },
+        dtypes="wide",
+        wild=0,
+    ),
+    rule(
+        "mkldnn_convolution",
+        args={
+            "self": T("n g*c h w"),
+            "weight": T("g*o c k kw", "same"),
+            "bias": T("g*o", "same"),
+            "padding": L(2, 0, 1),
+            "stride": L(2, 1, 2),
+            "dilation": L(2, 1, 1),
+            "groups": I("g", "g", always=True),
+        },
+        dtypes="halffloat",
+        mixed=0,
+        sizes={"k": (1, 3), "kw": (1, 3), "h": (3, 6), "w": (3, 6), "o": (1, 3), "c": (1, 3)},
+    ),
+    rule("thnn_conv2d", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
+    rule(
+        "conv_tbc_backward",
+        args={
+            "self": T("t n o"),
+            "input": T("t n c", "same"),
+            "weight": T("1 c o", "same"),
+            "bias": T("o", "same"),
+            "pad": I(0, 0),
+        },
+        dtypes="wide",
+        mixed=0,
+        wild=0,
+        sizes={"t": (1, 4), "o": (1, 3)},
+    ),
+)
