@@ -1,0 +1,144 @@
+"""`gradient`: the derivative of a function that is known at some points, by differences of the second order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check, wrap_dims
+from torchnp.dtypes import uint8
+from torchnp.kernels.arithmetic import add, div, mul, sub
+from torchnp.kernels.differences import diff
+from torchnp.kernels.fft_kernels import along
+from torchnp.kernels.join import cat
+from torchnp.kernels.pointwise import neg
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> list[int]:
+    """The dimensions to derive along, after torch's checks; ``spacings`` is None where there is one for all."""
+    given = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    check(self.dtype != uint8, "torch.gradient does not support uint8 input.")
+    if spacings is not None and given is None and spacings != self.ndim:
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
+            f"{self.ndim}', since dim argument was not given, but got a list of length {spacings}"
+        )
+    if spacings is not None and given is not None and spacings != len(given):
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+            f"same length, but got a spacing argument of length {spacings} and a dim argument of length {len(given)}."
+        )
+    check(edge_order in (1, 2), "torch.gradient only supports edge_order=1 and edge_order=2.")
+    if given and given[0] in (0, -1) and not self.ndim:
+        raise IndexError(f"Dimension specified as {given[0]} but tensor has no dimensions")
+    dims = list(range(self.ndim)) if given is None else list(wrap_dims(given, self.ndim))
+    check(
+        all(self.shape[d] > edge_order for d in dims),
+        "torch.gradient expected each dimension size to be at least edge_order+1",
+    )
+    return dims
+
+
+def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
+    """The derivative along an axis whose points are ``spacing`` apart."""
+    part = lambda *bounds: along(x, axis, *bounds)
+    if edge_order == 1:
+        first = div(sub(part(1, 2), part(0, 1)), spacing)
+        last = div(sub(part(-1, None), part(-2, -1)), spacing)
+    else:
+        first = _weighted([part(0, 1), part(1, 2), part(2, 3)], [-1.5, 2, -0.5], spacing)
+        last = _weighted([part(-3, -2), part(-2, -1), part(-1, None)], [0.5, -2, 1.5], spacing)
+    inner = div(sub(part(2, None), part(0, -2)), spacing)
+    return cat([first, div(inner, 2), last], axis)
+
+
+def _weighted(parts: Sequence[ndarray], weights: Sequence[float], spacing: Any) -> ndarray:
+    a, b, c = (mul(x, w) for x, w in zip(parts, weights, strict=True))
+    return div(add(add(a, b), c), spacing)
+
+
+def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
+    """The derivative along an axis with the points given."""
+    steps = diff(points)
+    left, right = steps[:-1], steps[1:]
+    both = add(left, right)
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    part = lambda *bounds: along(x, axis, *bounds)
+
+    def sum_of(weights: Sequence[ndarray], parts: Sequence[ndarray]) -> ndarray:
+        a, b, c = (mul(w, p) for w, p in zip(weights, parts, strict=True))
+        return add(add(a, b), c)
+
+    weights = [div(neg(right), mul(left, both)), div(sub(right, left), mul(left, right)), div(left, mul(right, both))]
+    inner = sum_of([w.reshape(shape) for w in weights], [part(0, -2), part(1, -1), part(2, None)])
+    if edge_order == 1:
+        first = div(sub(part(1, 2), part(0, 1)), steps[0, ...])
+        last = div(sub(part(-1, None), part(-2, -1)), steps[-1, ...])
+        return cat([first, inner, last], axis)
+    l, r, b = left[0, ...], right[0, ...], both[0, ...]
+    first = sum_of(
+        [div(neg(add(mul(l, 2.0), r)), mul(l, b)), div(b, mul(l, r)), div(neg(l), mul(r, b))],
+        [part(0, 1), part(1, 2), part(2, 3)],
+    )
+    l, r, b = left[-1, ...], right[-1, ...], both[-1, ...]
+    last = sum_of(
+        [div(r, mul(l, b)), div(neg(b), mul(l, r)), div(add(mul(r, 2.0), l), mul(r, b))],
+        [part(-3, -2), part(-2, -1), part(-1, None)],
+    )
+    return cat([first, inner, last], axis)
+
+
+def _by_steps(self: ndarray, spacing: Any, dim: Any, edge_order: int) -> list[ndarray]:
+    several = isinstance(spacing, (list, tuple))
+    dims = _dims(self, len(spacing) if several else None, dim, edge_order)
+    steps = spacing if several else [1 if spacing is None else spacing] * len(dims)
+    return [_even(self, axis, step, edge_order) for axis, step in zip(dims, steps, strict=True)]
+
+
+def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: int) -> list[ndarray]:
+    dims = _dims(self, len(spacing), dim, edge_order)
+    for points in spacing:
+        if points.ndim != 1:
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
+                f"{points.ndim} dimensions!"
+            )
+    return [_uneven(self, axis, points, edge_order) for axis, points in zip(dims, spacing, strict=True)]
+
+
+# ---------------------------------------------------------------- rows
+
+
+@kernel("gradient.scalarint", "gradient.scalarrayint", like=np.gradient)
+def gradient_scalarint(self, *, spacing=None, dim=None, edge_order=1):
+    """Derivatives along dimensions, by default all, whose points are a number apart, or one for each dimension."""
+    return _by_steps(self, spacing, dim, edge_order)
+
+
+@kernel("gradient.scalararray", "gradient.scalarrayarray", like=np.gradient)
+def gradient_scalararray(self, *, spacing, dim, edge_order=1):
+    """Derivatives along the dimensions listed."""
+    return _by_steps(self, spacing, dim, edge_order)
+
+
+@kernel("gradient.array", like=np.gradient)
+def gradient_array(self, *, dim, edge_order=1):
+    """Derivatives along the dimensions listed, of points one apart."""
+    return _by_steps(self, None, dim, edge_order)
+
+
+@kernel("gradient.tensorarrayint", like=np.gradient)
+def gradient_tensorarrayint(self, *, spacing, dim=None, edge_order=1):
+    """Derivatives along dimensions, by default all, with the coordinates of the points."""
+    return _by_points(self, spacing, dim, edge_order)
+
+
+@kernel("gradient.tensorarray", like=np.gradient)
+def gradient_tensorarray(self, *, spacing, dim, edge_order=1):
+    """Derivatives along the dimensions listed, with the coordinates of the points."""
+    return _by_points(self, spacing, dim, edge_order)
