@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .constraints import C, I, T, rule
+from .constraints import C, I, N, T, rule
 
 # ---------------------------------------------------------------- windows and spectra
 
@@ -16,4 +16,20 @@ WINDOWS_AND_SPECTRA = (
     rule("istft", args=_SPECTRUM, dtypes="complex", values="tame", wild=4),
 )
 
-ROWS = (*WINDOWS_AND_SPECTRA,)
+# ---------------------------------------------------------------- factors and differences
+
+_LDL = {"self": T("* n n", "main", "square"), "LD": T("* n n", "main", "square"), "B": T("* n k", "same"),
+        "pivots": lambda c: c.array(T("* n", "int32", (1, 1)))}  # fmt: skip
+_POINTS = {"self": T("n m"), "edge_order": I(1, 2), "spacing": N((1, 2, 0.5, -1.5))}
+FACTORS = (
+    rule("linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve", args=_LDL, dtypes="lapack", mixed=0, sizes={"n": (1, 4)}),
+    rule("gradient.*", args=_POINTS, sizes={"n": (2, 4), "m": (3, 4)}, dtypes="any", wild=6),
+    rule("gradient.scalararray gradient.array", args={"dim": C(([0], [1, 0], [], [-1]))}),
+    rule("gradient.scalarrayarray", args={"dim": C(([1, 0], [0, 1])), "spacing": C(([1, 2], [0.5, -1.5]))}),
+    rule("gradient.scalarrayint", args={"dim": C((None,)), "spacing": C(([1, 2], [0.5, -1.5]))}),
+    rule("gradient.tensorarrayint", args={"dim": C((0, -2)), "spacing": lambda c: [c.array(T("n", "same", "distinct"))]}),
+    rule("gradient.tensorarray", args={"dim": C(([1, 0],)), "spacing": lambda c: [
+        c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
+)  # fmt: skip
+
+ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS)

@@ -1,6 +1,7 @@
 """The rows of our own samples, and what no sample reaches."""
 
 from .own_quantized import GPU_ONLY, QUANTIZED
+from .own_signals import SIGNALS
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator.
 ROWS = """
@@ -439,7 +440,7 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS += QUANTIZED.lstrip()
+ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip()
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {
