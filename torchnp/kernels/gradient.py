@@ -10,9 +10,9 @@ import numpy as np
 from torchnp.checks import check, wrap_dims
 from torchnp.dtypes import uint8
 from torchnp.kernels.arithmetic import add, div, mul, sub
-from torchnp.kernels.differences import diff
 from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.join import cat
+from torchnp.kernels.neighbours import diff
 from torchnp.kernels.pointwise import neg
 from torchnp.registry import kernel
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, shape_text
+from torchnp.checks import broadcast_shapes, check
+from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.kernels.linalg import _lapack, check_inexact, check_lapack, check_square, column_major
 from torchnp.registry import kernel
 
@@ -85,13 +86,13 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
     name = "torch.linalg.ldl_solve"
     check_square(name, ld)
     check_inexact(name, ld)
-    check(b.ndim > 0, "Dimension specified as -2 but tensor has no dimensions", IndexError)
-    check(b.ndim > 1, "Dimension out of range (expected to be in range of [-1, 0], but got -2)", IndexError)
     if ld.dtype != b.dtype:
         raise RuntimeError(
             f"Expected b and A to have the same dtype, but found b of type {dt.scalar_name(b.dtype)} and A of type "
             f"{dt.scalar_name(ld.dtype)} instead."
         )
+    if b.ndim < 2:
+        raise no_dimensions(-2) if b.ndim == 0 else dim_out_of_range(-2, b.ndim)
     if ld.shape[-1] != b.shape[-2]:
         raise RuntimeError(
             f"Incompatible matrix sizes for {name}: each A matrix is {ld.shape[-1]} by {ld.shape[-1]} but each b matrix "
