@@ -265,6 +265,16 @@ class Generator:
                     bits.random_raw(2 * taken, output=False)
                     self._fresh = False
 
+    def normal_of(self, uniform: Callable[[], float]) -> float:
+        """The next of the normals that `normal64` draws one at a time, of what `one_by_one` gives."""
+        if self._next_double is not None:
+            value, self._next_double = self._next_double, None
+            return value
+        angle = 2.0 * math.pi * uniform()
+        radius = math.sqrt(-2.0 * math.log1p(-uniform()))
+        self._next_double = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
     # normals -----------------------------------------------------------------------------------------------------
 
     def normal64(self, n: int, exact: bool = True) -> np.ndarray:

@@ -114,9 +114,15 @@ def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: 
 # ---------------------------------------------------------------- rows
 
 
-@kernel("gradient.scalarint", "gradient.scalarrayint", like=np.gradient)
+@kernel("gradient.scalarint", like=np.gradient)
 def gradient_scalarint(self, *, spacing=None, dim=None, edge_order=1):
-    """Derivatives along dimensions, by default all, whose points are a number apart, or one for each dimension."""
+    """Derivatives along dimensions, by default all, whose points are a number apart."""
+    return _by_steps(self, spacing, dim, edge_order)
+
+
+@kernel("gradient.scalarrayint", like=np.gradient)
+def gradient_scalarrayint(self, *, spacing, dim=None, edge_order=1):
+    """Derivatives along dimensions, by default all, whose points are as far apart as the numbers say."""
     return _by_steps(self, spacing, dim, edge_order)
 
 
