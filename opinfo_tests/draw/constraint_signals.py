@@ -32,4 +32,6 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS)
+SAMPLERS = (rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),)
+
+ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS, *SAMPLERS)

@@ -70,7 +70,7 @@ _RANDOM = (
 )
 _RANDOM_CLOSE = (
     "randn* normal* exponential* geometric* cauchy* log_normal* dropout* native_dropout* alpha_dropout* feature_* "
-    "rrelu* _fused_dropout*"
+    "rrelu* _fused_dropout* _standard_gamma _standard_gamma.* _sample_dirichlet*"
 )
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check_type, require
+from torchnp.checks import broadcast_shapes, require
 from torchnp.dtypes import cast, float32, float64
-from torchnp.kernels._memory import memory_order
-from torchnp.kernels.random import arrange
+from torchnp.kernels._elementwise import check_same_dtype
 from torchnp.kernels.special import digamma
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
@@ -42,11 +41,9 @@ def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[]
     c = 1.0 / math.sqrt(9.0 * d) if d > 0 else math.nan
     while True:
         y = 0.0
-        while not y > 0:
+        while y <= 0:  # a shape that is nan is accepted, or not, by its normal alone
             x = normal()
             y = 1.0 + c * x
-            if y != y:
-                return math.nan
         v = y * y * y
         u = 1 - uniform()
         square = x * x
@@ -54,26 +51,27 @@ def _gamma(alpha: np.floating, normal: Callable[[], float], uniform: Callable[[]
             return scale * d * v
 
 
-def _tiny(dtype: np.dtype) -> np.floating:
-    return np.finfo(dtype).tiny
+def _at_least_tiny(x: ndarray) -> ndarray:
+    """Not below the smallest normal number, which stands in for nan too."""
+    tiny = np.finfo(x.dtype).tiny
+    return np.where(x > tiny, x, tiny)
 
 
 @kernel("_standard_gamma", like=np.random.standard_gamma, differs=["random-stream"])
 def _standard_gamma(self, generator=None):
     """Gamma values of the shapes that stand in each place, and of scale 1."""
-    require("gamma", self.dtype, _TAKES)
-    values = np.array(_gammas(self, generator), float64)
-    return np.maximum(cast(values, self.dtype), _tiny(self.dtype)).reshape(self.shape)
+    require("gamma_cpu", self.dtype, _TAKES)
+    return _at_least_tiny(cast(np.array(_gammas(self, generator), float64), self.dtype)).reshape(self.shape)
 
 
 @kernel("_sample_dirichlet", like=np.random.dirichlet, differs=["random-stream"])
 def _sample_dirichlet(self, generator=None):
     """Dirichlet values of the concentrations along the last dimension."""
     require("dirichlet", self.dtype, _TAKES)
-    gammas = np.maximum(np.array(_gammas(cast(self, float64), generator), float64), _tiny(float64)).reshape(self.shape)
+    gammas = _at_least_tiny(np.array(_gammas(cast(self, float64), generator), float64)).reshape(self.shape)
     shares = cast(gammas / (gammas.sum(-1, keepdims=True) if self.ndim else gammas), self.dtype)
     below_one = np.nextafter(self.dtype.type(1), self.dtype.type(0))
-    return np.minimum(np.maximum(shares, _tiny(self.dtype)), below_one)
+    return np.minimum(_at_least_tiny(shares), below_one)
 
 
 # ---------------------------------------------------------------- the gradient of a gamma value by its shape
@@ -129,13 +127,121 @@ def _by_fraction(alpha: ndarray, x: ndarray) -> ndarray:
 @kernel("_standard_gamma_grad")
 def _standard_gamma_grad(self, output):
     """The derivative of a gamma value by its shape, where its place in the distribution is kept."""
-    check_type(self.dtype, output)
+    check_same_dtype(self, output)
     require("_standard_gamma_grad_cpu", self.dtype, _TAKES)
-    broadcast_shapes(self.shape, output.shape)
-    x, alpha = cast(output, float64), cast(self, float64)
+    shape = broadcast_shapes(self.shape, output.shape)
+    x, alpha = (np.broadcast_to(cast(y, float64), shape).ravel() for y in (output, self))
     mean = (np.float64(np.float32(0.9)) * alpha <= x) & (x <= np.float64(np.float32(1.1)) * alpha)
     cases = [(x < np.float32(0.8), _by_series), ((alpha > 8) & mean, _near_mean), (alpha > 8, _by_saddle_point)]
     slope = np.select([where for where, _ in cases], [f(alpha, x) for _, f in cases], _by_fraction(alpha, x))
-    return arrange(
-        cast(slope, self.dtype).ravel(), slope.shape, memory_order(self) if self.shape == slope.shape else None
-    )
+    return cast(slope, self.dtype).reshape(shape)
+
+
+# ---------------------------------------------------------------- the gradient of a Dirichlet value
+
+# [numerator, denominator][powers of log(x)][powers of log(alpha / x)][powers of the rest]
+_BETA = np.array([
+    [[[1.003668233, -0.01061107488, -0.0657888334, 0.01201642863],
+      [0.6336835991, -0.3557432599, 0.05486251648, -0.001465281033],
+      [-0.03276231906, 0.004474107445, 0.002429354597, -0.0001557569013]],
+     [[0.221950385, -0.3187676331, 0.01799915743, 0.01074823814],
+      [-0.2951249643, 0.06219954479, 0.01535556598, 0.001550077057],
+      [0.02155310298, 0.004170831599, 0.001292462449, 6.976601077e-05]],
+     [[-0.05980841433, 0.008441916499, 0.01085618172, 0.002319392565],
+      [0.02911413504, 0.01400243777, -0.002721828457, 0.000751041181],
+      [0.005900514878, -0.001936558688, -9.495446725e-06, 5.385558597e-05]]],
+    [[[1, -0.02924021934, -0.04438342661, 0.007285809825],
+      [0.6357567472, -0.3473456711, 0.05454656494, -0.002407477521],
+      [-0.03301322327, 0.004845219414, 0.00231480583, -0.0002307248149]],
+     [[0.5925320577, -0.1757678135, 0.01505928619, 0.000564515273],
+      [0.1014815858, -0.06589186703, 0.01272886114, -0.0007316646956],
+      [-0.007258481865, 0.001096195486, 0.0003934994223, -4.12701925e-05]],
+     [[0.06469649321, -0.0236701437, 0.002902096474, -5.896963079e-05],
+      [0.001925008108, -0.002869809258, 0.0008000589141, -6.063713228e-05],
+      [-0.0003477407336, 6.959756487e-05, 1.097287507e-05, -1.650964693e-06]]],
+])  # fmt: skip
+
+
+def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
+    """The derivative of a beta value by its first parameter, by Taylor's series for x near 0."""
+    factor = digamma(alpha) - digamma(alpha + beta) - np.log(x)
+    numerator = np.ones_like(x)
+    series = numerator / alpha * (factor + 1 / alpha)
+    for i in range(1, 11):
+        numerator = numerator * ((i - beta) * x / i)
+        series = series + numerator / (alpha + i) * (factor + 1 / (alpha + i))
+    slope = x * np.power(1 - x, -beta) * series
+    return np.where(np.isnan(slope), x.dtype.type(0), slope)
+
+
+def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
+    """The derivative of a beta value by its second parameter, by Taylor's series for x near 0."""
+    factor = digamma(alpha + beta) - digamma(beta)
+    numerator, product, slopes, series = np.ones_like(x), np.ones_like(x), np.zeros_like(x), factor / alpha
+    for i in range(1, 9):
+        numerator = numerator * (-x / i)
+        slopes = slopes * (beta - i) + product
+        product = product * (beta - i)
+        series = series + numerator / (alpha + i) * (slopes + factor * product)
+    slope = -np.power(1 - x, 1 - beta) * series
+    return np.where(np.isnan(slope), x.dtype.type(0), slope)
+
+
+def _of_large(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
+    """The derivative of a beta value by its first parameter where both are large, by Rice's expansion."""
+    total = alpha + beta
+    mean = alpha / total
+    deviation = np.sqrt(alpha * beta / (total + 1)) / total
+    near = (mean - 0.1 * deviation <= x) & (x <= mean + 0.1 * deviation)
+    square = beta * beta
+    inner = 8 * (1 - x) * (135 * beta - 11)
+    inner = (453 + 1620 * beta * (1 - x) - 455 * x) * beta + alpha * inner
+    inner = 3 * (59 + 180 * beta - 90 * x) * square + alpha * inner
+    polynomial = 47 * x * square * square + alpha * ((43 + 20 * (16 + 27 * beta) * x) * square * beta + alpha * inner)
+    scale = 12960 * alpha * alpha * alpha * square * (1 + 12 * total)
+    at_mean = (1 + 12 * alpha) * (1 + 12 * beta) / (total * total) / (1 - x) * polynomial / scale
+    prefactor = -x / np.sqrt(2 * alpha * beta / total)
+    stirling = _stirling(alpha) * _stirling(beta) / _stirling(total)
+    distance = alpha * (x - 1) + beta * x
+    term = 2 * (alpha * alpha) * (x - 1) + alpha * beta * (x - 1) - x * square
+    term = term / (np.sqrt(2 * alpha / beta) * np.power(total, 1.5) * distance * distance)
+    by_x = np.log(alpha / (total * x))
+    tail = np.power(beta * np.log(beta / (total * (1 - x))) + alpha * by_x, -1.5)
+    wings = np.sqrt(8 * alpha * beta / total) / distance + np.where(x < mean, tail, -tail)
+    return np.where(near, at_mean, stirling * prefactor * (term + 0.5 * by_x * wings))
+
+
+def _stirling(x: ndarray) -> ndarray:
+    return 1 + 1 / (12 * x) + 1 / (288 * x * x)
+
+
+def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
+    """The derivative by a fraction that corrects an approximation."""
+    u = np.log(x)
+    a = np.log(alpha) - u
+    b = np.log(total) - a
+    top, bottom = np.zeros_like(x), np.zeros_like(x)
+    for i, of_u in enumerate((np.ones_like(x), u, u * u)):
+        for j, of_a in enumerate((np.ones_like(x), a, a * a)):
+            p, q = _BETA[:, i, j]
+            top = top + of_u * of_a * (p[0] + b * (p[1] + b * (p[2] + b * p[3])))
+            bottom = bottom + of_u * of_a * (q[0] + b * (q[1] + b * (q[2] + b * q[3])))
+    return top / bottom * (x * (digamma(total) - digamma(alpha)) / beta)
+
+
+@kernel("_dirichlet_grad")
+def _dirichlet_grad(x, alpha, total):
+    """The derivative of a Dirichlet value by its concentration, in terms of a beta value's."""
+    check_same_dtype(x, alpha, total)
+    require("_dirichlet_grad_cpu", x.dtype, _TAKES)
+    shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
+    x, alpha, total = (np.broadcast_to(y, shape).ravel() for y in (x, alpha, total))
+    beta = total - alpha
+    edge = total * x * (1 - x)
+    wide, wide_alpha, wide_total = (cast(y, float64) for y in (x, alpha, total))
+    wide_beta = wide_total - wide_alpha
+    cases = [(x <= 0.5) & (edge < 2.5), (x >= 0.5) & (edge < 0.75), (alpha > 6) & (beta > 6)]
+    large = cast(_of_large(wide, wide_alpha, wide_beta), x.dtype)
+    slopes = [_by_alpha(x, alpha, beta), -_by_beta(1 - x, beta, alpha), large]
+    slope = np.select(cases, slopes, cast(_of_middle(wide, wide_alpha, wide_beta, wide_total), x.dtype))
+    return slope.reshape(shape)
