@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ def in_place(target: ndarray, value: ndarray) -> ndarray:
 # ---------------------------------------------------------------- rows
 
 
-class Loop(NamedTuple):
+class Plan(NamedTuple):
     """How to compute for one common dtype."""
 
     function: Ufunc
@@ -160,27 +161,12 @@ class Loop(NamedTuple):
     out: np.dtype
 
 
-def unary(
-    names: str,
-    ufunc: Ufunc,
-    result: Rule = same,
-    *,
-    cpu: str = "",
-    takes: Collection[np.dtype] = FLOATS | COMPLEX,
-    refuses: Refusals = (),
-    like: Any = None,
-    differs: Sequence[str] = (),
-    compute: Rule = dt.opmath,
-    args: tuple[str, ...] = ("self",),
-    doc: str = "",
-    **also: Ufunc,
-) -> Callable[[Any], ndarray]:
-    """Declare an elementwise op of one tensor.
+@dataclass(frozen=True)
+class Elementwise:
+    """What the rows of an elementwise op have in common.
 
-    Parameters
+    Attributes
     ----------
-    names : str
-        Overloads and aliases with the same arguments, separated by spaces; none for a step of other kernels.
     ufunc : callable
         Computes in the dtype that ``compute`` gives.
     result : callable
@@ -188,114 +174,102 @@ def unary(
         of a complex input.
     cpu, takes, refuses
         What torch refuses: see `refuse_row`.
-    like : callable, optional
-        The NumPy function of the same purpose, where it is not ``ufunc``.
     compute : callable
         The dtype in which torch computes a dtype.
-    also : callable
-        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32.
-    """
-    return _declare(
-        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, False, False, NOTHING
-    )
-
-
-def binary(
-    names: str,
-    ufunc: Ufunc,
-    result: Rule = same,
-    *,
-    cpu: str = "",
-    takes: Collection[np.dtype] = NUMBERS | BOOL,
-    refuses: Refusals = (),
-    like: Any = None,
-    differs: Sequence[str] = (),
-    compute: Rule = dt.opmath,
-    args: tuple[str, ...] = ("self", "other"),
-    doc: str = "",
-    exact_scalar: bool = False,
-    stepwise: bool = False,
-    writes: Writes = NOTHING,
-    **also: Ufunc,
-) -> Callable[[Any, Any], ndarray]:
-    """Declare an elementwise op of two tensors or numbers; the other parameters are those of `unary`.
-
-    Parameters
-    ----------
     exact_scalar : bool
         A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
         rounded to half first.
-    writes : Writes
-        What is particular about the in-place and ``out=`` forms.
     stepwise : bool
         Two tensors of a half type are computed in it, with a rounding at each step.
+    also : dict
+        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
+        and bfloat16 converted to float32.
     """
-    return _declare(
-        names, ufunc, result, cpu, takes, refuses, like, differs, compute, args, doc, also, exact_scalar, stepwise,
-        writes,
-    )  # fmt: skip
+
+    ufunc: Ufunc
+    result: Rule
+    takes: Collection[np.dtype]
+    also: dict[str, Ufunc]
+    cpu: str = ""
+    refuses: Refusals = ()
+    compute: Rule = dt.opmath
+    exact_scalar: bool = False
+    stepwise: bool = False
+
+    def plan(self, common: np.dtype) -> Plan:
+        if self.to_default:
+            common = int_to_float(common)
+        elif self.result is bool_to_int:
+            common = bool_to_int(common)
+        refuse_row(self.cpu, common, self.takes, self.refuses)
+        function = self.also.get(_CATEGORY_NAMES[dt.category(common)], self.ufunc)
+        if dt.is_half(common):
+            function = self.also.get(_HALF, function)
+        return Plan(function, common, self.compute(common), self.result(common))
+
+    @property
+    def to_default(self) -> bool:
+        """Whether integers give the default dtype."""
+        return self.result in (int_to_float, complex_to_real_float)
+
+    def direct(self) -> dict[np.dtype, Ufunc]:
+        """The functions that take and give a dtype as it is."""
+        found = {}
+        for dtype in dt.ALL:
+            try:
+                plan = self.plan(dtype)
+            except RuntimeError:
+                continue
+            if plan.inner == dtype and (plan.out == dtype or plan.out == dt.bool_):
+                found[dtype] = plan.function
+        return found
 
 
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
+_HALF = "half"
 
 
-def _declare(
-    names: str,
-    ufunc: Ufunc,
-    result: Rule,
-    cpu: str,
-    takes: Collection[np.dtype],
-    refuses: Refusals,
-    like: Any,
-    differs: Sequence[str],
-    compute: Rule,
-    args: tuple[str, ...],
-    doc: str,
-    also: dict[str, Ufunc],
-    exact_scalar: bool,
-    stepwise: bool,
-    writes: Writes,
-) -> Callable[..., ndarray]:
-    to_default = result in (int_to_float, complex_to_real_float)
+def _plans(op: Elementwise) -> Callable[[np.dtype], Plan]:
+    """`Elementwise.plan`, remembered."""
+    plans: dict[Any, Plan] = {}
+    to_default = op.to_default
 
-    def plan(common: np.dtype) -> Loop:
-        if to_default:
-            common = int_to_float(common)
-        elif result is bool_to_int:
-            common = bool_to_int(common)
-        refuse_row(cpu, common, takes, refuses)
-        function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
-        if dt.is_half(common):
-            function = also.get("half", function)
-        return Loop(function, common, compute(common), result(common))
-
-    loops: dict[Any, Loop] = {}
-
-    def loop_of(common: np.dtype) -> Loop:
+    def plan_of(common: np.dtype) -> Plan:
         key = (common, dt.get_default_dtype()) if to_default else common
-        loop = loops.get(key)
-        if loop is None:
-            loop = loops[key] = plan(common)
-        return loop
+        plan = plans.get(key)
+        if plan is None:
+            plan = plans[key] = op.plan(common)
+        return plan
 
-    def run1(x: Any) -> ndarray:
+    return plan_of
+
+
+def _of_one(op: Elementwise) -> Callable[[Any], ndarray]:
+    plan_of = _plans(op)
+
+    def run(x: Any) -> ndarray:
         x = tensor(x)
-        function, common, inner, out = loop_of(x.dtype)
+        function, common, inner, out = plan_of(x.dtype)
         return finish(function(dt.cast(dt.cast(x, common), inner)), out)
 
-    def run2(a: Any, b: Any) -> ndarray:
+    return run
+
+
+def _of_two(op: Elementwise) -> Callable[[Any, Any], ndarray]:
+    plan_of, cpu, exact_scalar, stepwise = _plans(op), op.cpu, op.exact_scalar, op.stepwise
+
+    def run(a: Any, b: Any) -> ndarray:
         try:
             common = dt.result_type(a, b)
         except RuntimeError:
             for x in map(tensor, (a, b)):  # complex operands are refused before promotion
                 if dt.is_complex(x.dtype):
-                    refuse_row(cpu, x.dtype, ALL, refuses)
+                    refuse_row(cpu, x.dtype, ALL, op.refuses)
             raise
         exact = exact_scalar and common != dt.complex32 and _is_scalar(b)  # torch rounds to complex32 first
         if exact and common in FLOAT8:
             raise not_implemented(f"{cpu}_reduced_float", common)
-        function, common, inner, out = loop_of(common)
+        function, common, inner, out = plan_of(common)
         b = operand(b, inner if exact else common)
         a = operand(a, common)
         if inner is not common and (exact or not stepwise):
@@ -306,35 +280,61 @@ def _declare(
             check_broadcast(a, b)
             raise
 
-    if len(args) == 1:
+    return run
 
-        def body(*given: Any, **named: Any) -> ndarray:
-            return run1(*given, *named.values())
 
-    else:
+def unary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any], ndarray]:
+    """Declare an elementwise op of one tensor: the overloads and aliases, separated by spaces; see `_declare`."""
+    return _declare(names, ufunc, result, **{"args": ("self",), "takes": FLOATS | COMPLEX} | given)
 
-        def body(*given: Any, **named: Any) -> ndarray:
-            return run2(*given, *(named[name] for name in args[len(given) :]))
 
-    direct = {}
-    for dtype in dt.ALL:
-        try:
-            loop = plan(dtype)
-        except RuntimeError:
-            continue
-        if loop.inner == dtype and (loop.out == dtype or loop.out == dt.bool_):
-            direct[dtype] = loop.function
+def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any, Any], ndarray]:
+    """Declare an elementwise op of two tensors or numbers: the overloads and aliases; see `_declare`."""
+    return _declare(names, ufunc, result, **{"args": ("self", "other"), "takes": NUMBERS | BOOL} | given)
+
+
+_SETTINGS = frozenset(field.name for field in fields(Elementwise))
+
+
+def _declare(
+    names: str,
+    ufunc: Ufunc,
+    result: Rule,
+    *,
+    args: tuple[str, ...],
+    like: Any = None,
+    differs: Sequence[str] = (),
+    doc: str = "",
+    writes: Writes = NOTHING,
+    **given: Any,
+) -> Callable[..., ndarray]:
+    """The body of an elementwise op, declared under its names (none for a step of other kernels).
+
+    ``args`` are the schema's names of the operands, ``like`` the NumPy function of the same purpose where it is not
+    ``ufunc``; ``differs`` and ``writes`` are those of `kernel`. The rest is settings of `Elementwise`, or functions
+    for a category.
+    """
+    settings = {key: value for key, value in given.items() if key in _SETTINGS}
+    also = {key: value for key, value in given.items() if key not in _SETTINGS}
+    if unknown := also.keys() - {*_CATEGORY_NAMES, _HALF}:
+        raise TypeError(f"{names}: no such settings: {unknown}")
+    op = Elementwise(ufunc, result, also=also, **settings)
+    run = _of_one(op) if len(args) == 1 else _of_two(op)
+
+    def body(*given: Any, **named: Any) -> ndarray:
+        return run(*given, *(named[name] for name in args[len(given) :]))
+
     if not names:
         return body
     names_ = names.split()
     body.__name__ = body.__qualname__ = names_[0].partition(".")[0]
     body.__module__ = _caller()
     body.__doc__ = doc or f"Elementwise ``{body.__name__}``."
-    body.__signature__ = inspect.Signature(
+    vars(body)["__signature__"] = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in args]
     )
     writes = PREDICATE if result is always_bool else writes
-    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(direct), writes=writes)(body)
+    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(op.direct()), writes=writes)(body)
 
 
 def _is_scalar(x: Any) -> bool:
