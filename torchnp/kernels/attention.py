@@ -62,16 +62,50 @@ def sum_dtype(q: ndarray, k: ndarray) -> np.dtype:
     return dt.float64 if small else dt.opmath(q.dtype)
 
 
+KEYS_AT_ONCE = 512  # torch's flash kernels go over the keys in blocks
+
+
 def attend(
-    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
+    q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None, dtype: np.dtype
 ) -> tuple[ndarray, ndarray]:
-    """The values averaged by softmax of the scores, and the logarithm of each row's sum."""
-    e, total, top = exponentials(scores(q, k, mask, causal, scale))
-    out = np.matmul(e, v)
+    """The values averaged by softmax of the scores, and the logarithm of each row's sum.
+
+    The exponentials of half types meet the values rounded to ``dtype``, each against the largest score so far.
+    """
+    s = scores(q, k, mask, causal, scale)
+    if dtype not in dt.HALVES or not s.shape[-1]:
+        e, total, top = exponentials(s)
+        out = np.matmul(e, v)
+    else:
+        out, total, top = _attend_in_blocks(s, v, dtype)
     empty = total == 0
     out /= np.where(empty, np.asarray(1, total.dtype), total)
     log_sum = np.where(empty, 0, top + np.log(total))
     return out, log_sum[..., 0]
+
+
+def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray, ndarray, ndarray]:
+    top = np.full((*s.shape[:-1], 1), -np.inf, s.dtype)
+    out: Any = np.zeros((), s.dtype)
+    total: Any = out
+    for start in range(0, s.shape[-1], KEYS_AT_ONCE):
+        block = s[..., start : start + KEYS_AT_ONCE]
+        before, top = top, np.maximum(top, block.max(-1, keepdims=True))
+        finite = np.where(top == -np.inf, np.asarray(0, s.dtype), top)
+        e, kept = np.exp(block - finite), np.exp(before - finite)
+        total = total * kept + e.sum(-1, keepdims=True)
+        out = out * kept + np.matmul(dt.cast(dt.cast(e, dtype), s.dtype), v[..., start : start + KEYS_AT_ONCE, :])
+    return out, total, np.where(top == -np.inf, np.asarray(0, s.dtype), top)
+
+
+def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
+    """Keys and values repeated until each head of the queries has its own."""
+    heads = query.shape[-3]
+    check(
+        all(x.shape[-3] and heads % x.shape[-3] == 0 for x in others),
+        "Number of heads in key and value must divide the number of heads in ",
+    )
+    return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
 
 
 _FLASH = "scaled_dot_product_attention_flash_attention: "
@@ -99,8 +133,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
     for x in (key, value):
         check_type(dtype, x)
     inner = sum_dtype(query, key)
-    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    out, log_sum = attend(q, k, v, attn_mask, is_causal, scale)
+    q, k, v = (dt.cast(x, inner) for x in (query, *per_query_head(query, key, value)))
+    out, log_sum = attend(q, k, v, attn_mask, is_causal, scale, dtype)
     log_sum = dt.cast(log_sum, dt.opmath(dtype))
     result = np.empty_like(query, shape=out.shape)  # laid out as the query
     result[...] = dt.cast(out, dtype)
@@ -145,25 +179,14 @@ def scaled_dot_product_attention(
             attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
         rest = (attn_mask, dropout_p, is_causal, None)
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
-    key, value = _grouped(query, key, value, enable_gqa)
+    if enable_gqa:
+        key, value = per_query_head(query, key, value)
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    out = dt.cast(attend(q, k, v, attn_mask, is_causal, scale)[0], query.dtype)
+    out = dt.cast(attend(q, k, v, attn_mask, is_causal, scale, query.dtype)[0], query.dtype)
     result = np.empty_like(query, shape=out.shape)
     result[...] = out
     return result
-
-
-def _grouped(query: ndarray, key: ndarray, value: ndarray, enable_gqa: bool) -> tuple[ndarray, ndarray]:
-    """Keys and values repeated until each head of the queries has its own."""
-    if not enable_gqa:
-        return key, value
-    heads, k_heads, v_heads = query.shape[-3], key.shape[-3], value.shape[-3]
-    check(
-        heads % k_heads == 0 and heads % v_heads == 0,
-        "Number of heads in key and value must divide the number of heads in ",
-    )
-    return np.repeat(key, heads // k_heads, -3), np.repeat(value, heads // v_heads, -3)
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
@@ -191,7 +214,8 @@ def _scaled_dot_product_attention_math(
     )
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
-    key, value = _grouped(query, key, value, enable_gqa)
+    if enable_gqa:
+        key, value = per_query_head(query, key, value)
     batch = math.prod(broadcast_shapes(query.shape[:-2], key.shape[:-2]))
     check(
         query.shape[-1] == key.shape[-1],

@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check_type
 from torchnp.errors import not_implemented
-from torchnp.kernels.attention import scores, sum_dtype
+from torchnp.kernels.attention import per_query_head, scores, sum_dtype
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -26,17 +26,37 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     for x in (grad_out, key, value, out, logsumexp):
         kind = dt.opmath(dtype) if x is logsumexp else dtype
         check_type(kind, x)
-    g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, key, value, out))
-    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    keys, values = per_query_head(query, key, value)
+    g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, keys, values, out))
+    factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else scale, inner)
     weights = scores(q, k, attn_mask, is_causal, scale)
     weights -= dt.cast(logsumexp, inner)[..., None]
     np.exp(weights, out=weights)
-    grad_value = np.matmul(weights.swapaxes(-1, -2), g)
-    weights *= np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True)
-    weights *= np.asarray(factor, inner)
-    grad_query = np.matmul(weights, k)
-    grad_key = np.matmul(weights.swapaxes(-1, -2), q)
+    sloped = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True))
+    if dtype in dt.HALVES:
+        weights, sloped = (dt.cast(dt.cast(x, dtype), inner) for x in (weights, sloped))
+    grad_query = np.matmul(sloped, k) * factor
+    grad_key = _over_queries(sloped, q, factor, key)
+    grad_value = _over_queries(weights, g, np.asarray(1, inner), value)
     return tuple(_time_first(dt.cast(x, dtype)) for x in (grad_query, grad_key, grad_value))
+
+
+def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -> ndarray:
+    """Slopes times x, summed over the queries and over the query heads that share a head of ``like``."""
+    batch, heads, length, size = x.shape
+    own = like.shape[1]
+    slopes, x = slopes.reshape(batch, own, -1, length, slopes.shape[-1]), x.reshape(batch, own, -1, length, size)
+    if like.dtype not in dt.HALVES:
+        return (np.matmul(slopes.swapaxes(-1, -2), x) * factor).sum(2)
+    # torch adds block after block to a gradient of the half type
+    step = 32 if length < 192 else 64 if length < 768 else 256
+    total = np.zeros((batch, own, slopes.shape[-1], size), x.dtype)
+    for head in range(heads // max(own, 1)):
+        for start in range(0, length, step):
+            part = slopes[:, :, head, start : start + step].swapaxes(-1, -2)
+            total += np.matmul(part, x[:, :, head, start : start + step]) * factor
+            total = dt.cast(dt.cast(total, like.dtype), x.dtype)
+    return total
 
 
 def _time_first(x: ndarray) -> ndarray:
