@@ -50,10 +50,19 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         scaled = grad if weight is None else grad * inner(weight).reshape(-1)
         grad_input = _like(_normalised_gradient(scaled, xhat, inverse), input)
     if output_mask[1]:
-        grad_weight = _like(add_reduce(grad * xhat, (0,)), weight)
+        grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
     if output_mask[2]:
-        grad_bias = _like(add_reduce(grad, (0,)), bias)
+        grad_bias = _like(_sum_of_rows(grad, input.dtype), bias)
     return grad_input, grad_weight, grad_bias
+
+
+def _sum_of_rows(rows: ndarray, dtype: np.dtype) -> ndarray:
+    if dtype not in dt.HALVES:
+        return add_reduce(rows, (0,))
+    total = np.zeros(rows.shape[1], dtype)  # torch's running sums are of the input's own dtype
+    for row in rows:
+        total = dt.cast(dt.cast(total, rows.dtype) + row, dtype)
+    return total
 
 
 @kernel("native_group_norm_backward", differs=["half-opmath"])
