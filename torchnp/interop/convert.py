@@ -11,9 +11,12 @@ import numpy as np
 import torch
 
 from torchnp import dtypes
+from torchnp.kernels.linalg import LinAlgError
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
+# torch's operators return a dtype as its number
+DTYPE_CODE: dict[np.dtype, int] = {dt: torch.ops.aten.promote_types.default(t, t) for dt, t in TORCH_DTYPE.items()}
 
 # What torch and NumPy both know directly; the others pass as integers of the same size.
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
@@ -161,3 +164,8 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     if bits is None:
         return _from_numpy(array)
     return _view(_from_numpy(array.view(bits[0])), bits[1])
+
+
+def as_torchs(error: Exception) -> Exception:
+    """A kernel's error in the class that torch gives it, where Python has no such class."""
+    return torch.linalg.LinAlgError(str(error)) if isinstance(error, LinAlgError) else error

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from torchnp.interop.bookkeeping import UNINITIALIZED
+from torchnp.interop.convert import as_torchs
 from torchnp.interop.running import Foreign, OnMeta, Run
 from torchnp.interop.streams import find_generator, is_random
+from torchnp.interop.tolerance import Limits, terms
 
 Tensor = torch.Tensor
 
@@ -30,16 +34,7 @@ class CrossCheckError(AssertionError):
         self.op, self.aspect = op, aspect
 
 
-# torch.testing's default tolerances: relative, absolute
-_TOLERANCE = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
-    torch.float64: (1e-7, 1e-7), torch.complex32: (1e-3, 1e-5), torch.complex64: (1.3e-6, 1e-5),
-    torch.complex128: (1e-7, 1e-7), torch.float8_e4m3fn: (0.125, 1e-5), torch.float8_e4m3fnuz: (0.125, 1e-5),
-    torch.float8_e5m2: (0.25, 1e-5), torch.float8_e5m2fnuz: (0.25, 1e-5), torch.float8_e8m0fnu: (0.0, 0.0),
-}  # fmt: skip
-
 # Results whose values torch does not fix: uninitialized memory and workspaces, and factors that are free up to sign or phase.
-_UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 _FREE_RESULTS = {
     "aten::_linalg_svd": {0, 2},
     "aten::_linalg_eigh": {1},
@@ -54,8 +49,12 @@ _FREE_RESULTS = {
 _TIES = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian"})
 
 
-def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any], number: int) -> Any:
+def compare_with_torch(
+    func: Any, run: Run, args: tuple, kwargs: dict[str, Any], number: int, ties: Counter[str]
+) -> Any:
     """Run the kernel on the arguments and torch on copies of them; return the kernel's results.
+
+    Calls in which the two picked different ones of equal values are counted in ``ties``.
 
     Raises
     ------
@@ -89,7 +88,7 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
             raise call.error(
                 "error", f"torch computes this; the kernel raises {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(refusal, type(error)):
+        if not isinstance(refusal, type(as_torchs(error))):
             raise call.error(
                 "error",
                 f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel raises {type(error).__name__}: {error}",
@@ -100,15 +99,18 @@ def compare_with_torch(func: Any, run: Run, args: tuple, kwargs: dict[str, Any],
             "error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result"
         ) from refusal
 
-    uninitialized = _packet(call.name) in _UNINITIALIZED
+    uninitialized = _packet(call.name) in UNINITIALIZED
     free = {0} if uninitialized else _FREE_RESULTS.get(call.name, set())
     expected, got = list(_leaves(theirs)), list(_leaves(ours))
     if len(expected) != len(got):
         raise call.error("result", f"torch returns {len(expected)} results, the kernel {len(got)}")
-    if _packet(call.name) in _TIES and len(got) == 2 and _same_picks(func, their_args, their_kwargs, expected, got):
+    picks = _packet(call.name) in _TIES and len(got) == 2 and not torch.equal(expected[1], got[1])
+    if picks and _same_picks(func, their_args, their_kwargs, expected, got):
         free = {1}
+        ties[call.name] += 1
+    call.terms = terms(func, [x for x in _leaves([*their_args, *their_kwargs.values()]) if isinstance(x, Tensor)])
     for i, (e, g) in enumerate(zip(expected, got, strict=True)):
-        what = "result" if len(got) == 1 else f"result {i}"
+        what = ("numbers drawn: " if generator else "") + ("result" if len(got) == 1 else f"result {i}")
         _compare(call, "values", what, e, g, values=i not in free)
     _compare_aliasing(call, expected, got, list(copies.pairs()))
     for i, (e, g) in enumerate(copies.pairs()):
@@ -138,14 +140,14 @@ def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[A
         if at.dtype != torch.int64 or not bool(((at >= 0) & (at < x.shape[dim])).all()):
             return False
         picked.append(x.gather(dim, at))
-    return _close(*picked)
+    return Limits.of(picked[0], []).allow(*picked)
 
 
 class _Call:
     """The call as an error message shows it: taken down before anything is written."""
 
     def __init__(self, func: Any, args: tuple, kwargs: dict[str, Any], number: int) -> None:
-        self.name, self.number = func.name(), number
+        self.name, self.number, self.terms = func.name(), number, []
         self.writes = func._schema.is_mutable
         self.shapes = [_describe(x) for x in args] + [f"{k}={_describe(v)}" for k, v in kwargs.items()]
 
@@ -219,47 +221,13 @@ def _compare(call: _Call, aspect: str, what: str, expected: Any, got: Any, *, va
         e, g = getattr(expected, name), getattr(got, name)
         if e != g:
             raise call.error(name, f"{what}: torch {e}, kernel {g}")
-    if values and not _close(expected, got):
-        raise call.error(aspect, f"{what}: {_largest_errors(expected, got)}")
+    limits = Limits.of(expected, call.terms)
+    if values and not limits.allow(expected, got):
+        raise call.error(aspect, f"{what}: {limits.broken_by(expected, got)}")
 
 
 def _equal_numbers(a: Any, b: Any) -> bool:
     return a == b or (a != a and b != b)
-
-
-def _plain(x: Tensor) -> Tensor:
-    """Resolved, and wide enough to be subtracted."""
-    x = x.detach().resolve_conj().resolve_neg()
-    if x.is_complex():
-        return x.to(torch.complex128)
-    return x.to(torch.float64) if x.is_floating_point() else x
-
-
-def _close(expected: Tensor, got: Tensor) -> bool:
-    rtol, atol = _TOLERANCE.get(expected.dtype, (0.0, 0.0))
-    e, g = _plain(expected), _plain(got)
-    if expected.dtype not in _TOLERANCE:
-        return torch.equal(e, g)
-    return bool(torch.isclose(g, e, rtol=rtol, atol=atol, equal_nan=True).all())
-
-
-def _largest_errors(expected: Tensor, got: Tensor) -> str:
-    rtol, atol = _TOLERANCE.get(expected.dtype, (0.0, 0.0))
-    e, g = _plain(expected), _plain(got)
-    kind = torch.float64 if not e.is_complex() else e.dtype
-    e, g = e.to(kind), g.to(kind)
-    wrong = ~torch.isclose(g, e, rtol=rtol, atol=atol, equal_nan=True)
-    absolute = torch.where(wrong, (g - e).abs(), 0.0)
-    absolute = torch.where(absolute.isnan(), torch.inf, absolute)
-    relative = torch.where(wrong, absolute / e.abs(), 0.0)
-    at = (
-        tuple(int(i) for i in torch.unravel_index(absolute.flatten().argmax(), absolute.shape)) if absolute.ndim else ()
-    )
-    return (
-        f"{int(wrong.sum())} of {wrong.numel()} values differ by more than rtol {rtol:g}, atol {atol:g}\n"
-        f"largest absolute error {absolute.max().item():g} at {list(at)} (torch {expected[at].item()!r}, "
-        f"kernel {got[at].item()!r}), largest relative error {relative.nan_to_num(torch.inf).max().item():g}"
-    )
 
 
 def _compare_aliasing(call: _Call, expected: list[Any], got: list[Any], pairs: list[tuple[Tensor, Tensor]]) -> None:

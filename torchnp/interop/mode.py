@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchnp
 from torchnp import dtypes
-from torchnp.interop import running
-from torchnp.interop.convert import NUMPY_DTYPE
+from torchnp.interop import bookkeeping, running
+from torchnp.interop._private import constructors, is_traced
+from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
+from torchnp.kernels.linalg import LinAlgError
 
 # Fused routes that torch takes by a global flag: reader, setter, and the overload that the route calls.
 _ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
@@ -67,6 +70,7 @@ class NumpyMode(TorchDispatchMode):
     - Ops on meta tensors have no values: torch runs them (``meta``).
     - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
       torch defines it by, which are then computed; the body of a ``torch.library.custom_op`` likewise.
+    - What a tracer or fake tensors ask for (``make_fx``, ``torch.export``) is passed on to them (``traced``).
     - Tensor subclasses that handle their own operators are asked first.
 
     Sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
@@ -79,7 +83,8 @@ class NumpyMode(TorchDispatchMode):
     ----------
     crosscheck : bool
         Also run torch on copies of each op's inputs and raise `CrossCheckError` at the first op that disagrees in
-        dtype, shape, values (within the default tolerances of ``torch.testing``), aliasing, or what it writes.
+        dtype, shape, values (within the default tolerances of ``torch.testing``, and what rounding makes of a sum as
+        long as the op's), aliasing, or what it writes.
     fallback : bool
         Let torch compute what has no kernel, and count it in `fallbacks`.
     table : mapping, optional
@@ -89,6 +94,8 @@ class NumpyMode(TorchDispatchMode):
     ----------
     fallbacks : collections.Counter
         Calls by overload that torch computed because there was no kernel.
+    ties : collections.Counter
+        Calls by overload in which a crosscheck saw the two pick different ones of equal values, as they may.
 
     Examples
     --------
@@ -108,21 +115,26 @@ class NumpyMode(TorchDispatchMode):
         self.crosscheck, self.fallback = crosscheck, fallback
         self.table: Mapping[str, Callable[..., Any]] = torchnp.table if table is None else table
         self.fallbacks: Counter[str] = Counter()
+        self.ties: Counter[str] = Counter()
         self._meta: Counter[str] = Counter()
+        self._traced: Counter[str] = Counter()
         self._steps: dict[Any, Step] = {}
         self._checked = 0  # ops compared so far
         self._default_dtype: torch.dtype | None = None
-        self._leave: list[Callable[[], None]] = []
+        self._leave: list[ExitStack] = []
 
     # ------------------------------------------------------------ entering and leaving
 
     def __enter__(self) -> NumpyMode:
-        self._leave.append(self._prepare())
+        with ExitStack() as stack:
+            stack.callback(self._prepare())
+            stack.enter_context(constructors(NumpyMode))
+            self._leave.append(stack.pop_all())
         return super().__enter__()
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
-        self._leave.pop()()
+        self._leave.pop().close()
 
     def _prepare(self) -> Callable[[], None]:
         restore_generator = keep_default()
@@ -143,6 +155,9 @@ class NumpyMode(TorchDispatchMode):
     # ------------------------------------------------------------ dispatch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if is_traced():
+            self._traced[func.name()] += 1
+            return func(*args, **(kwargs or {}))
         for kind in types:
             if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
                 return NotImplemented
@@ -161,16 +176,18 @@ class NumpyMode(TorchDispatchMode):
                 raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
             self.fallbacks[step.name] += 1
             return func(*args, **(kwargs or {}))
+        except LinAlgError as error:
+            raise as_torchs(error) from None
         step.calls += 1
         return result
 
     def _plan(self, func: Any) -> Step:
         name = func.name()
         kernel = self.table.get(name)
-        if name in running.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
-            step = Step(name, "bookkeeping", running.bookkeeping(func))
+        if name in bookkeeping.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
+            step = Step(name, "bookkeeping", bookkeeping.bookkeeping(func))
         elif kernel is not None:
-            run = running.make_run(func, kernel)
+            run = bookkeeping.deterministic(func, running.make_run(func, kernel))
             if is_random(func):
                 run = on_torchs_stream(run)
             if self.crosscheck:
@@ -188,7 +205,7 @@ class NumpyMode(TorchDispatchMode):
     def _compared(self, func: Any, run: running.Run) -> running.Run:
         def compared(args: tuple, kwargs: dict[str, Any]) -> Any:
             self._checked += 1
-            return compare_with_torch(func, run, args, kwargs, self._checked)
+            return compare_with_torch(func, run, args, kwargs, self._checked, self.ties)
 
         return compared
 
@@ -225,17 +242,18 @@ class NumpyMode(TorchDispatchMode):
     @property
     def calls(self) -> Counter[str]:
         """Calls by overload, all statuses."""
-        return Counter({s.name: s.calls for s in self._steps.values() if s.calls}) + self._meta
+        return Counter({s.name: s.calls for s in self._steps.values() if s.calls}) + self._meta + self._traced
 
     def summary(self) -> dict[str, dict[str, int]]:
         """Distinct overloads and calls by status.
 
         The statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
-        ``meta`` and ``fallback``; those that did not occur are left out.
+        ``meta``, ``traced`` and ``fallback``; those that did not occur are left out.
         """
         found: dict[str, dict[str, int]] = {}
         rows = [(s.status, s.calls) for s in self._steps.values() if s.status != "missing"]
-        rows += [("meta", n) for n in self._meta.values()] + [("fallback", n) for n in self.fallbacks.values()]
+        for status, counted in (("meta", self._meta), ("traced", self._traced), ("fallback", self.fallbacks)):
+            rows += [(status, n) for n in counted.values()]
         for status, calls in rows:
             if calls:
                 entry = found.setdefault(status, {"overloads": 0, "calls": 0})

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from torchnp.interop import convert
-from torchnp.interop.convert import NATIVE, NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
+from torchnp.interop.bookkeeping import resize
+from torchnp.interop.convert import DTYPE_CODE, NATIVE, NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
 
 ndarray = np.ndarray
 Tensor = torch.Tensor
@@ -115,6 +116,8 @@ def _fresh(result: Any) -> Any:
 
 
 def _number(result: Any) -> Any:
+    if isinstance(result, np.dtype):
+        return DTYPE_CODE[result]
     return result.item() if isinstance(result, (ndarray, np.generic)) else result
 
 
@@ -157,23 +160,6 @@ def rebase(base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True)
     return retyped.set_(base.untyped_storage(), start // view.itemsize, view.shape, strides)
 
 
-def resize(tensor: Tensor, size: Any, memory_format: torch.memory_format | None = None) -> Tensor:
-    """torch's ``resize_``, also for memory that came from NumPy, whose storage torch cannot grow.
-
-    Such a tensor moves to a storage of its own; other tensors on the old one keep it.
-    """
-    if tensor.untyped_storage().resizable():
-        return torch.ops.aten.resize_.default(tensor, size, memory_format=memory_format)
-    shape = torch.empty(size, dtype=tensor.dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
-    offset, old = tensor.storage_offset(), tensor.untyped_storage()
-    storage, need = old, (offset + shape.numel()) * tensor.element_size()
-    if need > old.nbytes():
-        grown = torch.empty(need, dtype=torch.uint8)
-        grown[: old.nbytes()] = torch.empty(0, dtype=torch.uint8).set_(old)
-        storage = grown.untyped_storage()
-    return tensor.set_(storage, offset, shape.shape, shape.stride())
-
-
 class OutArray(ndarray):
     """The array of an ``out=`` tensor: when a kernel resizes it, the tensor is resized, and later writes go there."""
 
@@ -188,37 +174,13 @@ class OutArray(ndarray):
 
     def resize(self, shape: Any, refcheck: bool = True) -> None:  # type: ignore[override]
         resize(self.tensor, shape)
-        self.target = _tensor(self.tensor)
+        self.target = _tensor(_physical(self.tensor))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.target is None:
             super().__setitem__(key, value)
         else:
             self.target[key] = value
-
-
-# ---------------------------------------------------------------- ops that are torch's own bookkeeping
-
-# They act on storages, bits or versions, which an array does not have; none of them computes a value.
-BOOKKEEPING = frozenset(
-    f"aten::{name}"
-    for name in (
-        "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
-        "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
-        "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
-        "_efficientzerotensor", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
-    )
-)  # fmt: skip
-
-
-def bookkeeping(func: torch._ops.OpOverload) -> Run:
-    """Run torch's own op; sizes may grow on memory that came from NumPy."""
-    name = func.name()
-    if name == "aten::resize_":
-        return lambda args, kwargs: resize(args[0], args[1], **kwargs)
-    if name == "aten::resize_as_":
-        return lambda args, kwargs: resize(args[0], args[1].shape, **kwargs)
-    return lambda args, kwargs: func(*args, **kwargs)
 
 
 # ---------------------------------------------------------------- one function per way of returning
@@ -255,7 +217,7 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
     if written:
         if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
             return _write_self(kernel)
-        return _write_arguments(schema, kernel, written, resizes=getattr(kernel, "rule", None) == "out")
+        return _write_arguments(schema, kernel, written, resizes=any(a.is_out for a in schema.arguments))
     viewed = [i for i, mark in enumerate(marks) if mark is not None]
     if name == "aten::as_strided":
         return _as_strided(kernel)
@@ -394,7 +356,7 @@ def _outs(value: Any) -> Any:
 def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int], *, resizes: bool) -> Run:
     """``out=`` ops, in-place ops on lists, and running statistics.
 
-    With ``resizes`` the kernel may resize its ``out=`` arguments, as the derived ones do.
+    With ``resizes`` the kernel may resize its ``out=`` arguments.
     """
     names = [a.name for a in schema.arguments]
     out_names = {a.name for a in schema.arguments if a.is_out}

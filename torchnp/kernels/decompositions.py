@@ -11,8 +11,8 @@ from torchnp.checks import check, wrap_dim
 from torchnp.errors import shape_text
 from torchnp.kernels.linalg import (
     LAPACK,
+    LinAlgError,
     _lapack,
-    _LinAlgError,
     check_epsilon,
     check_inexact,
     check_lapack,
@@ -176,7 +176,7 @@ def _linalg_eigh(A, UPLO="L", compute_v=True):
             return np.linalg.eigvalsh(A, UPLO), np.empty(0, A.dtype)
         values, vectors = np.linalg.eigh(A, UPLO)
     except np.linalg.LinAlgError:
-        raise _LinAlgError(
+        raise LinAlgError(
             f"linalg.eigh: {'' if A.ndim == 2 else '(Batch element 0): '}The algorithm failed to converge because the "
             "input matrix is ill-conditioned or has too many repeated eigenvalues (error code: "
             f"{A.shape[-1] - 1})."
@@ -242,7 +242,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
             u, s, vh = u.astype(A.dtype), s.astype(dt.to_real(A.dtype)), vh.astype(A.dtype)
     except np.linalg.LinAlgError:
         batch = "" if A.ndim == 2 else "(Batch element 0): "
-        raise _LinAlgError(
+        raise LinAlgError(
             f"linalg.svd: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
         ) from None
     return _columns(u), s, np.ascontiguousarray(vh)

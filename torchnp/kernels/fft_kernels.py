@@ -159,9 +159,7 @@ def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     half = _one_sided(self, dim, normalization)
     if onesided:
         return copied(out, half)
-    if out.shape != self.shape:
-        resize_out(out, self.shape)
-    return _fill(out, half, dim)
+    return copied(out, _fill(np.empty(self.shape, out.dtype), half, dim))
 
 
 @kernel("_fft_c2r.out", like=np.fft.irfftn, differs=["fft-normalization"])

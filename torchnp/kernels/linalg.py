@@ -17,7 +17,7 @@ ndarray = np.ndarray
 LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 
 
-class _LinAlgError(RuntimeError):
+class LinAlgError(RuntimeError):
     """A matrix that an algorithm cannot handle, as torch.linalg.LinAlgError."""
 
 
@@ -50,7 +50,7 @@ def check_epsilon(a: ndarray) -> None:
     check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
 
 
-def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = _LinAlgError) -> None:
+def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = LinAlgError) -> None:
     """Raise for the first matrix of a batch whose algorithm failed; ``{}`` stands for its code."""
     if not info.any():
         return

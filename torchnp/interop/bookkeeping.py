@@ -1,0 +1,107 @@
+"""Ops that torch itself runs under the mode: they act on storages, bits or versions, which an array does not have."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+Run = Callable[[tuple, dict[str, Any]], Any]
+
+# None of them computes a value.
+BOOKKEEPING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
+        "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
+        "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
+        "_efficientzerotensor", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
+    )
+)  # fmt: skip
+
+
+def bookkeeping(func: torch._ops.OpOverload) -> Run:
+    """Run torch's own op; sizes may grow on memory that came from NumPy."""
+    name = func.name()
+    if name in ("aten::resize_", "aten::_resize_output_"):
+        return partial(_resized, func, lambda size: size)
+    if name == "aten::resize_as_":
+        return partial(_resized, func, lambda template: template.shape)
+    return lambda args, kwargs: func(*args, **kwargs)
+
+
+def _resized(func: Any, size_of: Callable[[Any], Any], args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    make_room(args[0], size_of(args[1]))
+    return func(*args, **kwargs)
+
+
+def make_room(tensor: Tensor, size: Any) -> None:
+    """Let ``tensor`` grow to a size: memory that came from NumPy is left for a storage that torch can grow.
+
+    Other tensors on the old storage keep it.
+    """
+    storage = tensor.untyped_storage()
+    need = (tensor.storage_offset() + math.prod(size)) * tensor.element_size()
+    if storage.resizable() or need <= storage.nbytes() or any(n < 0 for n in size):
+        return
+    grown = torch.empty(storage.nbytes(), dtype=torch.uint8)
+    grown.copy_(torch.empty(0, dtype=torch.uint8).set_(storage))
+    tensor.set_(grown.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def resize(tensor: Tensor, size: Any) -> Tensor:
+    """torch's ``resize_``, also for memory that came from NumPy."""
+    make_room(tensor, size)
+    return torch.ops.aten.resize_.default(tensor, size)
+
+
+# ---------------------------------------------------------------- torch.use_deterministic_algorithms
+
+UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+
+# Overloads of the CPU whose result torch does not fix, and what it calls them.
+_UNDETERMINED = {
+    "put": "put_",
+    "put_": "put_",
+    "max_unpool2d": "max_unpooling2d_forward_out",
+    "max_unpool3d": "max_unpooling3d_forward_out",
+}
+
+
+def deterministic(func: torch._ops.OpOverload, run: Run) -> Run:
+    """The run of an op that does as ``torch.use_deterministic_algorithms`` asks."""
+    packet = func.name().removeprefix("aten::").partition(".")[0]
+    if packet in UNINITIALIZED:
+        return partial(_filled, run)
+    alert = _UNDETERMINED.get(packet)
+    return run if alert is None else partial(_alerted, alert, run)
+
+
+def _filled(run: Run, args: tuple, kwargs: dict[str, Any]) -> Any:
+    made = run(args, kwargs)
+    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+        if made.is_floating_point() or made.is_complex():
+            made.fill_(torch.nan)
+        else:
+            made.fill_(True if made.dtype == torch.bool else torch.iinfo(made.dtype).max)
+    return made
+
+
+def _alerted(name: str, run: Run, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if torch.are_deterministic_algorithms_enabled():
+        lacks = f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
+        file = "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic "
+        if not torch.is_deterministic_algorithms_warn_only_enabled():
+            raise RuntimeError(
+                f"{lacks}(True)'. You can turn off determinism just for this operation, or you can use the "
+                "'warn_only=True' option, if that's acceptable for your application. You can also "
+                f"{file}support for this operation."
+            )
+        text = f"{lacks}(True, warn_only=True)'. You can {file}support for this operation."
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return run(args, kwargs)
