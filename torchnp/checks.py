@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -27,6 +28,11 @@ def check(condition: Any, message: str | Exception, exc: type[Exception] = Runti
     """
     if not condition:
         raise message if isinstance(message, Exception) else exc(message)
+
+
+def warn(message: str) -> None:
+    """A warning of torch's (TORCH_WARN)."""
+    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 # ---------------------------------------------------------------- dtypes

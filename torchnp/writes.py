@@ -44,6 +44,9 @@ class Writes:
         A number beside a half precision target is rounded as that target holds it.
     resizes : bool
         The in-place form gives its target the shape of the result.
+    resizing : str
+        torch's warning where the ``out=`` form of a factory is of another size: ``{}`` stands for its shape, its size
+        and the result's, twice. Others are silent.
     """
 
     inplace: Look | None = None
@@ -55,6 +58,7 @@ class Writes:
     code_first: bool = False
     rounds_number: bool = False
     resizes: bool = False
+    resizing: str = ""
 
 
 NOTHING = Writes()
@@ -91,8 +95,8 @@ def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
 # ---------------------------------------------------------------- another shape
 
 
-def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
-    """Give ``out`` another shape in place, with torch's warning.
+def resize_out(out: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """Give ``out`` another shape in place, with torch's warning; the array to write, which others may stand for.
 
     Raises
     ------
@@ -108,15 +112,16 @@ def resize_out(out: ndarray, shape: tuple[int, ...]) -> None:
             UserWarning,
             stacklevel=2,
         )
-    resize(out, shape)
+    return resize(out, shape)
 
 
-def resize(out: ndarray, shape: tuple[int, ...]) -> None:
+def resize(out: ndarray, shape: tuple[int, ...]) -> ndarray:
     """`resize_out` without the warning."""
     try:
-        out.resize(shape, refcheck=False)
+        moved = out.resize(shape, refcheck=False)  # an array that stands for another's tensor tells where that is now
     except ValueError as error:
         raise RuntimeError(
             f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "
             f"{shape_text(shape)}, and this array is a view of memory that it does not own"
         ) from error
+    return out if moved is None else moved

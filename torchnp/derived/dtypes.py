@@ -99,7 +99,7 @@ class Rule(NamedTuple):
             elif self.flat and out.size == value.size:
                 value = value.reshape(out.shape)
             else:
-                resize_out(out, value.shape)
+                out = resize_out(out, value.shape)
         out[...] = cast(value, out.dtype)
 
     def write_inplace(self, target: ndarray, value: ndarray) -> None:

@@ -112,7 +112,7 @@ def _writing(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, n
         if writes.after is not None:
             writes.after(bind(schema, *given), [target])
         if writes.resizes and value.shape != target.shape:
-            resize(target, value.shape)
+            target = resize(target, value.shape)
         rule.write_inplace(target, value)
 
     return write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,9 +13,10 @@ from torchnp.derived.calls import call, guarded
 from torchnp.derived.dtypes import Rule, out_rule
 from torchnp.derived.memory import Looks, contiguous_outs, looks_of
 from torchnp.dtypes import cast, category, is_inexact, to_real
+from torchnp.errors import shape_text
 from torchnp.overlap import check_resized, tensors_of
 from torchnp.schema import Argument, Schema
-from torchnp.writes import Bound, Look, Writes
+from torchnp.writes import Bound, Look, Writes, resize
 
 ndarray = np.ndarray
 
@@ -38,6 +40,7 @@ class _Plan(NamedTuple):
     into: bool  # computes in the dtype of its out
     early: bool  # looks at the out's dtype before it looks for code
     look: Look | None
+    resizing: str
 
 
 def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
@@ -54,6 +57,7 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         into=rules[0].into and not factory,
         early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
         look=writes.out,
+        resizing=writes.resizing,
     )
 
 
@@ -125,7 +129,8 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, first: Any, left: An
         if i in left:
             continue
         if not isinstance(target, (list, tuple)):
-            rule.write(target, result, first)
+            resized = plan.factory and target.shape != result.shape and not (rule.flat and target.size == result.size)
+            rule.write(_resized(plan, target, result) if resized else target, result, first)
             continue
         check(
             len(target) == len(result),
@@ -133,3 +138,10 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, first: Any, left: An
         )
         for t, r in zip(target, result, strict=True):
             rule.write(t, r, first)
+
+
+def _resized(plan: _Plan, target: ndarray, result: ndarray) -> ndarray:
+    if plan.resizing and target.size:
+        words = plan.resizing.format(shape_text(target.shape), target.size, result.size, result.size)
+        warnings.warn(words, UserWarning, stacklevel=2)
+    return resize(target, result.shape)

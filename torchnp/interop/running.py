@@ -172,9 +172,10 @@ class OutArray(ndarray):
         out.tensor = tensor
         return out
 
-    def resize(self, shape: Any, refcheck: bool = True) -> None:  # type: ignore[override]
+    def resize(self, shape: Any, refcheck: bool = True) -> ndarray:  # type: ignore[override]
         resize(self.tensor, shape)
         self.target = _tensor(_physical(self.tensor))
+        return self.target
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.target is None:
@@ -199,6 +200,9 @@ _UNMARKED_VIEWS = frozenset(
 )
 
 
+_RESIZED = frozenset({"aten::addbmm_"})  # in place, and of the shape of the result
+
+
 def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
     """The function ``run(args, kwargs)`` that computes a torch overload by a kernel.
 
@@ -216,7 +220,7 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
         return _change_strides(name, kernel)
     if written:
         if written == [0] and len(schema.returns) == 1 and str(schema.arguments[0].type) == "Tensor":
-            return _write_self(kernel)
+            return _write_self(kernel, resizes=name in _RESIZED)
         return _write_arguments(schema, kernel, written, resizes=any(a.is_out for a in schema.arguments))
     viewed = [i for i, mark in enumerate(marks) if mark is not None]
     if name == "aten::as_strided":
@@ -335,10 +339,12 @@ def _store(tensor: Tensor, array: ndarray) -> None:
     tensor.copy_(wrap(array))
 
 
-def _write_self(kernel: Callable[..., Any]) -> Run:
+def _write_self(kernel: Callable[..., Any], *, resizes: bool) -> Run:
     def run(args: tuple, kwargs: dict[str, Any]) -> Tensor:
         tensor = args[0]
         converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]
+        if resizes:
+            converted[0] = OutArray.of(tensor)
         kernel(*converted, **_keywords(kwargs))
         if tensor.is_neg() or tensor.is_conj():
             _store(tensor, converted[0])

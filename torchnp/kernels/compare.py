@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -190,6 +190,11 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
         name = dt.scalar_name(condition.dtype)
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
+    if condition.dtype == dt.uint8:
+        warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead."
+        )
     if not (type(self) is type(other) is ndarray and self.dtype is other.dtype):
         out = dt.result_type(self, other)
         self, other = _branch(self, out), _branch(other, out)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, warn
 from torchnp.dtypes import (
     as_dtype,
+    bool_,
     cast,
     complex32,
     float16,
@@ -19,6 +20,7 @@ from torchnp.dtypes import (
     int16,
     int32,
     int64,
+    is_complex,
     is_floating,
     uint8,
 )
@@ -61,9 +63,15 @@ def _foreach_clone(self, *, memory_format=None):
     return [clone(x, memory_format=memory_format) for x in self]
 
 
+def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
+    if isinstance(src, ndarray) and src.dtype.kind == "c" and not is_complex(dtype) and dtype != bool_:
+        warn("Casting complex values to real discards the imaginary part")
+
+
 @kernel("copy", like=np.copyto)
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
+    _warn_of_cast(src, self.dtype)
     value = cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
     if value.shape != self.shape:
         shape = broadcast_shapes(self.shape, value.shape)
@@ -90,6 +98,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
         check_options(layout, device, pin_memory)
     if not isinstance(self, ndarray):
         return number(self, number_target(self, dtype)).copy()
+    if dtype is not None:
+        _warn_of_cast(self, as_dtype(dtype))
     value = self if dtype is None else cast(self, as_dtype(dtype))
     # The real part of a complex tensor is a view: only memory of its own is the result already.
     if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
+from torchnp.checks import broadcast_shapes, check, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits
@@ -38,6 +38,8 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
         if i is None:
             out.append(ALL)
         elif i.dtype == bool_ or i.dtype == uint8:
+            if i.dtype == uint8:
+                warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
             for j, n in enumerate(i.shape):
                 place = len(out) + j
                 if place >= x.ndim or n != x.shape[place]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, check_expand, refuse_elements
+from torchnp.checks import broadcast_shapes, check, check_expand, refuse_elements, warn
 from torchnp.dtypes import (
     BARE_UNSIGNED,
     as_dtype,
@@ -13,6 +13,7 @@ from torchnp.dtypes import (
     int64,
     is_complex,
     scalar_name,
+    uint8,
 )
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
@@ -85,6 +86,11 @@ def _look_mask(bound: Bound, _: list[ndarray]) -> None:
 @kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
+    if mask.dtype == uint8:
+        warn(
+            "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now deprecated,"
+            "please use a mask with dtype torch.bool instead."
+        )
     check(
         mask.dtype == bool_,
         f"masked_scatter_ only supports boolean masks, but got mask with dtype {scalar_name(mask.dtype)}",

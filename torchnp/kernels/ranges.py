@@ -33,6 +33,7 @@ from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 from torchnp.scalars import item, real, scalar, whole
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -42,7 +43,14 @@ _ARANGE_INTS = (np.dtype(t) for t in (np.uint8, np.int8, np.int16, np.int32, np.
 _ARANGE = {*_ARANGE_INTS, *map(as_dtype, ("float16", "bfloat16", "float32", "float64"))}
 
 
-@kernel("arange.start_step", like=np.arange, differs=["arange-truncates", "default-dtype"])
+_ARANGE_WRITES = Writes(
+    resizing="The number of elements in the out tensor of shape {} is {} which does not match the computed number of "
+    "elements {}. Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor "
+    "of shape ({},)."
+)
+
+
+@kernel("arange.start_step", like=np.arange, differs=["arange-truncates", "default-dtype"], writes=_ARANGE_WRITES)
 def arange_start_step(start, end, step=1, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Numbers from start up to but without end, ``step`` apart."""
     check_options(layout, device, pin_memory)
@@ -105,13 +113,13 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
     return cast(out, dtype)
 
 
-@kernel("arange.start", like=np.arange, differs=["arange-truncates", "default-dtype"])
+@kernel("arange.start", like=np.arange, differs=["arange-truncates", "default-dtype"], writes=_ARANGE_WRITES)
 def arange_start(start, end, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Numbers from start up to but without end."""
     return arange_start_step(start, end, 1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-@kernel("arange", like=np.arange, differs=["arange-truncates", "default-dtype"])
+@kernel("arange", like=np.arange, differs=["arange-truncates", "default-dtype"], writes=_ARANGE_WRITES)
 def arange(end, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Numbers from 0 up to but without end."""
     return arange_start_step(0, end, 1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)

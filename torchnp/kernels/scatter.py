@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, refuse_elements, wrap_dim
+from torchnp.checks import check, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.errors import dim_out_of_range, index_out_of_range, not_implemented, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
@@ -117,6 +117,10 @@ _REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
 @kernel("scatter.reduce", writes=_APART)
 def scatter_reduce_src(self, dim, index, src, *, reduce):
     """`scatter` that adds or multiplies where it would write."""
+    warn(
+        "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+        "release. Use torch.scatter_reduce instead for more reduction options."
+    )
     _check_name(self, dim, index, src, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
     return _reduced(self, dim, index, src, reduce, True)
 
@@ -332,6 +336,7 @@ def index_fill_tensor(self, dim, index, value):
 @kernel("index_reduce", differs=["half-opmath"], writes=_APART_LAST)
 def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     """The tensor with the source's slices reduced into those that a vector names."""
+    warn("index_reduce() is in beta and the API may change at any time.")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, warn
 from torchnp.kernels.linalg import (
     NOT_POSITIVE,
     _lapack,
@@ -87,6 +87,12 @@ def _check_system(name: str, b: ndarray, a: ndarray) -> None:
 @kernel("triangular_solve")
 def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     """Solution of A X = self with triangular A, and a copy of A."""
+    warn(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
+        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
+        "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
+        "X = torch.linalg.solve_triangular(A, B)."
+    )
     for x, letter in ((self, "b"), (A, "A")):
         check(
             x.ndim >= 2,
@@ -137,6 +143,12 @@ def _cholesky(name: str, a: ndarray, upper: bool) -> tuple[ndarray, ndarray]:
 @kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
 def linalg_cholesky(self, *, upper=False):
     """Triangular factor L with A = L L^H."""
+    warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
+        "release.\nL = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
+        "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\n"
+        "This transform will produce equivalent results for all valid (symmetric positive definite) inputs."
+    )
     out, info = _cholesky("linalg.cholesky", self, upper)
     raise_first(info, "linalg.cholesky", NOT_POSITIVE)
     return out

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, refuse
+from torchnp.checks import check, dim_of, refuse, warn
 from torchnp.errors import shape_text
 from torchnp.kernels._reduction import NOT_ORDERED
 from torchnp.kernels.sort import sort_keys, stable_order
@@ -120,10 +120,20 @@ def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False)
 # ---------------------------------------------------------------- searchsorted
 
 
+_COPIED = (
+    "torch.searchsorted(): {0} tensor is non-contiguous, this will lower the performance due to extra data copy when "
+    "converting non-contiguous tensor to contiguous, please use contiguous {0} tensor if possible. This message will "
+    "only appear once per program."
+)
+
+
 @kernel("searchsorted.Tensor", like=np.searchsorted, differs=["searchsorted-batches", "searchsorted-nan"])
 def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
     """Where each value would go among sorted ones; before equal ones, or after them if ``right``."""
     _check_search(sorted_sequence, self, right, side, sorter)
+    for x, what in ((self, "input value"), (sorted_sequence, "boundary"), (sorter, "sorter")):
+        if x is not None and not x.flags.c_contiguous:
+            warn(_COPIED.format(what))
     out = dt.int32 if out_int32 else dt.int64
     after = right or side == "right"
     if self.size == 0:
