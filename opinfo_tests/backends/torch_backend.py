@@ -65,6 +65,20 @@ def to_tensor(a: Array, storages: list[torch.Tensor]) -> torch.Tensor:
     return empty.set_(storages[a.buffer].untyped_storage(), a.offset // size, a.shape, strides)
 
 
+def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
+    """Return a case's arguments as torch takes them, on memory of their own."""
+    storages = [torch.from_numpy(b).clone() for b in case.buffers]
+
+    def leaf(x: Any) -> Any:
+        if type(x) is Array:
+            return to_tensor(x, storages)
+        if type(x) is Named:
+            return TorchDevice().named(x)
+        return torch.Generator().manual_seed(x.seed) if type(x) is Seeded else x
+
+    return map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
+
+
 class TorchDevice(Backend):
     """torch on one of its devices; ``cpu`` is the oracle."""
 

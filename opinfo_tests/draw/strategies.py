@@ -1,4 +1,6 @@
-"""Calls drawn from a schema: hypothesis strategies for every functional overload, judged by torch like any sample.
+"""Calls drawn from a schema: hypothesis strategies for every overload, judged by torch like any sample.
+
+In-place and ``out=`` forms are called with what is drawn for their functional form; outs change from call to call.
 
 What an operator asks of its arguments is data in `constraints`; everything else follows from the types and names of
 the schema. torch is the oracle for refusals too, so a part of the draws is meant to be refused, and the share that
@@ -7,6 +9,7 @@ torch accepts is measured: a strategy that is always refused tests nothing.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..case import Case, Named, Seeded, schemas
+from ..schemas import siblings
 from . import constraints as con
 from .drawing import Call
 
@@ -34,7 +38,7 @@ UNDRAWN = (
 )
 
 
-WRITES = "it writes, or is an out= form: its functional form is drawn"
+WRITES = "it writes, and has no functional form that calls are drawn for"
 
 
 def not_drawn(name: str) -> str:
@@ -43,15 +47,22 @@ def not_drawn(name: str) -> str:
     if s is None:
         return "torch registers it without a schema"
     if s.mutates or s.is_out:
-        return WRITES
+        return "" if functional_form(name) else WRITES
     if con.UNDRAWN.intersection({s.base, name.partition("::")[2]}):
         return "it needs a device, another layout or what arrays have not"
     types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
     return f"no case can hold a {types[0]}" if types else ""
 
 
-def functional(names: Iterable[str]) -> list[str]:
-    """Return the overloads that calls can be drawn for: those that write nothing and take what a case can hold."""
+def functional_form(name: str) -> str:
+    """Return the overload that an in-place or ``out=`` overload has its draws from, or nothing."""
+    s = schemas()
+    others = (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out or s[n].is_view))
+    return next((n for n in others if not not_drawn(n)), "")
+
+
+def drawable(names: Iterable[str]) -> list[str]:
+    """Return the overloads that calls can be drawn for: they take what a case can hold."""
     return sorted(n for n in names if not not_drawn(n))
 
 
@@ -156,15 +167,31 @@ _SETTINGS: dict[str, Any] = {
 def draws(op: str, count: int, start: int = 0) -> list[Case]:
     """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed."""
     found: list[Case] = []
+    drawn = functional_form(op) if schemas()[op].mutates or schemas()[op].is_out else op
 
     @seed(start)
     @settings(max_examples=count, phases=[Phase.generate], **_SETTINGS)
-    @given(calls(op))
+    @given(calls(drawn, PREFIX + op))
     def collect(case: Case) -> None:
         found.append(case)
 
     with np.errstate(all="ignore"):  # values that a dtype cannot hold become what it has instead
         collect()
+    return found if drawn == op else transferred(found, op)
+
+
+def transferred(cases: list[Case], op: str) -> list[Case]:
+    """Return drawn calls as calls of the in-place or ``out=`` form; without an out that torch can be asked for, fewer."""
+    from ..backends.torch_backend import thawed
+    from .record import Recorder, transfer
+
+    found: list[Case] = []
+    recorder = Recorder(lambda _: True, found.append)
+    recorder.source = PREFIX + op
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in cases:
+            transfer(recorder, case.op, op, *thawed(case))
     return found
 
 
@@ -180,7 +207,7 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def plan(ops: Iterable[str], count: int) -> list[Any]:
-    """Return the tasks that draw ``count`` calls of each functional overload."""
+    """Return the tasks that draw ``count`` calls of each overload."""
     from .samples import Task
 
-    return [Task(PREFIX + op, str(count)) for op in functional(ops)]
+    return [Task(PREFIX + op, str(count)) for op in drawable(ops)]

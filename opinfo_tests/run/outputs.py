@@ -79,7 +79,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
                    help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
                    "0 leaves them as they are; on with --repro and --draws")  # fmt: skip
     p.add_argument("--draws", type=whole_number, default=0, metavar="N",
-                   help="judge N calls drawn from the schema of each functional overload, in place of samples")  # fmt: skip
+                   help="judge N calls drawn from the schema of each overload, in place of samples")  # fmt: skip
     p.add_argument(
         "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
     )

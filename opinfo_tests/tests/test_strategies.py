@@ -10,9 +10,9 @@ import pytest
 import opinfo_tests
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.case import DTYPES, Case, is_inexact, widen
+from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
 from opinfo_tests.draw.constraint_table import constraint_of
-from opinfo_tests.draw.strategies import draws, functional, plan
+from opinfo_tests.draw.strategies import drawable, draws, plan
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
 from opinfo_tests.run.runner import Judge, Options, run_case, run_one
@@ -37,11 +37,24 @@ def test_torch_accepts_most_draws_and_refuses_some(op):
 
 
 def test_every_functional_overload_has_a_strategy():
-    names = functional(torchnp.table)
+    names = [op for op in drawable(torchnp.table) if not (schemas()[op].mutates or schemas()[op].is_out)]
     assert len(names) > 500
     for op in names:
         found = draws(op, 1)
         assert found and found[0].op == op, op
+
+
+def test_forms_that_write_are_drawn_from_their_functional_form():
+    writing = [n for n in torchnp.table if schemas()[n].mutates or schemas()[n].is_out]
+    drawn = drawable(writing)
+    assert len(drawn) > 0.8 * len(writing)
+    for op in drawn[:: len(drawn) // 60]:
+        found = draws(op, 12)
+        assert {case.op for case in found} <= {op}
+    outs = [case.kwargs["out"] for case in draws("aten::mul.out", 60)]
+    assert {out.dtype for out in outs} > {"float32", "float64", "int64"}  # as the result, wider, of integers
+    assert any(out.shape == (0,) for out in outs) and any(out.shape[-1:] == (2,) for out in outs)
+    assert {case.args[0].shape for case in draws("aten::mul_.Tensor", 60)} > {(1,), ()}
 
 
 def test_draws_are_the_same_for_a_seed_and_move_with_it():

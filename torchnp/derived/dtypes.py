@@ -3,7 +3,7 @@ refused.
 
 For ``out=`` torch has many rules, for each op the one of the code that it is written with. The default is that of its
 elementwise loops: the result's dtype has to be castable. Overloads that torch generates from the functional form want
-the very dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_outs.py`` asks of torch.
+the very dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_data.py outs`` asks of torch.
 """
 
 from __future__ import annotations

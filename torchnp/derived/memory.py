@@ -1,7 +1,7 @@
 """What torch looks for in the memory of a target or an ``out=``, and how it writes a target that is expanded.
 
 Most in-place kernels refuse an expanded target; those that write it are data: ``data/overlaps.tsv``, which
-``scripts/make_overlaps.py`` asks of torch.
+``scripts/make_data.py overlaps`` asks of torch.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""Write torchnp/data/schemas.tsv from the registry of the installed torch (run it when the pinned torch moves).
+"""schemas.tsv: the registry of the installed torch (ask again when the pinned torch moves).
 
 One line per overload that torch's dispatcher registers in the ``aten`` and ``prims`` namespaces: the schema in
 torch's own text, its tags, and how torch implements it (``implicit``: CompositeImplicitAutograd, the op is defined
 through other ops; ``explicit``: CompositeExplicitAutograd). Overloads of one packet stand in the order in which
 torch's overload resolution tries them.
-
-    python scripts/make_schemas.py [OUTPUT]
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import torch
 
-OUTPUT = Path(__file__).resolve().parent.parent / "torchnp" / "data" / "schemas.tsv"
+COLUMNS = "schema, tags, implementation"
 
 
-def rows() -> list[str]:
+def registered() -> list[str]:
+    """A line for each overload: its schema, tags and implementation."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith(("aten::", "prims::"))}
     packets = sorted({n.partition(".")[0] for n in names})
@@ -45,15 +44,32 @@ def rows() -> list[str]:
     return lines
 
 
-def main() -> None:
-    if "--help" in sys.argv or "-h" in sys.argv:
-        print(__doc__)
-        return
-    output = Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT
-    lines = [f"# torch {torch.__version__.partition('+')[0]}: schema, tags, implementation", *rows()]
-    output.write_text("\n".join(lines) + "\n")
-    print(f"{output}: {len(lines) - 1} overloads")
+def rows() -> list[str]:
+    """The names of all overloads."""
+    return [line.partition("(")[0] for line in registered()]
 
 
-if __name__ == "__main__":
-    main()
+def ask(part: Iterable[str], path: Path) -> dict[str, str]:
+    """The lines of some overloads; they come from the registry, and no call is kept in ``path``."""
+    wanted = set(part)
+    lines = {line.partition("(")[0]: line for line in registered()}
+    return {name: line for name, line in lines.items() if name in wanted}
+
+
+def complete(found: dict[str, str]) -> dict[str, str]:
+    return found
+
+
+def usual(name: str) -> str:
+    """What an overload that the file does not name is: not registered."""
+    return ""
+
+
+def read(path: Path) -> dict[str, str]:
+    """The lines of the file."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return {line.partition("(")[0]: line for line in lines}
+
+
+def lines_of(found: Mapping[str, str]) -> Iterator[str]:
+    return iter(found.values())

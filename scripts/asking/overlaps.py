@@ -1,46 +1,32 @@
-"""Write torchnp/data/overlaps.tsv: what torch does with targets that overlap themselves or an input, asked of torch.
+"""overlaps.tsv: what torch does with targets that overlap themselves or an input.
 
 The harness's samples give good calls of every overload that writes its arguments. In-place ops are called again with
 the written tensors expanded, so that several of their elements are one: most kernels refuse that, those that write it
 are listed. Ops with ``out=`` are called again with an input as the out, with an out in the memory of an input, one
 element on, with an expanded one, and with one that steps over elements: those that want an out apart from their
 inputs, or a contiguous one, are listed, and those that do not look for what most of them refuse.
-
-    python scripts/make_overlaps.py [--keep DIRECTORY]
-
-With ``--keep`` the observations stay in a directory, and are used from there the next time.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
-import tempfile
-import warnings
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import make_outs
 import torch
-from make_outs import build
 
 import torchnp
-from opinfo_tests.backends.torch_backend import overload_of
-from opinfo_tests.case import Case
+from asking import outs
+from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
+from opinfo_tests.case import Case, leaves
 from opinfo_tests.draw import record
 from opinfo_tests.draw.own import Make
-from opinfo_tests.draw.reach import plan
-from opinfo_tests.draw.samples import samples_of
 from torchnp.derived.memory import KINDS
 from torchnp.dtypes import as_dtype, category
 
-OUTPUT = Path(torchnp.__file__).parent / "data" / "overlaps.tsv"
-SCHEMAS = torchnp.table.schemas
+COLUMNS = "row, what torch writes or does not look at, outs that have to be contiguous (torchnp/derived/memory.py)"
 SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
-CASES = 8  # of each overload and dtype
-STEPS = 20  # samples of an entry that are looked at
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
 INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out
 # What torch refuses of other shapes or dtypes than the samples'.
@@ -54,30 +40,23 @@ REFUSED = {
 REFUSAL = "more than one element of the written-to tensor"
 
 
-def rows() -> list[str]:
+def inplace_rows() -> list[str]:
     """The derived overloads that write their first argument."""
     return [n for n in torchnp.table if torchnp.table[n].rule == "in-place" and "inplace_view" not in SCHEMAS[n].tags]
 
 
-def record_cases() -> list[Case]:
-    wanted = frozenset(rows())
-    taken: Counter[tuple[str, str]] = Counter()
-    cases: list[Case] = []
+def rows() -> list[str]:
+    """All derived overloads that write."""
+    return inplace_rows() + outs.rows()
 
-    def take(case: Case) -> None:
-        key = case.op, case.sample_dtype
-        if sum(b.nbytes for b in case.buffers) < 100_000 and taken[key] < CASES:
-            taken[key] += 1
-            cases.append(case)
 
-    record.TRANSFERS = CASES
-    recorder = record.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < CASES, take)
-    for task in plan(wanted, list(SAMPLED)):
-        recorder.transferred.clear()
-        for step, _ in enumerate(samples_of(task, recorder)):
-            if step > STEPS:
-                break
-    return cases
+def cases_of(wanted: Iterable[str]) -> list[Case]:
+    """Good calls of each overload and dtype, made up from the schema where no sample reaches it."""
+    inplace = set(wanted) & set(inplace_rows())
+    cases = record_cases(inplace, SAMPLED, 8, steps=20, size=100_000, transfers=8)
+    missed = inplace - {case.op for case in cases}
+    cases += filter(None, (guessed(op, dtype) for op in sorted(missed) for dtype in SAMPLED))
+    return cases + outs.cases_of(set(wanted) - inplace)
 
 
 def expanded(x: Any, dim: int) -> Any:
@@ -89,7 +68,7 @@ def expanded(x: Any, dim: int) -> Any:
     return x.narrow(dim, 0, 1).clone().expand(x.shape)
 
 
-def observe(case: Case) -> list[str]:
+def observe_inplace(case: Case) -> list[str]:
     """What torch says to the call with expanded targets: for each dimension, nothing or an error."""
     schema = SCHEMAS[case.op]
     found = []
@@ -104,12 +83,7 @@ def observe(case: Case) -> list[str]:
         given |= wide
         args = [given[n] for n in names[: len(args)]]
         kwargs = {n: given[n] for n in kwargs}
-        try:
-            with torch.no_grad():
-                overload_of(case.op)(*args, **kwargs)
-            found.append("")
-        except Exception as e:
-            found.append(f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}")
+        found.append(said(case, args, kwargs))
     return found
 
 
@@ -129,15 +103,15 @@ def observe_out(case: Case) -> list[str]:
             continue
         if target.numel() > 1:
             wide = torch.zeros((*target.shape, 2), dtype=target.dtype)[..., 0]
-            said = error_of(case, args, kwargs | {name: wide})
-            if "contiguous" in said:
-                found.append(f"contiguous:{name}:{said}")
-        for x in make_outs.leaves(args):
+            words = said(case, args, kwargs | {name: wide})
+            if "contiguous" in words:
+                found.append(f"contiguous:{name}:{words.removeprefix('RuntimeError: ')}")
+        for x in leaves(args):
             if isinstance(x, torch.Tensor) and x.dtype == target.dtype and dense(x) and name == outs[0]:
-                said = error_of(case, args, kwargs | {name: x.view(x.shape)})
-                if "some elements of the input tensor" in said:
+                words = said(case, args, kwargs | {name: x.view(x.shape)})
+                if "some elements of the input tensor" in words:
                     found.append("apart")
-                elif not said:
+                elif not words:
                     found.append("shared")
                 break
     return found + observe_overlap(case, outs[0])
@@ -146,20 +120,20 @@ def observe_out(case: Case) -> list[str]:
 def observe_overlap(case: Case, name: str) -> list[str]:
     """What torch says to a first out of the right shape which overlaps an input in part, or itself."""
     args, kwargs = build(case)
-    if not isinstance(kwargs[name], torch.Tensor) or error_of(case, args, kwargs):
+    if not isinstance(kwargs[name], torch.Tensor) or said(case, args, kwargs):
         return []
     right = kwargs[name]
     found = []
     args, kwargs = build(case)
     shared, target = record.sharing(tuple(args), torch.zeros(right.shape, dtype=right.dtype))
     if target.numel() and any(a is not b for a, b in zip(args, shared, strict=True)):
-        said = error_of(case, list(shared), kwargs | {name: target})
-        found += ["looks"] if "some elements of the input tensor" in said else [] if said else ["blind"]
+        words = said(case, list(shared), kwargs | {name: target})
+        found += ["looks"] if "some elements of the input tensor" in words else [] if words else ["blind"]
     args, kwargs = build(case)
     wide = record.out_like(right, "expanded")
     if 0 in wide.stride() and wide.numel() > 1:
-        said = error_of(case, args, kwargs | {name: wide})
-        found += ["once"] if REFUSAL in said else [] if said else ["expands"]
+        words = said(case, args, kwargs | {name: wide})
+        found += ["once"] if REFUSAL in words else [] if words else ["expands"]
     return found
 
 
@@ -168,13 +142,10 @@ def dense(x: torch.Tensor) -> bool:
     return x.numel() > 0 and torch.ops.aten.is_non_overlapping_and_dense(x)
 
 
-def error_of(case: Case, args: list[Any], kwargs: dict[str, Any]) -> str:
-    try:
-        with torch.no_grad():
-            overload_of(case.op)(*args, **kwargs)
-    except Exception as e:
-        return (str(e).splitlines() or [""])[0]
-    return ""
+def said(case: Case, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """torch's words for a call, empty where it makes it."""
+    error = error_of(case, args, kwargs)
+    return ": ".join(error) if error else ""
 
 
 def tensors(x: Any) -> list[torch.Tensor]:
@@ -182,40 +153,15 @@ def tensors(x: Any) -> list[torch.Tensor]:
 
 
 def works(case: Case) -> bool:
-    args, kwargs = build(case)
-    try:
-        with torch.no_grad():
-            overload_of(case.op)(*args, **kwargs)
-    except Exception:
-        return False
-    return True
+    return error_of(case, *build(case)) is None
 
 
-def work(cases: list[Case], start: int, path: Path, at: Any) -> None:
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    with path.open("a") as lines:
-        for at.value in range(start, len(cases)):
-            case = cases[at.value]
-            if works(case):
-                said = observe_out(case) if SCHEMAS[case.op].is_out else observe(case)
-                seen = {"op": case.op, "dtype": case.dtype, "call": case.describe(), "said": said}
-                lines.write(json.dumps(seen) + "\n")
-                lines.flush()
-        at.value = len(cases)
-
-
-def observe_all(cases: list[Case], path: Path) -> None:
-    """Observe in a child process; where torch brings it down, go on behind that case."""
-    start = 0
-    at = multiprocessing.Value("i", 0)
-    while start < len(cases):
-        child = multiprocessing.Process(target=work, args=(cases, start, path, at))
-        child.start()
-        child.join()
-        if at.value < len(cases):
-            print(f"torch ended the process: {cases[at.value].describe(80)}")
-        start = at.value + 1
+def observe(case: Case) -> dict[str, Any] | None:
+    """What torch says to the call with targets that share memory."""
+    if not works(case):
+        return None
+    answers = observe_out(case) if SCHEMAS[case.op].is_out else observe_inplace(case)
+    return {"op": case.op, "dtype": case.dtype, "call": case.describe(), "said": answers}
 
 
 def guessed(op: str, dtype: str) -> Case | None:
@@ -277,26 +223,37 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", type=Path)
-    keep = parser.parse_args().keep
-    with tempfile.TemporaryDirectory() as directory:
-        path = (keep or Path(directory)) / "overlaps.jsonl"
-        if not path.exists():
-            cases = record_cases()
-            missed = set(rows()) - {case.op for case in cases}
-            cases += filter(None, (guessed(op, dtype) for op in sorted(missed) for dtype in SAMPLED))
-            observe_all(cases + make_outs.record_cases(), path)
-        observed = [json.loads(line) for line in path.open()]
-    unseen = sorted(set(rows()) - {row["op"] for row in observed if row["said"]})
-    found = table(observed) | {op: [f"{k}?" for k in KINDS] for op in DROPOUTS}
-    lines = {op: " ".join(kinds) for op, kinds in found.items()}
-    lines |= {op: "\t".join(wants) for op, wants in out_table(observed).items()}
-    head = "# What torch does with targets that overlap (see torchnp/derived/memory.py)"
-    OUTPUT.write_text("\n".join([head, *(f"{op}\t{line}" for op, line in sorted(lines.items()))]) + "\n")
-    print(f"{OUTPUT.name}: {len(lines)} rows; {len(unseen)} were not seen: {' '.join(unseen)}")
+# ---------------------------------------------------------------- the file
+
+Lines = dict[str, str]  # row -> the rest of its line
 
 
-if __name__ == "__main__":
-    main()
+def ask(part: Iterable[str], path: Path) -> Lines:
+    """The lines of some rows."""
+    wanted = set(part)
+    observed = observe_all(observe, lambda: cases_of(wanted), path)
+    found = {op: " ".join(kinds) for op, kinds in table(observed).items()}
+    found |= {op: " ".join(f"{k}?" for k in KINDS) for op in DROPOUTS if f"aten::{op}" in wanted}
+    found |= {op: "\t".join(wants) for op, wants in out_table(observed).items()}
+    return {row["op"].removeprefix("aten::"): "" for row in observed if row["said"]} | found
+
+
+def complete(found: Lines) -> Lines:
+    """What was not seen is as usual."""
+    return found
+
+
+def usual(name: str) -> str:
+    """What is said of a row that the file does not name."""
+    return ""
+
+
+def read(path: Path) -> Lines:
+    """The lines of the file."""
+    lines = (line.partition("\t") for line in path.read_text().splitlines() if not line.startswith("#"))
+    return {name: rest for name, _, rest in lines}
+
+
+def lines_of(found: Mapping[str, str]) -> Iterator[str]:
+    """The rows of which something is said."""
+    return (f"{op}\t{line}" for op, line in sorted(found.items()) if line)

@@ -1,47 +1,33 @@
-"""Write torchnp/data/outs.tsv: by which rule torch writes each ``out=``, asked of the installed torch.
+"""outs.tsv: by which rule torch writes each ``out=``.
 
 The harness's samples give good calls of every ``out=`` overload. Each is repeated with outs of other dtypes and of
 another shape; what torch accepts picks the rule, and its messages give the words. Some of torch's kernels write
-beyond an out of the wrong dtype: the outs here have memory to spare, and the calls run in processes of their own.
-
-    python scripts/make_outs.py [--keep DIRECTORY]
-
-With ``--keep`` the observations stay in a directory, and are used from there the next time.
+beyond an out of the wrong dtype: the outs here have memory to spare.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
 import re
-import tempfile
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import torchnp
-from opinfo_tests.backends.torch_backend import DTYPE_NAMES, TorchDevice, overload_of, to_tensor
-from opinfo_tests.case import Array, Case, Named, Seeded, leaves, map_tree
-from opinfo_tests.draw import record
-from opinfo_tests.draw.own import Make
-from opinfo_tests.draw.reach import plan
-from opinfo_tests.draw.samples import samples_of
+from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
+from opinfo_tests.backends.torch_backend import DTYPE_NAMES
+from opinfo_tests.case import Case, leaves
 from torchnp.derived import dtypes as writing
 from torchnp.dtypes import as_dtype
 
-OUTPUT = Path(torchnp.__file__).parent / "data" / "outs.tsv"
-SCHEMAS = torchnp.table.schemas
+COLUMNS = "rule, words, rows: how torch writes out=, where it is not by default (torchnp/derived/dtypes.py)"
 SAMPLED = ("float32", "int64", "bfloat16", "bool", "complex64")
 GIVEN = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
          "complex128")  # fmt: skip
-CASES = 4  # of each overload and dtype
-STEPS = 12  # samples of an entry that are looked at
 SKIPPED = ("aten::narrow_copy.out",)  # writes beyond an out of another shape
+Rules = dict[str, tuple[str, str]]  # "mul.out" or "sort.values:indices" -> rule and words
 
 # Calls of overloads that no sample reaches.
 MORE = """
@@ -139,71 +125,29 @@ KNOWN = {
     "abs_ absolute_ _foreach_abs_": ("real", "In-place abs is not supported for complex tensors."),
     "cumsum_ cumprod_": ("same into", STRUCTURED),
     "addmm_ addmv_ baddbmm_": ("same sized", STRUCTURED),
+    "_int_mm.out": ("same", "int_mm_out_cpu: Expected result dtype to be of type kInt but got {dc}"),
+    "_scaled_mm.out": ("same into", "out_dtype must match output matrix type"),
+    "_scaled_mm_v2.out": ("same into", "ValueError: out_dtype must match output matrix type"),
 }
 
 
-def out_rows() -> list[str]:
+def rows() -> list[str]:
+    """The derived overloads with ``out=``."""
     return [n for n in torchnp.table if SCHEMAS[n].is_out and n not in SKIPPED and torchnp.table.status(n) == "derived"]
 
 
-# ---------------------------------------------------------------- good calls
-
-
-def record_cases() -> list[Case]:
-    """Calls of the out= overloads with outs as they should be, a few of each dtype."""
-    wanted = frozenset(out_rows())
-    taken: Counter[tuple[str, str]] = Counter()
-    cases: list[Case] = []
-
-    def take(case: Case) -> None:
-        key = case.op, case.sample_dtype
-        if sum(b.nbytes for b in case.buffers) < 300_000 and taken[key] < CASES:
-            taken[key] += 1
-            cases.append(case)
-
-    record.OUTS, record.TRANSFERS = ("right",), CASES - 1
-    recorder = record.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < CASES, take)
-    for task in plan(wanted, list(SAMPLED)):
-        recorder.transferred.clear()
-        for step, _ in enumerate(samples_of(task, recorder)):
-            if step > STEPS:
-                break
-    make = Make("float32")
-    recorder.source = "more"
-    for line in MORE.strip().splitlines():
-        op, call = line.split(None, 1)
-        args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p})
-        recorder.transferred.clear()
-        recorder.see(f"aten::{op}", args, kwargs)
-    return cases
+def cases_of(wanted: Iterable[str]) -> list[Case]:
+    """Good calls, a few of each overload and dtype."""
+    return record_cases(frozenset(wanted), SAMPLED, 4, steps=12, size=300_000, transfers=3, more=MORE)
 
 
 # ---------------------------------------------------------------- what torch does with other outs
 
 
-def build(case: Case) -> tuple[list[Any], dict[str, Any]]:
-    storages = [torch.from_numpy(b).clone() for b in case.buffers]
-
-    def leaf(x: Any) -> Any:
-        if type(x) is Array:
-            return to_tensor(x, storages)
-        if type(x) is Named:
-            return TorchDevice("cpu").named(x)
-        return torch.Generator().manual_seed(x.seed) if type(x) is Seeded else x
-
-    return list(map_tree(leaf, case.args)), {k: map_tree(leaf, v) for k, v in case.kwargs.items()}
-
-
 def call(case: Case, outs: dict[str, Any]) -> list[str] | None:
-    """Call torch; return its error's class and first line, or None."""
+    """Call torch with other outs; its error, or None."""
     args, kwargs = build(case)
-    torch.default_generator.manual_seed(case.seed)
-    try:
-        with torch.no_grad():
-            overload_of(case.op)(*args, **{**kwargs, **outs})
-    except Exception as e:
-        return [type(e).__name__, (str(e).splitlines() or [""])[0]]
-    return None
+    return error_of(case, args, {**kwargs, **outs})
 
 
 def like(out: Any, dtype: str = "", extra: tuple[int, ...] = ()) -> Any:
@@ -242,33 +186,11 @@ def observe(case: Case) -> dict[str, Any] | None:
     outs = {n: like(v, extra=(2,)) for n, v in right.items()}
     error = call(case, outs)
     seen["reshaped"] = error or [list(t.shape) for t in leaves(list(outs.values()))]
+    outs = {n: like(v, extra=(1,)) for n, v in right.items()}
+    error = call(case, outs)
+    seen["deeper"] = error or [list(t.shape) for t in leaves(list(outs.values()))]
     seen["shapes"] = [list(t.shape) for t in leaves(list(right.values()))]
     return seen
-
-
-def work(cases: list[Case], start: int, path: Path, at: Any) -> None:
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    with path.open("a") as lines:
-        for at.value in range(start, len(cases)):
-            seen = observe(cases[at.value])
-            if seen:
-                lines.write(json.dumps(seen) + "\n")
-                lines.flush()
-        at.value = len(cases)
-
-
-def observe_all(cases: list[Case], path: Path) -> None:
-    """Observe in a child process; where torch brings it down, go on behind that case."""
-    start = 0
-    at = multiprocessing.Value("i", 0)
-    while start < len(cases):
-        child = multiprocessing.Process(target=work, args=(cases, start, path, at))
-        child.start()
-        child.join()
-        if at.value < len(cases):
-            print(f"torch ended the process: {cases[at.value].describe(80)}")
-        start = at.value + 1
 
 
 # ---------------------------------------------------------------- the rule that fits
@@ -342,12 +264,12 @@ def shape_rule(rows: list[dict[str, Any]]) -> str:
         r["reshaped"] != r["shapes"] for r in rows if 0 not in leaves(r["shapes"])
     ):
         return " copy"
-    kept = [r for r in rows if isinstance(r["reshaped"][0], list) and r["reshaped"] != r["shapes"]]
-    # An out of as many elements is taken as it is: seen where both have none.
-    return " flat" if kept and all(0 in s for r in kept for s in r["shapes"]) and len(kept[0]["shapes"]) == 1 else ""
+    # An out of as many elements is taken as it is, where others are resized.
+    kept = [isinstance(r["deeper"][0], list) and r["deeper"] != r["shapes"] for r in rows if len(r["shapes"]) == 1]
+    return " flat" if kept and all(kept) else ""
 
 
-def rules(observed: Iterable[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+def rules(observed: Iterable[dict[str, Any]]) -> Rules:
     """``"mul.out"`` or ``"sort.values:indices"`` -> rule and words."""
     by_op: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in observed:
@@ -368,9 +290,9 @@ def rules(observed: Iterable[dict[str, Any]]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def inherited(found: dict[str, tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
+def inherited(found: Rules) -> Iterator[tuple[str, tuple[str, str]]]:
     """Rows that were not reached follow another overload of their packet."""
-    for op in out_rows():
+    for op in rows():
         name = op.removeprefix("aten::")
         outs = [a.name for a in SCHEMAS[op].args if a.is_out]
         if len(outs) == 1 and name not in found:
@@ -381,33 +303,37 @@ def inherited(found: dict[str, tuple[str, str]]) -> Iterator[tuple[str, tuple[st
                 yield name, found[same[0]]
 
 
-def lines_of(found: dict[str, tuple[str, str]]) -> Iterator[str]:
+# ---------------------------------------------------------------- the file
+
+
+def ask(part: Iterable[str], path: Path) -> Rules:
+    """The rules of some rows, as torch follows them; those that no call reaches are left out."""
+    wanted = set(part)
+    known = {name: rule for names, rule in KNOWN.items() for name in names.split()}
+    found = rules(observe_all(observe, lambda: cases_of(wanted), path)) | known
+    return {name: rule for name, rule in found.items() if "aten::" + name.partition(":")[0] in wanted or name in known}
+
+
+def complete(found: Rules) -> Rules:
+    """The rules of all rows: those that were not reached follow another overload of their packet."""
+    return {**found, **dict(inherited(found))}
+
+
+def usual(name: str) -> tuple[str, str]:
+    """What a row that the file does not name does."""
+    return writing.default_rule(SCHEMAS["aten::" + name.partition(":")[0]])
+
+
+def read(path: Path) -> Rules:
+    """The rules that the file names."""
+    return dict(writing.exceptions(path))
+
+
+def lines_of(found: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     """The rows whose rule is not the default of their kind, by rule and words."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, rule in found.items():
-        if rule != writing.default_rule(SCHEMAS["aten::" + name.partition(":")[0]]):
+        if rule != usual(name):
             groups[rule].append(name)
     for (rule, words), names in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1])):
         yield f"{rule}\t{words}\t{' '.join(sorted(names))}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", type=Path)
-    keep = parser.parse_args().keep
-    with tempfile.TemporaryDirectory() as directory:
-        path = (keep or Path(directory)) / "observed.jsonl"
-        if not path.exists():
-            observe_all(record_cases(), path)
-        with path.open() as lines:
-            found = rules(map(json.loads, lines))
-    found |= dict(inherited(found))
-    found |= {name: rule for names, rule in KNOWN.items() for name in names.split()}
-    head = "# How torch writes out=, where it is not by default: rule, words, rows (see torchnp/derived/dtypes.py)"
-    lines = [head, *lines_of(found)]
-    OUTPUT.write_text("\n".join(lines) + "\n")
-    print(f"{OUTPUT.name}: {len(lines) - 1} lines for {len(found)} outs")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""What `make_data.py` asks of torch, file by file."""

@@ -1,0 +1,127 @@
+"""Calls that torch is asked: recorded from the harness's samples, and made again in a process that may go down."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import torchnp
+from opinfo_tests.backends.torch_backend import overload_of, thawed
+from opinfo_tests.case import Case
+from opinfo_tests.draw import record
+from opinfo_tests.draw.own import Make
+from opinfo_tests.draw.reach import plan
+from opinfo_tests.draw.samples import samples_of
+
+SCHEMAS = torchnp.table.schemas
+
+
+def record_cases(
+    wanted: Collection[str],
+    dtypes: Collection[str],
+    each: int,
+    *,
+    steps: int,
+    size: int,
+    transfers: int,
+    more: str = "",
+) -> list[Case]:
+    """Calls of the wanted overloads, with outs as they should be.
+
+    Parameters
+    ----------
+    each : int
+        How many of each overload and dtype.
+    steps, size : int
+        The samples of an entry that are looked at, and the bytes that a call may have.
+    transfers : int
+        How many calls of a sibling are made into calls of an overload.
+    more : str
+        Lines ``op  (arguments)`` of calls of siblings that no sample makes.
+    """
+    taken: Counter[tuple[str, str]] = Counter()
+    cases: list[Case] = []
+
+    def take(case: Case) -> None:
+        key = case.op, case.sample_dtype
+        if sum(b.nbytes for b in case.buffers) < size and taken[key] < each:
+            taken[key] += 1
+            cases.append(case)
+
+    record.OUTS, record.TRANSFERS = ("right",), transfers
+    recorder = record.Recorder(lambda n: n in wanted and taken[n, recorder.sample_dtype] < each, take)
+    for task in plan(frozenset(wanted), list(dtypes)):
+        recorder.transferred.clear()
+        for step, _ in enumerate(samples_of(task, recorder)):
+            if step > steps:
+                break
+    make = Make("float32")
+    recorder.source = "more"
+    for line in more.strip().splitlines():
+        op, call = line.split(None, 1)
+        args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p})
+        recorder.transferred.clear()
+        recorder.see(f"aten::{op}", args, kwargs)
+    return cases
+
+
+def build(case: Case) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call, on memory of its own."""
+    args, kwargs = thawed(case)
+    return list(args), kwargs
+
+
+def error_of(case: Case, args: list[Any], kwargs: dict[str, Any]) -> list[str] | None:
+    """Call torch; its error's class and first line, or None."""
+    torch.default_generator.manual_seed(case.seed)
+    try:
+        with torch.no_grad():
+            overload_of(case.op)(*args, **kwargs)
+    except Exception as e:  # whatever torch raises is the answer
+        return [type(e).__name__, (str(e).splitlines() or [""])[0]]
+    return None
+
+
+# ---------------------------------------------------------------- in a process of its own
+
+
+Observe = Callable[[Case], dict[str, Any] | None]
+
+
+def _work(observe: Observe, cases: list[Case], start: int, path: Path, at: Any) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    with path.open("a") as lines:
+        for at.value in range(start, len(cases)):
+            seen = observe(cases[at.value])
+            if seen:
+                lines.write(json.dumps(seen) + "\n")
+                lines.flush()
+        at.value = len(cases)
+
+
+def observe_all(observe: Observe, make: Callable[[], list[Case]], path: Path) -> list[dict[str, Any]]:
+    """The observations in a file; where there is none, they are made.
+
+    They are made in a child process: where torch brings it down, the next goes on behind that case.
+    """
+    cases = [] if path.exists() else make()
+    start = 0
+    at = multiprocessing.Value("i", 0)
+    path.touch()
+    while start < len(cases):
+        child = multiprocessing.Process(target=_work, args=(observe, cases, start, path, at))
+        child.start()
+        child.join()
+        if at.value < len(cases):
+            print(f"torch ended the process: {cases[at.value].describe(80)}")
+        start = at.value + 1
+    with path.open() as lines:
+        return [json.loads(line) for line in lines]

@@ -1,0 +1,87 @@
+"""Write the files of torchnp/data that torch is asked for, or look whether they say what the installed torch does.
+
+    python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--part K/N] [--keep DIRECTORY]
+
+``outs`` and ``overlaps`` make some ten thousand calls of torch. ``--part 1/8`` asks for an eighth of their rows and
+goes with ``--check`` alone: the whole takes minutes. ``--keep`` leaves the answers in a directory, and takes them from
+there the next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from asking import outs, overlaps, schemas
+
+import torchnp
+
+FILES: dict[str, ModuleType] = {"schemas": schemas, "outs": outs, "overlaps": overlaps}
+DATA = Path(torchnp.__file__).parent / "data"
+
+
+def text_of(name: str, found: dict) -> str:
+    """A file's whole text."""
+    version = torch.__version__.partition("+")[0]
+    head = f"# written by scripts/make_data.py {name}, torch {version}: {FILES[name].COLUMNS}"
+    return "\n".join([head, *FILES[name].lines_of(found)]) + "\n"
+
+
+def differences(name: str, found: dict, wanted: set[str]) -> list[str]:
+    """Where the file and torch do not say the same of the rows that were asked for."""
+    file = FILES[name]
+    written = file.read(DATA / f"{name}.tsv")
+    known = {row for row in written if full_name(row) in wanted} if len(wanted) == len(file.rows()) else set()
+    lines = []
+    for row in sorted(known | set(found)):
+        says, is_so = (source.get(row, file.usual(row)) for source in (written, found))
+        if says != is_so:
+            lines.append(f"{name}.tsv, {row}\n  the file: {says}\n  torch:    {is_so}")
+    return lines
+
+
+def full_name(row: str) -> str:
+    """The overload that a line is about: ``sort.values:indices`` is about ``aten::sort.values``."""
+    return row if "::" in row else f"aten::{row.partition(':')[0]}"
+
+
+def part_of(rows: list[str], part: str) -> set[str]:
+    """The rows of a part ``K/N``: which part a row is in depends on its name alone."""
+    k, _, n = part.partition("/")
+    return {row for row in rows if zlib.crc32(row.encode()) % int(n) == int(k) % int(n)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", metavar="FILE", help=f"some of {' '.join(FILES)}; all by default")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is not so")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="check the K-th of N parts")
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY")
+    options = parser.parse_args()
+    if unknown := set(options.files) - set(FILES):
+        parser.error(f"no such file: {' '.join(unknown)}")
+    if options.part != "1/1" and not options.check:
+        parser.error("--part needs --check: a file is written as a whole")
+    found_any = False
+    for name in options.files or FILES:
+        file = FILES[name]
+        wanted = part_of(file.rows(), options.part)
+        with tempfile.TemporaryDirectory() as directory:
+            found = file.ask(wanted, (options.keep or Path(directory)) / f"{name}.jsonl")
+        if options.part == "1/1":
+            found = file.complete(found)
+        lines = differences(name, found, wanted)
+        found_any |= bool(lines)
+        print("\n".join([*lines, f"{name}.tsv: {len(wanted)} rows asked for, {len(lines)} lines differ"]))
+        if not options.check:
+            (DATA / f"{name}.tsv").write_text(text_of(name, found))
+    return int(found_any and options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
