@@ -1,6 +1,6 @@
 """The rows of our own samples, and what no sample reaches."""
 
-from .own_quantized import GPU_ONLY, QUANTIZED
+from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import SIGNALS
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator.
@@ -446,5 +446,5 @@ ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip()
 UNREACHED = {
     "aten::_copy_from": "torch has no kernel of it on the CPU",
     "aten::_copy_from.out": "torch has no kernel of it on the CPU",
-    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in GPU_ONLY},
+    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in NO_CPU},
 }

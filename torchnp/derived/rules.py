@@ -82,7 +82,8 @@ def _packet_index(registry: _Same) -> dict[str, list[str]]:
 def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_out:
         return []
-    also = {a.name for a in schema.written if not a.is_out}  # running statistics are written beside out=
+    # Running statistics are written beside out=, but not by the forms that torch generates, whatever their schema says.
+    also = {a.name for a in schema.written if not a.is_out and "generated" not in schema.tags}
     packets = (schema.packet, f"{schema.packet}_functional")
     found = [s for p in packets for s in _overloads(p, schemas) if not s.is_out and {a.name for a in s.written} == also]
     return [s.name for s in found if _same_arguments(s, schema) or is_factory_of(s, schema)]

@@ -142,6 +142,17 @@ def _scaled_grouped_mm(
     return out
 
 
+@kernel("_scaled_grouped_mm_v2", differs=["half-opmath"])
+def _scaled_grouped_mm_v2(
+    self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, offs=None, bias=None, out_dtype=None,
+    contraction_dim=(), use_fast_accum=False,
+):  # fmt: skip
+    """`_scaled_grouped_mm` with the kind of scaling given as numbers, of which one for each row and column is known."""
+    known = list(recipe_a) == [1] == list(recipe_b) and not any((*swizzle_a, *swizzle_b))
+    check(known, "Invalid scaling configuration: torchnp has one scale for each row and column", ValueError)
+    return _scaled_grouped_mm(self, mat2, scale_a[0], scale_b[0], offs, bias, None, out_dtype, use_fast_accum)
+
+
 def _scale(scale: ndarray, shape: tuple[int, ...], groups: int) -> ndarray:
     """Scales by row or column; of two 2-d matrices one after the other for all groups."""
     check(scale.dtype == dt.float32, "Both scale_a and scale_b must be float (fp32) tensors.")

@@ -120,7 +120,7 @@ def _check_norm(x: ndarray) -> None:
         raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {got} instead.")
 
 
-@kernel("norm.Scalar", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
+@kernel("norm.Scalar", "native_norm", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
 def norm_scalar(self, p=2):
     """p-norm of all elements."""
     _check_norm(self)
@@ -144,6 +144,12 @@ def norm_dtype(self, p, *, dtype):
 def norm_dim_dtype(self, p, dim, keepdim, *, dtype):
     """p-norm over dimensions, computed in ``dtype``."""
     return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@kernel("native_norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
+def native_norm_dim_dtype(self, p, dim, keepdim, dtype):
+    """p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."""
+    return norm_dim_dtype(self, p, dim, keepdim, dtype=self.dtype if dtype is None else dtype)
 
 
 @kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])

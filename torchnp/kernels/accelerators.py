@@ -1,0 +1,44 @@
+"""What ops about accelerators mean where there is none: their answers, or ordinary memory."""
+
+from __future__ import annotations
+
+from torchnp.checks import check
+from torchnp.dtypes import is_inexact
+from torchnp.registry import kernel
+
+
+@kernel("cudnn_is_acceptable")
+def cudnn_is_acceptable(self):
+    """Whether cuDNN takes a tensor; none of these."""
+    return False
+
+
+@kernel("_use_cudnn_rnn_flatten_weight")
+def _use_cudnn_rnn_flatten_weight():
+    """Whether weights are flattened for cuDNN; none are."""
+    return False
+
+
+@kernel("pin_memory", "_pin_memory")
+def pin_memory(self, device=None):
+    """The tensor itself: its memory is pinned for no accelerator (without one torch refuses)."""
+    return self
+
+
+@kernel("record_stream")
+def record_stream(self, s) -> None:
+    """Nothing: memory is not given back while a tensor uses it (torch has code for it on accelerators only)."""
+
+
+@kernel("requires_grad_")
+def requires_grad_(self, requires_grad=True):
+    """The tensor itself: an array has no record of gradients to begin."""
+    words = "Only Tensors of floating point and complex dtype can require gradients"
+    check(not requires_grad or is_inexact(self.dtype), words)
+    return self
+
+
+@kernel("_unpack_dual")
+def _unpack_dual(dual, level):
+    """The tensor, and no tangent: an array carries none."""
+    return dual[...], None

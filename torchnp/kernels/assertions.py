@@ -1,0 +1,103 @@
+"""Assertions and promises about numbers, as exported programs contain them: they compute nothing, or refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.kernels.copy import clone
+from torchnp.kernels.create import empty
+from torchnp.kernels.shape import is_nonzero
+from torchnp.registry import kernel
+
+# ---------------------------------------------------------------- something is true
+
+
+@kernel("_assert_async")
+def _assert_async(self) -> None:
+    """Refuse a value that is zero."""
+    check(is_nonzero(self), "Expected Tensor with single nonzero value, but got zero")
+
+
+@kernel("_assert_async.msg")
+def _assert_async_msg(self, assert_msg) -> None:
+    """Refuse a value that is zero, with a message."""
+    check(is_nonzero(self), assert_msg or "Assertion is failed")
+
+
+@kernel("_functional_assert_async.msg")
+def _functional_assert_async_msg(self, assert_msg, dep_token):
+    """`_assert_async`, with a token that keeps calls in order."""
+    _assert_async_msg(self, assert_msg)
+    return clone(dep_token)
+
+
+@kernel("_assert_scalar")
+def _assert_scalar(self, assert_msg) -> None:
+    """Refuse a number that is zero, with a message."""
+    check(self, assert_msg or "Assertion is failed")
+
+
+@kernel("_functional_assert_scalar")
+def _functional_assert_scalar(self, assert_msg, dep_token):
+    """`_assert_scalar`, with a token that keeps calls in order."""
+    _assert_scalar(self, assert_msg)
+    return clone(dep_token)
+
+
+# ---------------------------------------------------------------- a number is within a range
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def _whole(size: Any) -> int:
+    check(not isinstance(size, complex), "value cannot be converted to type int64_t without overflow")
+    return int(size)
+
+
+@kernel("sym_constrain_range")
+def sym_constrain_range(size, *, min=None, max=None) -> None:
+    """Refuse a number outside a range."""
+    low, high = _LEAST if min is None else min, _MOST if max is None else max
+    check(high >= low, f"Max must be greater than or equal to min. Got min={low} max={high}")
+    check(low <= _whole(size) <= high, f"Invalid value range for {_whole(size)} between [{low}, {high}].")
+
+
+@kernel("sym_constrain_range_for_size")
+def sym_constrain_range_for_size(size, *, min=None, max=None) -> None:
+    """`sym_constrain_range` for a size, which is not negative."""
+    words = "Max value to constrain_range_for_size must be greater than 2. got:"
+    check(max is None or max > 2, f"{words} {max}")
+    sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
+@kernel("_functional_sym_constrain_range")
+def _functional_sym_constrain_range(size, min, max, dep_token):
+    """`sym_constrain_range`, with a token that keeps calls in order."""
+    sym_constrain_range(size, min=min, max=max)
+    return clone(dep_token)
+
+
+@kernel("_functional_sym_constrain_range_for_size")
+def _functional_sym_constrain_range_for_size(size, min, max, dep_token):
+    """`sym_constrain_range_for_size`, with a token that keeps calls in order."""
+    sym_constrain_range_for_size(size, min=min, max=max)
+    return clone(dep_token)
+
+
+# ---------------------------------------------------------------- tokens, and what is printed
+
+
+@kernel("_make_dep_token", like=np.empty)
+def _make_dep_token(*, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """A value that only stands for an order of calls."""
+    options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
+    return empty((), dtype=dtype, **options)
+
+
+@kernel("_print", like=print)
+def _print(s) -> None:
+    """Print a line."""
+    print(s)

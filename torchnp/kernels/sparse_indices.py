@@ -1,0 +1,223 @@
+"""The index tensors of sparse layouts: from one layout to another, and whether they are right.
+
+Sparse tensors themselves are several arrays, which the table does not have; their parts are plain arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, not_implemented, shape_text
+from torchnp.kernels.matmul import addmm
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- compressed and back
+
+
+def _index_dtype(out_int32: bool) -> np.dtype:
+    return dt.int32 if out_int32 else dt.int64
+
+
+@kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted)
+def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
+    """Where each row begins among sorted row numbers, and where the last ends."""
+    words = f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor."
+    check(self.ndim <= 1, words)
+    if self.dtype not in dt.INTS:
+        raise not_implemented("convert_indices_from_coo_to_csr_cpu", self.dtype)
+    rows = self.reshape(-1).astype(np.int64)
+    if not rows.size:
+        return np.zeros(size + 1, _index_dtype(out_int32))
+    places = np.arange(size + 1)
+    starts = np.searchsorted(np.maximum.accumulate(rows), places)
+    return np.where(places > rows[-1], rows.size, starts).astype(_index_dtype(out_int32))
+
+
+@kernel("_convert_indices_from_csr_to_coo", like=np.repeat)
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """Row and column numbers, and before them those of a batch, from where each row begins."""
+    if crow_indices.dtype not in dt.INTS:
+        raise not_implemented("convert_indices_from_csr_to_coo_cpu", crow_indices.dtype)
+    counts = np.diff(crow_indices.astype(np.int64), axis=-1)
+    *batch, rows = np.indices(counts.shape).reshape(counts.ndim, -1)
+    found = [np.repeat(x, counts.reshape(-1)) for x in (*batch, rows)]
+    last = [found[-1], col_indices.reshape(-1)]
+    return np.stack([*found[:-1], *(last[::-1] if transpose else last)]).astype(_index_dtype(out_int32))
+
+
+# ---------------------------------------------------------------- whether compressed indices are right
+
+
+def _names(is_crow: bool) -> tuple[str, str, str, str]:
+    return ("crow_indices", "col_indices", "row", "col") if is_crow else ("ccol_indices", "row_indices", "col", "row")
+
+
+@kernel("_validate_compressed_sparse_indices")
+def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim, dim, nnz) -> None:
+    """Refuse indices that do not describe ``nnz`` values in rows of sorted, distinct columns."""
+    compressed, plain, outer, inner = _names(is_crow)
+    got = compressed_idx.shape[-1]
+    if got != cdim + 1:
+        words = f"{compressed}.shape[-1] = {got} is not equal to n{outer}s + 1 = {cdim + 1}"
+        raise RuntimeError(f"{compressed} have wrong shape: {words}")
+    if plain_idx.shape[-1] != nnz:
+        words = f"{plain}.shape[-1] = {plain_idx.shape[-1]} is not equal to nnz = {nnz}"
+        raise RuntimeError(f"{plain} have wrong shape: {words}")
+    if compressed_idx.dtype not in (dt.int32, dt.int64):
+        raise not_implemented("compressed_index_invariance_checks_cpu", compressed_idx.dtype)
+    found, wanted = dt.scalar_name(compressed_idx.dtype), dt.scalar_name(plain_idx.dtype)
+    check(found == wanted, f"Found dtype {found} but expected {wanted}")
+    within = bool(((plain_idx >= 0) & (plain_idx < dim)).all())
+    check(within, f"`0 <= {plain} < n{inner}s` is not satisfied.")
+    check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
+    check((compressed_idx[..., -1] == nnz).all(), f"`{compressed}[..., -1] == nnz` is not satisfied.")
+    counts = np.diff(compressed_idx, axis=-1)
+    words = f"`0 <= {compressed}[..., 1:] - {compressed}[..., :-1] <= n{inner}s` is not satisfied."
+    check(((counts >= 0) & (counts <= dim)).all(), words)
+    if not _sorted(compressed_idx, plain_idx):
+        part = f"{plain}[..., {compressed}[..., i - 1]:{compressed}[..., i]] for all i = 1, ..., n{outer}s"
+        raise RuntimeError(f"`{part} are sorted and distinct along the last dimension values` is not satisfied.")
+
+
+def _sorted(compressed: ndarray, plain: ndarray) -> bool:
+    rises = (np.diff(plain) > 0).reshape(-1, max(plain.shape[-1] - 1, 0))
+    for starts, rise in zip(compressed.reshape(-1, compressed.shape[-1]), rises, strict=True) if plain.size else ():
+        between = [start - 1 for start in starts.tolist() if 0 < start <= rise.size]
+        if not np.delete(rise, between).all():
+            return False
+    return True
+
+
+# ---------------------------------------------------------------- whether the parts of a sparse tensor fit
+
+
+def _check_compressed(
+    is_crow: bool, block: bool, compressed: ndarray, plain: ndarray, values: ndarray, size: Sequence[int]
+) -> None:
+    name, plain_name, outer, _ = _names(is_crow)
+    outers = {"row": "rows", "col": "columns"}[outer]
+    for x, what in ((compressed, name), (plain, plain_name)):
+        check(x.ndim >= 1, f"{what} must have dimensionality >= 1 but got {x.ndim}")
+    dims = f"{compressed.ndim} and {plain.ndim}, respectively"
+    words = f"{name} and {plain_name} dimensionalities must be equal but got {dims}"
+    check(compressed.ndim == plain.ndim, words)
+    batch, block_ndim = compressed.ndim - 1, 2 if block else 0
+    blocks = f"batch and block dimensionalities (={batch} + {block_ndim})"
+    check(values.ndim > batch + block_ndim, f"values must have dimensionality > sum of {blocks} but got {values.ndim}")
+    dense = values.ndim - batch - block_ndim - 1
+    words = f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={batch} + 2 + {dense})"
+    check(len(size) == batch + 2 + dense, f"{words} but got {len(size)}")
+    nnz = values.shape[batch]
+    words = f"{plain_name}.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[{batch}]"
+    check(plain.shape[-1] == nnz, f"{words}, but got {plain.shape[-1]}")
+    shape = list(size[batch : batch + 2])
+    for i in range(2) if block else ():
+        edge = values.shape[batch + 1 + i]
+        words = f"tensor shape[{batch + i}] (={shape[i]}) must be divisible with blocksize[{i}] (={edge})"
+        check(edge and shape[i] % edge == 0, f"{words} as defined by values shape")
+        shape[i] //= edge
+    count, other = shape if is_crow else shape[::-1]
+    kind = f"{outers.removesuffix('s')} blocks" if block else outers
+    words = f"{name}.shape[-1] must be equal to the number of {kind} + 1 (={count + 1})"
+    check(compressed.shape[-1] == count + 1, f"{words}, but got {compressed.shape[-1]}")
+    pair = f"{dt.scalar_name(compressed.dtype)} and {dt.scalar_name(plain.dtype)}, respectively"
+    words = f"{name} and {plain_name} must have the same dtype, bot got {pair}"
+    check(compressed.dtype == plain.dtype, words)
+    known = compressed.dtype in (dt.int32, dt.int64)
+    found = dt.scalar_name(compressed.dtype)
+    check(known, f"{name} and {plain_name} dtype must be Int or Long, but got {found}")
+    _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
+
+
+@kernel("_validate_sparse_csr_tensor_args")
+def _validate_sparse_csr_tensor_args(crow_indices, col_indices, values, size, check_pinning=None) -> None:
+    """Refuse parts that make no sparse tensor compressed by rows."""
+    _check_compressed(True, False, crow_indices, col_indices, values, size)
+
+
+@kernel("_validate_sparse_csc_tensor_args")
+def _validate_sparse_csc_tensor_args(ccol_indices, row_indices, values, size, check_pinning=None) -> None:
+    """Refuse parts that make no sparse tensor compressed by columns."""
+    _check_compressed(False, False, ccol_indices, row_indices, values, size)
+
+
+@kernel("_validate_sparse_bsr_tensor_args")
+def _validate_sparse_bsr_tensor_args(crow_indices, col_indices, values, size, check_pinning=None) -> None:
+    """Refuse parts that make no sparse tensor of blocks, compressed by rows."""
+    _check_compressed(True, True, crow_indices, col_indices, values, size)
+
+
+@kernel("_validate_sparse_bsc_tensor_args")
+def _validate_sparse_bsc_tensor_args(ccol_indices, row_indices, values, size, check_pinning=None) -> None:
+    """Refuse parts that make no sparse tensor of blocks, compressed by columns."""
+    _check_compressed(False, True, ccol_indices, row_indices, values, size)
+
+
+# torch's numbers and names of the layouts, whether they go by rows, and whether they have blocks.
+_LAYOUTS = {"sparse_csr": (3, True, False), "sparse_csc": (5, False, False), "sparse_bsr": (6, True, True),
+            "sparse_bsc": (7, False, True)}  # fmt: skip
+_OTHERS = {"strided": "Strided", "0": "Strided", "sparse_coo": "Sparse", "1": "Sparse", "_mkldnn": "Mkldnn"}
+
+
+@kernel("_validate_sparse_compressed_tensor_args")
+def _validate_sparse_compressed_tensor_args(
+    compressed_indices, plain_indices, values, size, layout, check_pinning=None
+) -> None:  # fmt: skip
+    """Refuse parts that make no sparse tensor of a compressed layout."""
+    name = str(layout).removeprefix("torch.")
+    for known, (number, is_crow, block) in _LAYOUTS.items():
+        if name in (known, str(number)):
+            return _check_compressed(is_crow, block, compressed_indices, plain_indices, values, size)
+    words = f"expected sparse compressed tensor layout but got {_OTHERS.get(name, name)}"
+    raise RuntimeError(f"validate_sparse_compressed_tensor_args {words}")
+
+
+@kernel("_validate_sparse_coo_tensor_args")
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None) -> None:
+    """Refuse indices that lie outside a size, or do not fit it."""
+    words = f"indices must be sparse_dim x nnz, but got: {shape_text(indices.shape)}"
+    check(indices.ndim == 2, words)
+    sparse, dense = indices.shape[0], values.ndim - 1
+    found = f"len(size) = {len(size)}, sparse_dim = {sparse}, dense_dim = {dense}"
+    check(len(size) == sparse + dense, f"'len(size) == sparse_dim + dense_dim' is not satisfied: {found}")
+    if not indices.size:
+        return
+    check(indices.dtype == dt.int64, f"expected scalar type Long but found {dt.scalar_name(indices.dtype)}")
+    for i, row in enumerate(indices):
+        check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
+        words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
+        check(row.max() < size[i], f"size is inconsistent with indices: {words}")
+    words = "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+    check(not is_coalesced or _increasing(indices), words)
+
+
+def _increasing(indices: ndarray) -> bool:
+    columns = [tuple(column) for column in indices.T.tolist()]
+    return all(a < b for a, b in itertools.pairwise(columns))
+
+
+# ---------------------------------------------------------------- products that take dense matrices too
+
+
+@kernel("_sparse_addmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """`addmm`, of which the first factor may be sparse in torch."""
+    return addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+def _sparse_mm(sparse, dense):
+    """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
+    for x in (sparse, dense):
+        if x.ndim < 2:
+            n = max(x.ndim, 1)
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got -2)")
+    base: Any = np.zeros((dense.shape[-1], sparse.shape[-2]), sparse.dtype)
+    return addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)

@@ -1,0 +1,118 @@
+"""Ops that torch registers for its own tests; their CPU kernels compute, so the table has them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels.arithmetic import mul, sub
+from torchnp.kernels.copy import clone
+from torchnp.kernels.view import view
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+_IMPROVE = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+
+
+def _expect(condition: bool, what: str) -> None:
+    check(condition, f"Expected {what} to be true, but got false.  {_IMPROVE}")
+
+
+@kernel("_foobar")
+def _foobar(self, arg1=True, arg2=True, *, arg3=True):
+    """The tensor itself."""
+    return self
+
+
+@kernel("_test_ambiguous_defaults.a")
+def _test_ambiguous_defaults_a(dummy, a=1, b=1):
+    """One, if both numbers are."""
+    _expect(a == 1, "a == 1")
+    _expect(b == 1, "b == 1")
+    return np.array(1, dt.int64)
+
+
+@kernel("_test_ambiguous_defaults.b")
+def _test_ambiguous_defaults_b(dummy, a=2, b="2"):
+    """Two, if the number and the string are."""
+    _expect(a == 2, "a == 2")
+    _expect(b == "2", 'b == "2"')
+    return np.array(2, dt.int64)
+
+
+@kernel("_test_autograd_multiple_dispatch.fullcoverage", "_test_warn_in_autograd", like=np.copy)
+def _test_clone(self):
+    """A copy."""
+    return clone(self)
+
+
+@kernel("_test_autograd_multiple_dispatch.ntonly")
+def _test_autograd_multiple_dispatch_ntonly(self, b):
+    """A copy."""
+    return clone(self)
+
+
+@kernel("_test_autograd_multiple_dispatch_view", like=np.ravel)
+def _test_autograd_multiple_dispatch_view(self):
+    """All values in one dimension."""
+    return view(self, [-1])
+
+
+@kernel("_test_check_tensor")
+def _test_check_tensor(self):
+    """A copy, if all values are true."""
+    check(self.dtype == dt.bool_, "self.scalar_type() == at::kBool INTERNAL ASSERT FAILED")
+    check(self.all(), "Test message for TORCH_CHECK_TENSOR_ALL")
+    return clone(self)
+
+
+@kernel("_test_functorch_fallback")
+def _test_functorch_fallback(self, other):
+    """A copy of the first tensor."""
+    return clone(self)
+
+
+@kernel("_test_optional_intlist", "_test_optional_filled_intlist")
+def _test_optional_intlist(values, addends):
+    """The values, each plus a number of a list if there is one."""
+    return _plus(values, addends, dt.int32)
+
+
+@kernel("_test_optional_floatlist")
+def _test_optional_floatlist(values, addends):
+    """The values, each plus a number of a list if there is one."""
+    return _plus(values, addends, dt.float32)
+
+
+def _plus(values: ndarray, addends: list | int | None, dtype: np.dtype) -> ndarray:
+    if addends is None:
+        return values
+    _expect(values.ndim == 1, "values.dim() == 1")
+    found, wanted = dt.scalar_name(values.dtype), dt.scalar_name(dtype)
+    check(values.dtype == dtype, f"expected scalar type {wanted} but found {found}")
+    listed = [addends] * 2 if isinstance(addends, int) else list(addends)
+    short = f"ArrayRef: invalid index Index = {len(listed)}; Length = {len(listed)}"
+    check(len(listed) >= values.size, short)
+    return values + np.array(listed[: values.size], dtype)
+
+
+@kernel("_test_parallel_materialize")
+def _test_parallel_materialize(self, num_parallel, skip_first=False):
+    """The tensor itself."""
+    return self
+
+
+@kernel("_test_serialization_subcmul")
+def _test_serialization_subcmul(self, other, alpha=1):
+    """self - alpha * other."""
+    return sub(self, mul(other, alpha))
+
+
+@kernel("_test_string_default")
+def _test_string_default(dummy, a="\"'\\", b="\"'\\"):
+    """The tensor itself, if the strings are those of the schema."""
+    check(a == "\"'\\", "Default A failed")
+    check(b == "\"'\\", "Default B failed")
+    return dummy
