@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented
+from torchnp.checks import check
+from torchnp.errors import expected_type, not_implemented
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -50,7 +51,8 @@ def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
 @kernel("_nested_compute_contiguous_strides_offsets")
 def _nested_compute_contiguous_strides_offsets(nested_size):
     """The strides of rows of unequal shapes, and the places where each begins, if they lie one after the other."""
-    check(nested_size.dtype == dt.int64, f"expected scalar type Long but found {dt.scalar_name(nested_size.dtype)}")
+    if nested_size.dtype != dt.int64:
+        raise expected_type(dt.int64, nested_size.dtype)
     strides = np.ones(nested_size.shape, np.int64)
     strides[:, :-1] = np.cumprod(nested_size[:, :0:-1], 1)[:, ::-1]
     offsets = np.zeros(len(nested_size), np.int64)

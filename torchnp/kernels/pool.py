@@ -225,7 +225,7 @@ def _max_pool(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
     return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
 
 
-rows(
+max_pool2d_with_indices, max_pool3d_with_indices = rows(
     "max_pool2d_with_indices max_pool3d_with_indices",
     _max_pool,
     "Maximum over windows of an image or volume, and its flat index in there.",

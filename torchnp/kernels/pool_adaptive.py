@@ -97,7 +97,9 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     return _adaptive_avg(x, output_size, n=n)
 
 
-rows("adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, "Mean over bins of an image or volume.")
+adaptive_avg_pool2d, _ = rows(
+    "adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, "Mean over bins of an image or volume."
+)
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])

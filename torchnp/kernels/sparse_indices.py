@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, not_implemented, shape_text
+from torchnp.checks import check
+from torchnp.errors import dim_out_of_range, expected_type, found_dtype, not_implemented, shape_text
 from torchnp.kernels.matmul import addmm
 from torchnp.registry import kernel
 
@@ -72,8 +73,8 @@ def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim
         raise RuntimeError(f"{plain} have wrong shape: {words}")
     if compressed_idx.dtype not in (dt.int32, dt.int64):
         raise not_implemented("compressed_index_invariance_checks_cpu", compressed_idx.dtype)
-    found, wanted = dt.scalar_name(compressed_idx.dtype), dt.scalar_name(plain_idx.dtype)
-    check(found == wanted, f"Found dtype {found} but expected {wanted}")
+    if compressed_idx.dtype != plain_idx.dtype:
+        raise found_dtype(compressed_idx.dtype, plain_idx.dtype)
     within = bool(((plain_idx >= 0) & (plain_idx < dim)).all())
     check(within, f"`0 <= {plain} < n{inner}s` is not satisfied.")
     check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
@@ -189,7 +190,8 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
     check(len(size) == sparse + dense, f"'len(size) == sparse_dim + dense_dim' is not satisfied: {found}")
     if not indices.size:
         return
-    check(indices.dtype == dt.int64, f"expected scalar type Long but found {dt.scalar_name(indices.dtype)}")
+    if indices.dtype != dt.int64:
+        raise expected_type(dt.int64, indices.dtype)
     for i, row in enumerate(indices):
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
@@ -217,7 +219,6 @@ def _sparse_mm(sparse, dense):
     """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
     for x in (sparse, dense):
         if x.ndim < 2:
-            n = max(x.ndim, 1)
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got -2)")
+            raise dim_out_of_range(-2, x.ndim)
     base: Any = np.zeros((dense.shape[-1], sparse.shape[-2]), sparse.dtype)
     return addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)

@@ -6,6 +6,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.errors import expected_type
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import view
@@ -90,8 +91,8 @@ def _plus(values: ndarray, addends: list | int | None, dtype: np.dtype) -> ndarr
     if addends is None:
         return values
     _expect(values.ndim == 1, "values.dim() == 1")
-    found, wanted = dt.scalar_name(values.dtype), dt.scalar_name(dtype)
-    check(values.dtype == dtype, f"expected scalar type {wanted} but found {found}")
+    if values.dtype != dtype:
+        raise expected_type(dtype, values.dtype)
     listed = [addends] * 2 if isinstance(addends, int) else list(addends)
     short = f"ArrayRef: invalid index Index = {len(listed)}; Length = {len(listed)}"
     check(len(listed) >= values.size, short)

@@ -116,7 +116,7 @@ def _places(shape: Sequence[int], index: ndarray) -> ndarray:
 
 
 _DOC = "Gradients in the image or volume, and in the points."
-rows("grid_sampler_2d_backward", _backward, _DOC, loop=VECTOR)
+(grid_sampler_2d_backward,) = rows("grid_sampler_2d_backward", _backward, _DOC, loop=VECTOR)
 rows("grid_sampler_3d_backward", _backward, _DOC, loop=SCALAR)
 
 

@@ -72,7 +72,9 @@ def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, in
 
 
 _AT_MAXIMA, _SHARED = "Gradients put where the maxima stood.", "Each gradient shared out over its window."
-rows("max_pool2d_with_indices_backward max_pool3d_with_indices_backward", _max_pool_backward, _AT_MAXIMA)
+max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = rows(
+    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward", _max_pool_backward, _AT_MAXIMA
+)
 
 # ---------------------------------------------------------------- average
 
@@ -140,7 +142,9 @@ def _spread(g: ndarray, axis: int, size: int) -> ndarray:
     return total
 
 
-rows("_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward", _adaptive_avg_backward, _SHARED)
+_adaptive_avg_pool2d_backward, _ = rows(
+    "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward", _adaptive_avg_backward, _SHARED
+)
 
 
 def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: int) -> ndarray:
