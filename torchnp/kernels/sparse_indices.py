@@ -79,21 +79,18 @@ def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim
     check(within, f"`0 <= {plain} < n{inner}s` is not satisfied.")
     check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
     check((compressed_idx[..., -1] == nnz).all(), f"`{compressed}[..., -1] == nnz` is not satisfied.")
-    counts = np.diff(compressed_idx, axis=-1)
-    words = f"`0 <= {compressed}[..., 1:] - {compressed}[..., :-1] <= n{inner}s` is not satisfied."
-    check(((counts >= 0) & (counts <= dim)).all(), words)
-    if not _sorted(compressed_idx, plain_idx):
-        part = f"{plain}[..., {compressed}[..., i - 1]:{compressed}[..., i]] for all i = 1, ..., n{outer}s"
-        raise RuntimeError(f"`{part} are sorted and distinct along the last dimension values` is not satisfied.")
+    for starts, numbers in zip(_rows(compressed_idx), _rows(plain_idx), strict=True):
+        for start, end in itertools.pairwise(starts.tolist()):
+            words = f"`0 <= {compressed}[..., 1:] - {compressed}[..., :-1] <= n{inner}s` is not satisfied."
+            check(0 <= end - start <= dim, words)
+            if (np.diff(numbers[start:end]) <= 0).any():
+                part = f"{plain}[..., {compressed}[..., i - 1]:{compressed}[..., i]] for all i = 1, ..., n{outer}s"
+                words = f"`{part} are sorted and distinct along the last dimension values` is not satisfied."
+                raise RuntimeError(words)
 
 
-def _sorted(compressed: ndarray, plain: ndarray) -> bool:
-    rises = (np.diff(plain) > 0).reshape(-1, max(plain.shape[-1] - 1, 0))
-    for starts, rise in zip(compressed.reshape(-1, compressed.shape[-1]), rises, strict=True) if plain.size else ():
-        between = [start - 1 for start in starts.tolist() if 0 < start <= rise.size]
-        if not np.delete(rise, between).all():
-            return False
-    return True
+def _rows(x: ndarray) -> ndarray:
+    return x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
 
 
 # ---------------------------------------------------------------- whether the parts of a sparse tensor fit
