@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import relu
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.backward.conv import convolution_backward
@@ -170,7 +171,5 @@ def _masked_scale(self, mask, scale):
     return dt.cast(dt.cast(self, inner) * dt.cast(mask, inner) * inner.type(scale), self.dtype)
 
 
-@kernel("mkldnn_reorder_conv2d_weight", "mkldnn_reorder_conv3d_weight")
-def mkldnn_reorder_conv_weight(self, padding=(0,), stride=(1,), dilation=(1,), groups=1, input_size=None):
-    """The weight, in plain order."""
-    return clone(self)
+_PLAIN = "The weight, in plain order."
+rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *options: clone(self), _PLAIN)
