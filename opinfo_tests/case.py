@@ -63,7 +63,21 @@ def is_inexact(dt: np.dtype) -> bool:
 
 @dataclass(frozen=True)
 class Array:
-    """A window on a buffer: strides and offset are in bytes."""
+    """An array argument: a window on one of a case's buffers.
+
+    Parameters
+    ----------
+    buffer : int
+        Which of the buffers.
+    dtype : str
+        torch's name.
+    shape : tuple of int
+        In elements.
+    strides : tuple of int
+        In bytes, 0 where the dimension is expanded.
+    offset : int, optional
+        Of the first element, in bytes.
+    """
 
     buffer: int
     dtype: str
@@ -83,7 +97,15 @@ class Array:
 
 @dataclass(frozen=True)
 class Named:
-    """A dtype, layout, memory format or device by torch's name."""
+    """A dtype, layout, memory format or device by torch's name.
+
+    Parameters
+    ----------
+    kind : str
+        ``"dtype"``, ``"layout"``, ``"memory_format"`` or ``"device"``.
+    name : str
+        As torch writes it after ``torch.``.
+    """
 
     kind: str
     name: str
@@ -91,14 +113,34 @@ class Named:
 
 @dataclass(frozen=True)
 class Seeded:
-    """A generator argument: a new one with this seed at each run."""
+    """A generator argument: a new one with this seed at each run.
+
+    Parameters
+    ----------
+    seed : int
+        As `torch.Generator.manual_seed` takes it.
+    """
 
     seed: int
 
 
 @dataclass
 class Case:
-    """One call: ``args`` and ``kwargs`` are trees of Array, Named, Seeded, numbers, strings and None."""
+    """One call: ``args`` and ``kwargs`` are trees of Array, Named, Seeded, numbers, strings and None.
+
+    Parameters
+    ----------
+    op : str
+        The overload's full name.
+    args, kwargs : tuple, dict
+        As torch spells the call.
+    buffers : list of ndarray
+        The memory before the call, each a flat array of bytes that the windows in the arguments share.
+    source, sample_dtype : str, optional
+        The sample that made the call: its OpInfo entry, and the dtype that it was drawn for.
+    digest : str, optional
+        A hash of all that the call is made of; computed if not given.
+    """
 
     op: str
     args: tuple
@@ -140,6 +182,7 @@ class Case:
         return int(self.digest[:6], 16)
 
     def arrays(self) -> list[Array]:
+        """Return the array arguments in order, those in lists too."""
         return [leaf for leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Array)]
 
     def dtypes(self) -> set[str]:
@@ -149,6 +192,7 @@ class Case:
         return named | {x.dtype for x in found if isinstance(x, Array)}
 
     def fresh_buffers(self) -> list[np.ndarray]:
+        """Return copies of the buffers, for a call to write on."""
         return [b.copy() for b in self.buffers]
 
     def describe(self, limit: int = 200) -> str:

@@ -161,12 +161,29 @@ _default = float32
 
 
 def get_default_dtype() -> np.dtype:
-    """The dtype of Python floats, and of float functions of integers."""
+    """The dtype of Python floats, and of float functions of integers, as `torch.get_default_dtype`.
+
+    Returns
+    -------
+    numpy.dtype
+        float32 until `set_default_dtype` sets another.
+    """
     return _default
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Set the default dtype; only the floating point dtypes are accepted, as in torch."""
+    """Set the dtype of Python floats, and of float functions of integers, as `torch.set_default_dtype`.
+
+    Parameters
+    ----------
+    dtype : dtype, str or torch.dtype
+        A floating point one.
+
+    Raises
+    ------
+    TypeError
+        It is not, or it is a float8.
+    """
     global _default
     new = as_dtype(dtype)
     if not is_floating(new):
@@ -207,10 +224,22 @@ def number_dtype(number: Any) -> np.dtype:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The smallest dtype that torch promotes both to; both operands count alike.
+    """The smallest dtype that torch promotes both to; both operands count alike, as in `torch.promote_types`.
+
+    Parameters
+    ----------
+    a, b : dtype, str or torch.dtype
+        ml_dtypes' types, and torch's names such as ``"bfloat16"``, are dtypes too.
+
+    Returns
+    -------
+    numpy.dtype
+        torch's table of promotions; NumPy's differs, as in int64 with float32, which is float32 here.
 
     Raises
     ------
+    TypeError
+        One of them is no dtype of torch's.
     RuntimeError
         For the pairs that torch does not promote: float8 with anything else, and uint16/32/64 with
         other integers, bool or complex.
@@ -262,10 +291,25 @@ def _demote(stronger: np.dtype, weaker: np.dtype) -> np.dtype:
 
 
 def result_type(*operands: Any) -> np.dtype:
-    """torch's result dtype of arrays (dimensioned or 0-d) and Python numbers.
+    """torch's result dtype of arrays (dimensioned or 0-d) and Python numbers, as `torch.result_type`.
 
     A Python float, or a 0-d float tensor, beside an integer tensor gives its own dtype (the default dtype for
     a number); beside a float tensor it has no say.
+
+    Parameters
+    ----------
+    *operands : ndarray or number
+        In any number and order; only dtypes and the number of dimensions count.
+
+    Returns
+    -------
+    numpy.dtype
+        That of the arrays with dimensions, raised by a 0-d array or a number of a higher category alone.
+
+    Raises
+    ------
+    RuntimeError
+        There is no operand, or torch does not promote two of the dtypes.
     """
     dim = zero = number = None
     for x in operands:
@@ -287,7 +331,23 @@ def result_type(*operands: Any) -> np.dtype:
 
 
 def can_cast(source: Any, target: Any) -> bool:
-    """Whether torch writes a result of dtype ``source`` into an ``out=`` or in-place tensor of dtype ``target``."""
+    """Whether torch writes a result of one dtype into an ``out=`` or in-place tensor of another, as `torch.can_cast`.
+
+    Parameters
+    ----------
+    source, target : dtype, str or torch.dtype
+        The result's dtype, and that of the tensor that is written.
+
+    Returns
+    -------
+    bool
+        False where a category would be lost: complex to real, floats to integers, anything to bool.
+
+    Raises
+    ------
+    TypeError
+        One of them is no dtype of torch's.
+    """
     source, target = as_dtype(source), as_dtype(target)
     if is_complex(source) and not is_complex(target):
         return False

@@ -64,6 +64,13 @@ class Generator:
         generator.
     device : str, optional
         Only ``"cpu"``.
+
+    Raises
+    ------
+    RuntimeError
+        The device is another one, or the seed is no integer.
+    ValueError
+        The seed is out of range.
     """
 
     device = "cpu"
@@ -331,7 +338,23 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator and return it."""
+    """Seed the default generator, which all random operators draw from that are given none, as `torch.manual_seed`.
+
+    Parameters
+    ----------
+    seed : int
+        Any integer from -2**63 to 2**64 - 1; the engine uses its low 32 bits.
+
+    Returns
+    -------
+    Generator
+        The default generator: its streams are then those of torch's CPU generator, value for value.
+
+    Raises
+    ------
+    ValueError
+        The seed is out of range.
+    """
     return default_generator.manual_seed(int(seed))
 
 

@@ -85,6 +85,21 @@ def array_api(namespace: str | ModuleType) -> ArrayAPI:
     It claims the prims whose kernels are written in terms of the standard, in the standard's dtypes. A library that
     does not follow the standard by itself is taken through ``array_api_compat``. NumPy's own arrays are what all
     kernels are made for, so ``numpy`` judges these and not the portable code.
+
+    Parameters
+    ----------
+    namespace : str or module
+        The library, or its name as it is imported or known to ``array_api_compat``.
+
+    Returns
+    -------
+    ArrayAPI
+        A `Backend` on the library's own arrays.
+
+    Raises
+    ------
+    ValueError
+        No such module follows the standard.
     """
     if isinstance(namespace, ModuleType):
         return ArrayAPI(namespace)

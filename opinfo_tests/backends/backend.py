@@ -24,10 +24,27 @@ from ..schemas import resizable_buffers
 class Seen:
     """What a run of a case showed.
 
-    ``results`` is flat (None, numbers and booleans stay as they are); ``alias`` has for each result the window
-    ``(buffer, offset, strides)`` on an argument's memory, None where there is none, or ``...`` where the backend
-    cannot tell; ``after`` has each array argument after the call, ``buffers`` the raw memory where that is visible, ``random`` the
-    states of the default generator and of generator arguments after the call.
+    Attributes
+    ----------
+    results : list
+        Flat: arrays; None, numbers and booleans stay as they are.
+    structure : str
+        How the results were nested.
+    alias : list
+        For each result the window ``(buffer, offset, strides)`` on an argument's memory, in bytes, None where there is
+        none, or ``...`` where the backend cannot tell.
+    after : list
+        Each array argument after the call.
+    buffers : list of ndarray, optional
+        The raw memory of the arguments after the call, where that is visible.
+    error : tuple of str, optional
+        Class and message of what was raised.
+    seconds : float
+        How long the call took.
+    strides : list
+        Of each result, in bytes, where the backend has strides.
+    random : list of bytes
+        States of the default generator and of generator arguments after the call.
     """
 
     results: list = field(default_factory=list)
@@ -161,11 +178,21 @@ def place_ndarray(result: Any, buffers: list[np.ndarray]) -> Any:
 
 
 class Table(Backend):
-    """A Mapping from overload names to functions on ndarrays, such as ``torchnp.table``."""
+    """A Mapping from overload names to functions on ndarrays, such as ``torchnp.table``.
+
+    Parameters
+    ----------
+    table : mapping of str to callable
+        Its keys are what the backend claims.
+    name : str, optional
+        What reports call the backend.
+    scalars : bool, optional
+        Whether a NumPy scalar as a result counts as a 0-d array, as plain NumPy functions return it.
+    """
 
     def __init__(self, table: Mapping[str, Any], name: str = "table", scalars: bool = False) -> None:
         self.table, self.name, self.ops = table, name, table.keys()
-        self.scalars = scalars  # a NumPy scalar counts as a 0-d array, as plain NumPy functions return it
+        self.scalars = scalars
         self._torchnp: Any = None
         with suppress(ImportError):
             self._torchnp = importlib.import_module("torchnp")
@@ -198,6 +225,23 @@ def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
 
     Functions are called as the schema is: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``. A
     NumPy scalar as a result counts as a 0-d array. The keys are what the backend claims.
+
+    Parameters
+    ----------
+    mapping : mapping of str to callable
+        Functions on ndarrays by the overload's full name, as torch's dispatcher spells it.
+    name : str, optional
+        What reports call the backend.
+
+    Returns
+    -------
+    Table
+        A `Backend`.
+
+    Raises
+    ------
+    ValueError
+        torch registers no overload of one of the names.
     """
     unknown = sorted(set(mapping) - set(schemas()))
     if unknown:

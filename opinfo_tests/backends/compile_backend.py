@@ -71,8 +71,21 @@ def unwrapped(e: Exception) -> Exception:
 def compile(compiler: str | Callable[..., Any]) -> Compiled:
     """Return the backend that runs each overload through ``torch.compile(..., backend=compiler)``.
 
-    ``compiler`` is a name that torch knows (``"eager"``, ``"aot_eager"``, ``"inductor"``, or one registered by another
-    package), or a function that takes a graph module and example inputs.
+    Parameters
+    ----------
+    compiler : str or callable
+        A name that torch knows (``"eager"``, ``"aot_eager"``, ``"inductor"``, or one registered by another package), or a
+        function that takes a graph module and example inputs.
+
+    Returns
+    -------
+    Compiled
+        A `Backend` that compiles each overload alone, for its own shapes, on the CPU.
+
+    Raises
+    ------
+    ValueError
+        torch knows no compiler of this name.
     """
     import torch._dynamo
 

@@ -170,6 +170,21 @@ def device(name: str) -> TorchDevice:
     """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
 
     Every registered overload counts as claimed. Import the package that registers the device first.
+
+    Parameters
+    ----------
+    name : str
+        As in ``torch.device(name)``.
+
+    Returns
+    -------
+    TorchDevice
+        A `Backend`; ``device("cpu")`` is the oracle.
+
+    Raises
+    ------
+    ValueError
+        torch has no such device here.
     """
     try:
         torch.empty(0, device=name)

@@ -59,6 +59,19 @@ class Session:
     Operators are sent and not waited for. One that fails raises where a value that depends on it is published; what
     nobody published is raised by `sync` and `close`, and at the end of a ``with`` block that no exception ends.
 
+    Parameters
+    ----------
+    transport : Transport
+        What carries frames; `connect` and `local` make it.
+    token : str, optional
+        What the server's owner gave out.
+    agreed : Agreement, optional
+        The overloads that both sides have, torchnp's table by default.
+    number : int, optional
+        The session's, the next one by default.
+    timeout : float, optional
+        Seconds to wait for the server's first answer; None waits for ever.
+
     Attributes
     ----------
     name : str
@@ -280,7 +293,22 @@ def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
 
 
 def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None) -> Session:
-    """A session with a server in this process; frames are encoded and decoded as on a wire."""
+    """A session with a server in this process; frames are encoded and decoded as on a wire.
+
+    Parameters
+    ----------
+    datasets : mapping of str to array, optional
+        The owner's arrays, as for `serve`.
+    limits : Limits
+        What the session may hold, in bytes and objects.
+    table : mapping, optional
+        Kernels by full overload name, in place of torchnp's table.
+
+    Returns
+    -------
+    Session
+        Open; a context manager that closes itself.
+    """
     service = Service(table, datasets, None, limits)
     number = next(_numbers)
     return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
@@ -289,8 +317,26 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None)
 def connect(address: str, token: str | None = None, *, table: Any = None, timeout: float = 10.0) -> Session:
     """A session with a server at ``tcp://host:port``.
 
+    Parameters
+    ----------
+    address : str
+        ``tcp://HOST:PORT``, as the server prints it.
+    token : str, optional
+        What the server's owner gave out; every server beyond loopback wants one.
+    table : mapping, optional
+        The kernels that the server has by full overload name, where they are not torchnp's table.
+    timeout : float, optional
+        Seconds to wait for the server's first answer.
+
+    Returns
+    -------
+    Session
+        Open; a context manager that closes itself.
+
     Raises
     ------
+    TypeError, ValueError
+        The address or the token is none.
     ConnectionLost
         Nothing answers there within ``timeout`` seconds.
     AuthenticationError, VersionMismatch

@@ -29,7 +29,20 @@ OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may hold."""
+    """What one session may hold.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Of all storages together, 4 GiB by default.
+    max_objects : int
+        Tensors, views included, 2**20 by default.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One of them is no integer, or less than 1.
+    """
 
     max_bytes: int = 4 << 30
     max_objects: int = 1 << 20
