@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,47 +25,14 @@ _PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype", "compariso
 
 # ---------------------------------------------------------------- comparisons, in the promoted dtype
 
-eq = binary("eq.Tensor eq.Scalar", np.equal, always_bool, cpu="eq_cpu", takes=ALL, differs=_PROMOTION)
-ne = binary(
-    "ne.Tensor ne.Scalar not_equal.Tensor not_equal.Scalar",
-    np.not_equal,
-    always_bool,
-    cpu="ne_cpu",
-    takes=ALL,
-    differs=_PROMOTION,
-)
-lt = binary(
-    "lt.Tensor lt.Scalar less.Tensor less.Scalar",
-    np.less,
-    always_bool,
-    cpu="lt_cpu",
-    takes=_ORDERED,
-    differs=[*_PROMOTION, "no-complex-comparison"],
-)
-le = binary(
-    "le.Tensor le.Scalar less_equal.Tensor less_equal.Scalar",
-    np.less_equal,
-    always_bool,
-    cpu="le_cpu",
-    takes=_ORDERED,
-    differs=[*_PROMOTION, "no-complex-comparison"],
-)
-gt = binary(
-    "gt.Tensor gt.Scalar greater.Tensor greater.Scalar",
-    np.greater,
-    always_bool,
-    cpu="gt_cpu",
-    takes=_ORDERED,
-    differs=[*_PROMOTION, "no-complex-comparison"],
-)
-ge = binary(
-    "ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar",
-    np.greater_equal,
-    always_bool,
-    cpu="ge_cpu",
-    takes=_ORDERED,
-    differs=[*_PROMOTION, "no-complex-comparison"],
-)
+_any = partial(binary, result=always_bool, takes=ALL, differs=_PROMOTION)
+_of_ordered = partial(binary, result=always_bool, takes=_ORDERED, differs=[*_PROMOTION, "no-complex-comparison"])
+eq = _any("eq.Tensor eq.Scalar", np.equal, cpu="eq_cpu")
+ne = _any("ne.Tensor ne.Scalar not_equal.Tensor not_equal.Scalar", np.not_equal, cpu="ne_cpu")
+lt = _of_ordered("lt.Tensor lt.Scalar less.Tensor less.Scalar", np.less, cpu="lt_cpu")
+le = _of_ordered("le.Tensor le.Scalar less_equal.Tensor less_equal.Scalar", np.less_equal, cpu="le_cpu")
+gt = _of_ordered("gt.Tensor gt.Scalar greater.Tensor greater.Scalar", np.greater, cpu="gt_cpu")
+ge = _of_ordered("ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar", np.greater_equal, cpu="ge_cpu")
 
 # ---------------------------------------------------------------- logic
 

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -194,47 +195,58 @@ def in_rows(grad: ndarray, output: ndarray, axis: int) -> bool:
     )
 
 
-@kernel("_softmax_backward_data", differs=["half-opmath"])
-def _softmax_backward_data(grad_output, output, dim, input_dtype):
-    """(grad - sum(grad * output)) * output."""
-    axis, empty = _prepare_backward("softmax_backward", grad_output, output, dim)
+def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
+    axis, empty = _prepare_backward(op.strip("_").removesuffix("_data"), grad, output, dim)
     if empty:
         return np.empty(output.shape, output.dtype)
-    inner = dt.opmath(output.dtype)
-    if in_rows(grad_output, output, axis):
-        grad, out = (x.reshape(-1, x.shape[-1]) for x in (grad_output, output))
-        found = np.empty_like(grad)
-        for block in tiles(*grad.shape):
-            total = np.vecdot(grad[block], out[block])[:, None]
-            if not total.all():  # a sum of negative zeros is one in torch
-                products = grad[block] * out[block]
-                total[((products == 0) & np.signbit(products)).all(-1)] = -0.0
-            part = np.subtract(grad[block], total, found[block])
-            np.multiply(part, out[block], part)
+    if in_rows(grad, output, axis):
+        grads, out = (x.reshape(-1, x.shape[-1]) for x in (grad, output))
+        found = np.empty_like(grads)
+        for block in tiles(*grads.shape):
+            of_rows(grads[block], out[block], found[block])
         return found.reshape(output.shape)
-    grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
+    wide, out = (np.atleast_1d(dt.cast(x, dt.opmath(output.dtype))) for x in (grad, output))
+    return dt.cast(whole(wide, out, axis), grad.dtype).reshape(output.shape)
+
+
+def _softmax_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
+    total = np.vecdot(grad, out)[:, None]
+    if not total.all():  # a sum of negative zeros is one in torch
+        products = grad * out
+        total[((products == 0) & np.signbit(products)).all(-1)] = -0.0
+    np.multiply(np.subtract(grad, total, found), out, found)
+
+
+def _softmax_whole(grad: ndarray, out: ndarray, axis: int) -> ndarray:
     start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch sums rows from their first product on, columns from zero
-    total = np.add.reduce(grad * out, axis, keepdims=True, initial=start)
-    return dt.cast((grad - total) * out, grad_output.dtype).reshape(output.shape)
+    return (grad - np.add.reduce(grad * out, axis, keepdims=True, initial=start)) * out
 
 
-@kernel("_log_softmax_backward_data", differs=["half-opmath"])
-def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
-    """grad - exp(output) * sum(grad)."""
-    axis, empty = _prepare_backward("log_softmax_backward", grad_output, output, dim)
-    if empty:
-        return np.empty(output.shape, output.dtype)
-    inner = dt.opmath(output.dtype)
-    if in_rows(grad_output, output, axis):
-        grad, out = (x.reshape(-1, x.shape[-1]) for x in (grad_output, output))
-        found = np.empty_like(grad)
-        for block in tiles(*grad.shape):
-            part = np.exp(out[block], found[block])
-            np.multiply(part, row_sums(grad[block]), part)
-            np.subtract(grad[block], part, part)
-        return found.reshape(output.shape)
-    grad, out = (np.atleast_1d(dt.cast(x, inner)) for x in (grad_output, output))
-    return dt.cast(grad - np.exp(out) * add_reduce(grad, (axis,), True), grad_output.dtype).reshape(output.shape)
+def _log_softmax_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
+    np.multiply(np.exp(out, found), row_sums(grad), found)
+    np.subtract(grad, found, found)
+
+
+def _log_softmax_whole(grad: ndarray, out: ndarray, axis: int) -> ndarray:
+    return grad - np.exp(out) * add_reduce(grad, (axis,), True)
+
+
+(_of_softmax,) = rows(
+    "_softmax_backward_data",
+    _backward,
+    "(grad - sum(grad * output)) * output.",
+    differs=["half-opmath"],
+    of_rows=_softmax_rows,
+    whole=_softmax_whole,
+)
+rows(
+    "_log_softmax_backward_data",
+    _backward,
+    "grad - exp(output) * sum(grad).",
+    differs=["half-opmath"],
+    of_rows=_log_softmax_rows,
+    whole=_log_softmax_whole,
+)
 
 
 @kernel("_masked_softmax_backward", differs=["half-opmath"])
@@ -249,5 +261,5 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    found = _softmax_backward_data(grad, out, axis, inner)
+    found = _of_softmax(grad, out, axis, inner)
     return dt.cast(np.where(kept, found, inner.type(0)), output.dtype)

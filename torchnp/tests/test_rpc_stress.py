@@ -67,6 +67,15 @@ def until(test, seconds=10.0):
         time.sleep(0.005)
 
 
+def in_threads(n, work):
+    """``work(0)`` to ``work(n - 1)`` at once."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+
+
 def raw_connection(server):
     s = socket.create_connection(("127.0.0.1", server.port), 10)
     s.settimeout(10)
@@ -239,11 +248,7 @@ def test_sessions_that_come_and_go_in_threads(server):
         except Exception as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(5)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(60)
+    in_threads(5, work)
     assert not failures
     gc.collect()
     until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
@@ -267,11 +272,7 @@ def test_one_session_in_threads_that_make_drop_fail_and_publish(server):
             except Exception as error:
                 wrong.append(error)
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join(60)
+        in_threads(4, work)
         assert not wrong
         gc.collect()
         assert session.sync().objects == 2

@@ -134,15 +134,7 @@ def _scatter(
 
 
 @kernel("nll_loss_backward")
-def nll_loss_backward(
-    grad_output: ndarray,
-    self: ndarray,
-    target: ndarray,
-    weight: ndarray | None,
-    reduction: int,
-    ignore_index: int,
-    total_weight: ndarray,
-) -> ndarray:
+def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
     """Minus the weighted gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
@@ -163,11 +155,7 @@ def nll_loss_backward(
             f"tensor.size[0] = {grad_output.shape[0] if grad_output.ndim else 1}",
         )
     else:
-        check(
-            grad_output.ndim <= 1 and grad_output.size == 1,
-            f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
-        )
-        grad_output = grad_output.reshape(())
+        grad_output = _single(grad_output)
     require("nll_loss_backward_out_frame", self.dtype, FLOATS)
     _check_target_index(target)
     check_weight_dtype(self, weight)
@@ -175,6 +163,14 @@ def nll_loss_backward(
         return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)
     one = target.reshape(1)
     return _scatter(grad_output, self[None], one, weight, reduction, ignore_index, total_weight)[0]
+
+
+def _single(grad: ndarray) -> ndarray:
+    check(
+        grad.ndim <= 1 and grad.size == 1,
+        f"Expected a single element grad_output tensor, but got: {shape_text(grad.shape)}",
+    )
+    return grad.reshape(())
 
 
 def _check_total(total_weight: ndarray) -> None:
@@ -193,15 +189,7 @@ def _check_target_index(target: ndarray) -> None:
 
 
 @kernel("nll_loss2d_backward")
-def nll_loss2d_backward(
-    grad_output: ndarray,
-    self: ndarray,
-    target: ndarray,
-    weight: ndarray | None,
-    reduction: int,
-    ignore_index: int,
-    total_weight: ndarray,
-) -> ndarray:
+def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
     """`nll_loss_backward` of scores (N, C, H, W)."""
     check_nll2d(self, target, weight)
     dense = empty_in_order(self.shape, self.dtype, memory_order(self)).flags.c_contiguous
@@ -217,11 +205,7 @@ def nll_loss2d_backward(
             f"size mismatch (got grad_output: {shape_text(grad_output.shape)}, target: {shape_text(target.shape)}",
         )
     else:
-        check(
-            grad_output.ndim <= 1 and grad_output.size == 1,
-            f"Expected a single element grad_output tensor, but got: {shape_text(grad_output.shape)}",
-        )
-        grad_output = grad_output.reshape(())
+        grad_output = _single(grad_output)
     require("nll_loss2d_backward_out_frame", self.dtype, FLOATS)
     _check_target_index(target)
     check_weight_dtype(self, weight)
