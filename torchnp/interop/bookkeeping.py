@@ -1,4 +1,4 @@
-"""Ops that torch itself runs under the mode: they act on storages, bits or versions, which an array does not have."""
+"""Ops that torch itself runs under the mode: they act on storages, bits, versions or the parts of a sparse tensor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOOKKEEPING = frozenset(
         "resize_", "resize_as_", "_resize_output_", "set_", "set_.source_Storage", "set_.source_Tensor",
         "set_.source_Storage_storage_offset", "set_.source_Tensor_storage_offset", "is_set_to",
         "_has_same_storage_numel", "_conj", "_neg_view", "lift_fresh", "is_pinned", "record_stream",
-        "_efficientzerotensor", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
+        "_efficientzerotensor", "_sparse_coo_tensor_with_dims_and_tensors", "sym_size.int", "sym_stride.int", "sym_numel", "sym_storage_offset",
     )
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ import torch
 
 from torchnp.interop.bookkeeping import UNINITIALIZED
 from torchnp.interop.convert import as_torchs
-from torchnp.interop.running import Foreign, OnMeta, Run
+from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
 from torchnp.interop.streams import find_generator, is_random
 from torchnp.interop.tolerance import Limits, terms
 
@@ -81,7 +81,7 @@ def compare_with_torch(
         generator.set_state(before)
     try:
         ours = run(args, kwargs)
-    except (OnMeta, Foreign):
+    except (OnMeta, OnSparse, Foreign):
         raise
     except Exception as error:
         if refusal is None:

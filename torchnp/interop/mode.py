@@ -28,7 +28,7 @@ _ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
     (
         torch.backends.mha.get_fastpath_enabled,
         torch.backends.mha.set_fastpath_enabled,
-        "aten::_transformer_encoder_layer_fwd",
+        "aten::_nested_tensor_from_mask",
     ),
     (
         torch._C._get_flash_sdp_enabled,
@@ -68,12 +68,14 @@ class NumpyMode(TorchDispatchMode):
     - torch's bookkeeping of storages and bits, which arrays do not have (``resize_``, ``set_``, the conjugate and
       negative bits, ``lift_fresh``, ...): torch does it, and `summary` lists it as ``bookkeeping``.
     - Ops on meta tensors have no values: torch runs them (``meta``).
+    - Tensors that are sparse by coordinates, as ``nn.Embedding(sparse=True)`` has for gradients, are torch's, and so
+      are the ops that take them or are asked for them (``sparse``).
     - A composite op that reaches the mode (in inference mode) and has no kernel is taken apart into the ops that
       torch defines it by, which are then computed; the body of a ``torch.library.custom_op`` likewise.
     - What a tracer or fake tensors ask for (``make_fx``, ``torch.export``) is passed on to them (``traced``).
     - Tensor subclasses that handle their own operators are asked first.
 
-    Sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
+    Other sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
     without a kernel does. While the mode is on, torch's default dtype is torchnp's too, and torch is kept off the
     fused routes (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these are settings
     of the process, not of a thread. ``resize_`` to more elements than the storage of a kernel's result holds moves the
@@ -118,6 +120,7 @@ class NumpyMode(TorchDispatchMode):
         self.ties: Counter[str] = Counter()
         self._meta: Counter[str] = Counter()
         self._traced: Counter[str] = Counter()
+        self._sparse: Counter[str] = Counter()
         self._steps: dict[Any, Step] = {}
         self._checked = 0  # ops compared so far
         self._default_dtype: torch.dtype | None = None
@@ -171,6 +174,9 @@ class NumpyMode(TorchDispatchMode):
         except running.OnMeta:
             self._meta[step.name] += 1
             return func(*args, **(kwargs or {}))
+        except running.OnSparse:
+            self._sparse[step.name] += 1
+            return func(*args, **(kwargs or {}))
         except running.Foreign as reason:
             if not self.fallback:
                 raise MissingKernelError(f"{step.name}: NumpyMode computes on dense CPU tensors; {reason}") from None
@@ -187,7 +193,7 @@ class NumpyMode(TorchDispatchMode):
         if name in bookkeeping.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
             step = Step(name, "bookkeeping", bookkeeping.bookkeeping(func))
         elif kernel is not None:
-            run = bookkeeping.deterministic(func, running.make_run(func, kernel))
+            run = bookkeeping.deterministic(func, _to_sparse(func, running.make_run(func, kernel)))
             if is_random(func):
                 run = on_torchs_stream(run)
             if self.crosscheck:
@@ -222,6 +228,8 @@ class NumpyMode(TorchDispatchMode):
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             if _any_meta(args, kwargs):
                 raise running.OnMeta
+            if any(isinstance(x, torch.Tensor) and x.layout is torch.sparse_coo for x in (*args, *kwargs.values())):
+                raise running.OnSparse
             if not self.fallback:
                 why = getattr(self.table, "reason", {}.get)(name)
                 near = f": it {why}" if why else f". Nearest rows: {', '.join(self._close_names(name)) or 'none'}"
@@ -242,17 +250,23 @@ class NumpyMode(TorchDispatchMode):
     @property
     def calls(self) -> Counter[str]:
         """Calls by overload, all statuses."""
-        return Counter({s.name: s.calls for s in self._steps.values() if s.calls}) + self._meta + self._traced
+        return (
+            Counter({s.name: s.calls for s in self._steps.values() if s.calls})
+            + self._meta
+            + self._traced
+            + self._sparse
+        )
 
     def summary(self) -> dict[str, dict[str, int]]:
         """Distinct overloads and calls by status.
 
         The statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
-        ``meta``, ``traced`` and ``fallback``; those that did not occur are left out.
+        ``meta``, ``sparse``, ``traced`` and ``fallback``; those that did not occur are left out.
         """
         found: dict[str, dict[str, int]] = {}
         rows = [(s.status, s.calls) for s in self._steps.values() if s.status != "missing"]
-        for status, counted in (("meta", self._meta), ("traced", self._traced), ("fallback", self.fallbacks)):
+        aside = {"meta": self._meta, "sparse": self._sparse, "traced": self._traced, "fallback": self.fallbacks}
+        for status, counted in aside.items():
             rows += [(status, n) for n in counted.values()]
         for status, calls in rows:
             if calls:
@@ -260,6 +274,21 @@ class NumpyMode(TorchDispatchMode):
                 entry["overloads"] += 1
                 entry["calls"] += calls
         return found
+
+
+def _to_sparse(func: Any, run: running.Run) -> running.Run:
+    """The run of an op that may be asked for a sparse gradient, which torch then makes."""
+    names = [a.name for a in func._schema.arguments]
+    place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
+    if place is None or "backward" not in func.name():
+        return run
+
+    def checked(args: tuple, kwargs: dict[str, Any]) -> Any:
+        if args[place] if place < len(args) else kwargs.get(names[place]):
+            raise running.OnSparse
+        return run(args, kwargs)
+
+    return checked
 
 
 def _any_meta(args: tuple, kwargs: dict[str, Any]) -> bool:

@@ -27,6 +27,10 @@ class OnMeta(Exception):
     """An argument is on the meta device: there is nothing to compute."""
 
 
+class OnSparse(Exception):
+    """An argument is sparse by coordinates, or a result is to be: torch keeps those, and computes with them."""
+
+
 class Foreign(Exception):
     """An argument has no form as an array in CPU memory; the message says why."""
 
@@ -40,6 +44,8 @@ def _tensor(tensor: Tensor) -> ndarray:
     except (TypeError, RuntimeError):
         if tensor.is_meta:
             raise OnMeta from None
+        if tensor.layout is torch.sparse_coo:
+            raise OnSparse from None
         try:
             return convert.to_numpy(tensor)
         except (TypeError, RuntimeError) as error:

@@ -401,7 +401,7 @@ def test_fallback_keeps_random_streams_in_step():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: torch.eye(2).to_sparse(), "layout torch.sparse_coo"),
+        (lambda: torch.eye(2).to_sparse_csr(), "layout torch.sparse_csr"),
         (lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "quantized"),
     ],
     ids=["sparse", "quantized"],
