@@ -117,7 +117,8 @@ class Run:
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
         from .backends.load import load_backend
         from .draw.reach import reach
-        from .draw.samples import Task, dtypes_of, registered, supported
+        from .draw.samples import dtypes_of, registered, supported
+        from .draw.task import Task
         from .report import gaps
         from .report.counts import quick_rates
         from .report.report import Tally, header

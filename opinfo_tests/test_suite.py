@@ -8,7 +8,8 @@ import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.conftest import Run
-from opinfo_tests.draw.samples import Task, opinfos, registered
+from opinfo_tests.draw.samples import opinfos, registered
+from opinfo_tests.draw.task import Task
 from opinfo_tests.report import gaps
 from opinfo_tests.report.counts import too_few
 from opinfo_tests.report.report import GOOD

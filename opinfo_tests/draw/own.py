@@ -11,7 +11,7 @@ import torch
 from ..backends.torch_backend import TORCH_DTYPES
 from .own_rows import ROWS
 from .record import Recorder
-from .samples import reseed
+from .task import reseed
 
 SOURCE = "own"
 

@@ -15,7 +15,8 @@ from rich.progress import track
 from ..schemas import siblings
 from .own import own_reach
 from .record import Recorder
-from .samples import ERRORS, PROBE_DTYPES, Task, opinfos, registered, run_task, supported
+from .samples import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported
+from .task import Task
 
 DATA = Path(__file__).parents[1] / "data" / "reach.tsv"
 Reach = dict[str, frozenset[str]]

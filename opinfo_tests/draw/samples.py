@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,25 +9,17 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
 from .record import Recorder, out_like
+from .task import Task, reseed
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 # Enough to see which overloads an entry calls.
 PROBE_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
-
-
-@dataclass(frozen=True)
-class Task:
-    """One OpInfo entry in one dtype: what a worker is given."""
-
-    source: str
-    dtype: str
 
 
 @cache
@@ -147,14 +137,6 @@ def dtypes_of(text: str) -> list[str]:
     if unknown:
         raise SystemExit(f"opinfo_tests: no dtype {', '.join(sorted(unknown))}: {', '.join(names)}")
     return chosen
-
-
-def reseed(text: str) -> None:
-    """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
-    value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
-    torch.manual_seed(value)
-    np.random.seed(value)
-    random.seed(value)
 
 
 def detached(x: Any) -> Any:

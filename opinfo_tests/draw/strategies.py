@@ -21,6 +21,7 @@ from ..case import Case, Named, Seeded, schemas
 from ..schemas import siblings
 from . import constraints as con
 from .drawing import Call
+from .task import Task
 
 PREFIX = "drawn/"
 # Argument types that no case can hold.
@@ -206,8 +207,6 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
         yield
 
 
-def plan(ops: Iterable[str], count: int) -> list[Any]:
+def plan(ops: Iterable[str], count: int) -> list[Task]:
     """Return the tasks that draw ``count`` calls of each overload."""
-    from .samples import Task
-
     return [Task(PREFIX + op, str(count)) for op in drawable(ops)]

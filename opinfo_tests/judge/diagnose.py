@@ -19,7 +19,7 @@ import numpy as np
 from ..backends.backend import Backend, Seen, error_of, place_ndarray
 from ..case import DTYPES, NAMES, Array, Case, Named, is_inexact, leaves, map_tree, schemas, widen
 from ..schemas import is_fragile
-from .verdict import first_line, judge, opening, special_mismatch, ulp_distance
+from .verdict import judge, opening, special_mismatch, ulp_distance
 
 # torch's argument names as NumPy spells them.
 SPELLING = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "dtype": "dtype"}
@@ -389,43 +389,3 @@ def near(a: np.ndarray, b: np.ndarray) -> bool:
     exact = not (is_inexact(a.dtype) and is_inexact(b.dtype))
     rtol = 0 if exact else 1e-2 if narrow else 1e-5
     return bool(np.allclose(wide(a), wide(b), rtol=rtol, atol=0, equal_nan=True))
-
-
-# ---------------------------------------------------------------- what a failing row gets
-
-
-class Explainer:
-    """Gives failing rows a diagnosis and a repro script, to a number for each overload, outcome and dtype.
-
-    With ``cases`` a row that gets a script keeps its case too, for what shrinks it.
-    """
-
-    def __init__(
-        self, oracle: Backend, backend: Backend, most: int = 3, diagnoses: int = 50, cases: bool = False
-    ) -> None:
-        self.oracle, self.backend, self.most, self.diagnoses, self.cases = oracle, backend, most, diagnoses, cases
-        self.scripts: dict[tuple[str, str], int] = {}
-        self.said: dict[tuple[str, str, str], int] = {}
-
-    def __call__(self, case: Case, row: dict[str, Any]) -> dict[str, Any]:
-        """Return what is to be added to a row."""
-        from ..report.repro import TooLargeError, script
-
-        if row["outcome"] == "unspecified":
-            return {}
-        more: dict[str, Any] = {}
-        key = row["op"], row["outcome"]
-        if self.said.get((*key, row["dtype"]), 0) < self.diagnoses:
-            self.said[*key, row["dtype"]] = self.said.get((*key, row["dtype"]), 0) + 1
-            want, mine = self.oracle.execute(case), self.backend.execute(case)
-            found = diagnose(case, row["outcome"], want, mine, self.oracle)
-            if found:
-                more["diagnosis"] = first_line(found, 300)
-        if self.scripts.get(key, 0) < self.most:
-            self.scripts[key] = self.scripts.get(key, 0) + 1
-            more |= {"case": case} if self.cases else {}
-            try:
-                more["repro"] = script(case, row | more, self.backend)
-            except TooLargeError as e:
-                more["repro_missing"] = str(e)
-        return more

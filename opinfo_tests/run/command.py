@@ -19,7 +19,8 @@ from ..backends.load import load_backend
 from ..backends.torch_backend import TorchDevice
 from ..draw import reach
 from ..draw.reach import in_families, plan, select
-from ..draw.samples import Task, dtypes_of, opinfos, registered, supported
+from ..draw.samples import dtypes_of, opinfos, registered, supported
+from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, some, summary

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..backends.backend import Backend
 from ..backends.torch_backend import TorchDevice
-from ..draw.samples import Task
+from ..draw.task import Task
 from ..report import gaps
 from ..report.report import GOOD
 from .runner import Options, run_here, shard

@@ -13,12 +13,13 @@ from ..backends.backend import Backend
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
 from ..draw.record import Recorder
-from ..draw.samples import Task, samples_of
-from ..judge.diagnose import Explainer
+from ..draw.samples import samples_of
+from ..draw.task import Task
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, judge
 from ..report.usage import own
 from ..schemas import written_arrays
+from .explain import Explainer
 
 
 @dataclass

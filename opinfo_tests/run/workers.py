@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.backend import Backend
 from ..backends.load import packed, unpacked
 from ..case import Case
-from ..draw.samples import Task
+from ..draw.task import Task
 from .runner import Judge, LocalSet, Options, Stream, run_one
 
 _FORK = mp.get_context("forkserver")

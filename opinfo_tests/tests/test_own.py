@@ -11,7 +11,8 @@ from opinfo_tests.draw.own_quantized import NO_CPU_FAMILIES
 from opinfo_tests.draw.own_rows import UNREACHED
 from opinfo_tests.draw.reach import reach
 from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.samples import Task, registered, run_task
+from opinfo_tests.draw.samples import registered, run_task
+from opinfo_tests.draw.task import Task
 
 
 @cache

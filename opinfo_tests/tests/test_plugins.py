@@ -17,7 +17,8 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.draw.reach import in_families
-from opinfo_tests.draw.samples import ERRORS, Task, registered, supported
+from opinfo_tests.draw.samples import ERRORS, registered, supported
+from opinfo_tests.draw.task import Task
 from opinfo_tests.report.report import GOOD, read
 from opinfo_tests.run import command
 from opinfo_tests.run import control as controls

@@ -54,7 +54,7 @@ def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
     with _constructing:
         _users += 1
         if _users == 1:
-            torch.Tensor.__new__ = _new_below(kind)  # type: ignore[method-assign, assignment]
+            torch.Tensor.__new__ = _new_below(kind)  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -84,7 +84,8 @@ def deterministic(func: torch._ops.OpOverload, run: Run) -> Run:
 
 def _filled(run: Run, args: tuple, kwargs: dict[str, Any]) -> Any:
     made = run(args, kwargs)
-    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # a property of the module's class
+    if torch.are_deterministic_algorithms_enabled() and fills:
         if made.is_floating_point() or made.is_complex():
             made.fill_(torch.nan)
         else:

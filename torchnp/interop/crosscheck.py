@@ -147,7 +147,8 @@ class _Call:
     """The call as an error message shows it: taken down before anything is written."""
 
     def __init__(self, func: Any, args: tuple, kwargs: dict[str, Any], number: int) -> None:
-        self.name, self.number, self.terms = func.name(), number, []
+        self.name, self.number = func.name(), number
+        self.terms: list[Any] = []
         self.writes = func._schema.is_mutable
         self.shapes = [_describe(x) for x in args] + [f"{k}={_describe(v)}" for k, v in kwargs.items()]
 

@@ -1,0 +1,26 @@
+"""What is drawn at a time, and the generators that it is drawn with."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Task:
+    """One OpInfo entry in one dtype: what a worker is given."""
+
+    source: str
+    dtype: str
+
+
+def reseed(text: str) -> None:
+    """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""
+    value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+    torch.manual_seed(value)
+    np.random.seed(value)
+    random.seed(value)
