@@ -102,6 +102,8 @@ def write_expanded(
     """
     kinds, kind = exceptions_of(schema), KINDS[category(target.dtype)]
     if kind not in kinds and f"{kind}?" not in kinds:
+        if writes.inplace is not None:
+            writes.inplace(bound, [target])
         _refuse_otherwise(target, bound, compute, rule, writes.code_first)
         raise RuntimeError(SELF_OVERLAP)
     if writes.expanded is not None:

@@ -117,10 +117,13 @@ def _quick_clamp(self, min=None, max=None):
 
 def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
     """The numbers around integers have a say in the result dtype, which is looked at before their values."""
-    x, given = bound["self"], [n for n in (bound["min"], bound["max"]) if n is not None]
+    x, *given = (n for n in bound.values() if n is not None)
     if not dt.is_inexact(x.dtype) and not any(isinstance(n, ndarray) for n in given):
         found = dt.result_type(x, *given)
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
+
+
+_WRITES = Writes(inplace=_look_inplace)
 
 
 @kernel(
@@ -129,7 +132,7 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
     like=np.clip,
     differs=[*_CLAMP, "clamp-needs-bound"],
     quick=_quick_clamp,
-    writes=Writes(inplace=_look_inplace),
+    writes=_WRITES,
 )
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
@@ -152,13 +155,13 @@ def _clamp_one(cpu: str, self: ndarray, low: Any, high: Any) -> ndarray:
     return _clamp(cpu, REAL, self, low, high, fixed=True)
 
 
-@kernel("clamp_min", like=np.maximum, differs=_CLAMP, foreach="maximum")
+@kernel("clamp_min", like=np.maximum, differs=_CLAMP, foreach="maximum", writes=_WRITES)
 def clamp_min(self: ndarray, min: Any) -> ndarray:
     """Limit from below."""
     return _clamp_one("clamp_min_scalar_cpu", self, min, None)
 
 
-@kernel("clamp_max", like=np.minimum, differs=_CLAMP, foreach="minimum")
+@kernel("clamp_max", like=np.minimum, differs=_CLAMP, foreach="minimum", writes=_WRITES)
 def clamp_max(self: ndarray, max: Any) -> ndarray:
     """Limit from above."""
     return _clamp_one("clamp_max_scalar_cpu", self, None, max)
