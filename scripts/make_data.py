@@ -1,15 +1,17 @@
 """Write the files of torchnp/data that torch is asked for, or look whether they say what the installed torch does.
 
-    python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--part K/N] [--keep DIRECTORY]
+    python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--rows GLOB] [--part K/N] [--keep DIRECTORY]
 
 ``outs`` and ``overlaps`` make some ten thousand calls of torch. ``--part 1/8`` asks for an eighth of their rows and
-goes with ``--check`` alone: the whole takes minutes. ``--keep`` leaves the answers in a directory, and takes them from
+goes with ``--check`` alone: the whole takes minutes. ``--rows 'aten::mul*'`` brings the rows of an op up to date, and
+leaves the others. ``--keep`` leaves the answers in a directory, and takes them from
 there the next time.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import sys
 import tempfile
 import zlib
@@ -60,6 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"some of {' '.join(FILES)}; all by default")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a file is not so")
+    parser.add_argument("--rows", default="*", metavar="GLOB", help="ask for these rows alone: those of a new op")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="check the K-th of N parts")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY")
     options = parser.parse_args()
@@ -70,16 +73,20 @@ def main() -> int:
     found_any = False
     for name in options.files or FILES:
         file = FILES[name]
-        wanted = part_of(file.rows(), options.part)
+        rows = file.rows()
+        wanted = set(fnmatch.filter(part_of(rows, options.part), options.rows))
         with tempfile.TemporaryDirectory() as directory:
             found = file.ask(wanted, (options.keep or Path(directory)) / f"{name}.jsonl")
-        if options.part == "1/1":
+        if len(wanted) == len(rows):
             found = file.complete(found)
+        else:
+            found = {row: line for row, line in found.items() if full_name(row) in wanted}
         lines = differences(name, found, wanted)
         found_any |= bool(lines)
         print("\n".join([*lines, f"{name}.tsv: {len(wanted)} rows asked for, {len(lines)} lines differ"]))
         if not options.check:
-            (DATA / f"{name}.tsv").write_text(text_of(name, found))
+            kept = {} if len(wanted) == len(rows) else file.read(DATA / f"{name}.tsv")
+            (DATA / f"{name}.tsv").write_text(text_of(name, kept | found))
     return int(found_any and options.check)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.dtypes import write_inplace
-from torchnp.derived.inplace import make_inplace
+from torchnp.derived.inplace import check_scalars, make_inplace
 from torchnp.derived.outs import make_out
 from torchnp.schema import Schema
 from torchnp.writes import Writes
@@ -39,7 +39,7 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
                 "elements."
             )
         if unzipped is not None:
-            _check_scalars(bound[unzipped], len(bound[schema.args[0].name]))
+            check_scalars(bound[unzipped], len(bound[schema.args[0].name]))
         length = _check_lists(schema, bound, lists)
         results = []
         for i in range(length):
@@ -53,15 +53,6 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
     lone = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "other"), None)
     unzipped = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "scalars"), None)
     return guarded(schema, run)
-
-
-def _check_scalars(scalars: ndarray, length: int) -> None:
-    check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
-    check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
-    if scalars.size != length:
-        raise RuntimeError(
-            f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."
-        )
 
 
 def _item(values: Any, i: int) -> Any:

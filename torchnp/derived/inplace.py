@@ -166,6 +166,8 @@ def _make_inplace_list(
 
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
+        if isinstance(bound.get("scalars"), ndarray):
+            check_scalars(bound["scalars"], len(targets))
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
         for step in _steps(targets, bound) if narrow or _one_by_one(targets, bound) else [bound]:
             into = step[schema.args[0].name]
@@ -186,6 +188,16 @@ def _make_inplace_list(
         return targets if schema.returns else None
 
     return guarded(schema, run)
+
+
+def check_scalars(scalars: ndarray, length: int) -> None:
+    """Raise torch's error for a tensor that holds one number for each tensor of a list, if it is not that."""
+    check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
+    check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
+    if scalars.size != length:
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."
+        )
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:

@@ -15,6 +15,7 @@ from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -89,7 +90,22 @@ def _plus(a: ndarray, b: ndarray) -> ndarray:
 # ---------------------------------------------------------------- sums over chosen dimensions
 
 
-@kernel("inner", like=np.inner, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
+def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
+    """What is no product of numbers is tensordot's, which takes no other dtype."""
+    x, d = bound["self"], outs[0].dtype
+    if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
+        raise RuntimeError(
+            f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, "
+            f"but got an output tensor with dtype {dt.scalar_name(d)}"
+        )
+
+
+@kernel(
+    "inner",
+    like=np.inner,
+    differs=["no-mixed-products", "no-bool-product", "half-opmath"],
+    writes=Writes(out=_look_inner),
+)
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:

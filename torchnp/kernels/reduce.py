@@ -106,8 +106,12 @@ def sum_all(self, *, dtype=None):
 def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
     dtype = bound["self"].dtype
     check(not dt.is_complex(dtype), "nansum on CPU does not support complex inputs")
-    if not dt.is_inexact(dtype) and bound["dtype"] is None:  # torch calls sum, which computes in its out's dtype
+    if dt.is_inexact(dtype):
+        return
+    if bound["dtype"] is None:  # torch calls sum, which computes in its out's dtype
         bound["dtype"] = outs[0].dtype
+    told, d = dt.as_dtype(bound["dtype"]), outs[0].dtype
+    check(told == d, f"Expected out tensor to have dtype {dt.c_name(told)}, but got {dt.c_name(d)} instead")
 
 
 @kernel(
