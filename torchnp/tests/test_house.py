@@ -1,0 +1,28 @@
+"""The measures of the house: files and functions that can be read at one sitting, and a room without rows."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import torchnp
+from torchnp.registry import REGISTERED
+
+ROOT = Path(torchnp.__file__).parent
+MODULES = sorted(p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts)
+LONGEST_FILE, LONGEST_FUNCTION = 450, 60  # lines; ruff holds the complexity, see pyproject.toml
+LONGER = {"interop/crosscheck.py": {"compare_with_torch"}}  # to be parted
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_and_functions_are_short(path):
+    text = path.read_text()
+    assert text.count("\n") <= LONGEST_FILE
+    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {f.name for f in functions if f.end_lineno - f.lineno >= LONGEST_FUNCTION}
+    assert long <= LONGER.get(path.relative_to(ROOT).as_posix(), set())
+
+
+def test_numerics_declares_no_rows():
+    assert torchnp.table
+    assert not [name for name, row in REGISTERED.items() if row.family.startswith("numerics")]
