@@ -107,14 +107,7 @@ def _advance(previous: ndarray, skip: ndarray) -> ndarray:
 
 
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
-def _ctc_loss(
-    log_probs: ndarray,
-    targets: ndarray,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    zero_infinity: bool = False,
-) -> tuple[ndarray, ndarray]:
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
     input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)
@@ -173,15 +166,7 @@ def _ctc_loss_backward(
 
 
 @kernel("ctc_loss.IntList", "ctc_loss.Tensor")
-def ctc_loss(
-    log_probs: ndarray,
-    targets: ndarray,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: int = 1,
-    zero_infinity: bool = False,
-) -> ndarray:
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """Minus the log likelihood; the mean is over the losses per target label."""
     batched = log_probs.ndim == 3
     _both_lengths(input_lengths, target_lengths)

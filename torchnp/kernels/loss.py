@@ -125,13 +125,7 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
 
 
 @kernel("binary_cross_entropy_with_logits")
-def binary_cross_entropy_with_logits(
-    self: ndarray,
-    target: ndarray,
-    weight: ndarray | None = None,
-    pos_weight: ndarray | None = None,
-    reduction: int = 1,
-) -> ndarray:
+def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
     """`binary_cross_entropy` of ``sigmoid(self)``, without overflow."""
     log_sigmoid = log_sigmoid_forward(self)[0]
     if pos_weight is not None:
@@ -168,9 +162,7 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
 
 
 @kernel("poisson_nll_loss")
-def poisson_nll_loss(
-    input: ndarray, target: ndarray, log_input: bool, full: bool, eps: float, reduction: int
-) -> ndarray:
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
     if log_input:
         product = mul(target, input)
@@ -196,9 +188,7 @@ def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, re
 
 
 @kernel("margin_ranking_loss")
-def margin_ranking_loss(
-    input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
-) -> ndarray:
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """``max(0, -target * (input1 - input2) + margin)``."""
     difference = sub(input1, input2)
     loss = add_scalar(mul(neg(target), difference), margin)
@@ -211,9 +201,7 @@ def _sum_last(x: ndarray) -> ndarray:
 
 
 @kernel("cosine_embedding_loss")
-def cosine_embedding_loss(
-    input1: ndarray, input2: ndarray, target: ndarray, margin: float = 0.0, reduction: int = 1
-) -> ndarray:
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     check(target.ndim <= 1, multi_target())
     expected = target.ndim + 1
@@ -258,16 +246,7 @@ def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-
 
 
 @kernel("triplet_margin_loss")
-def triplet_margin_loss(
-    anchor: ndarray,
-    positive: ndarray,
-    negative: ndarray,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-06,
-    swap: bool = False,
-    reduction: int = 1,
-) -> ndarray:
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
     """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends."""
     dims = (anchor.ndim, positive.ndim, negative.ndim)
     check(

@@ -68,14 +68,7 @@ def multi_margin(
 
 
 @kernel("multi_margin_loss")
-def multi_margin_loss(
-    self: ndarray,
-    target: ndarray,
-    p: Any = 1,
-    margin: Any = 1,
-    weight: ndarray | None = None,
-    reduction: int = 1,
-) -> ndarray:
+def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
     """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
     _, reach, factor = multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
     terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor[:, None], reach.dtype.type(0))

@@ -67,9 +67,7 @@ def _forward(
 
 
 @kernel("nll_loss_forward")
-def nll_loss_forward(
-    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
-) -> tuple[ndarray, ndarray]:
+def nll_loss_forward(self, target, weight, reduction, ignore_index):
     """Minus the score of the target class, weighted; and the sum of the weights."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
@@ -98,9 +96,7 @@ def nll_loss_forward(
 
 
 @kernel("nll_loss2d_forward")
-def nll_loss2d_forward(
-    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
-) -> tuple[ndarray, ndarray]:
+def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     check_nll2d(self, target, weight)
     check_target(target)
@@ -133,25 +129,19 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
 
 
 @kernel("nll_loss")
-def nll_loss(
-    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
-) -> ndarray:
+def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
     """`nll_loss_forward`, the loss alone."""
     return nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 @kernel("nll_loss2d")
-def nll_loss2d(
-    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
-) -> ndarray:
+def nll_loss2d(self, target, weight=None, reduction=1, ignore_index=-100):
     """`nll_loss2d_forward`, the loss alone."""
     return nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 @kernel("nll_loss_nd")
-def nll_loss_nd(
-    self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1, ignore_index: int = -100
-) -> ndarray:
+def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     """Negative log likelihood of scores (C), (N, C) or (N, C, ...)."""
     check(self.ndim >= 1, f"Expected 1 or more dimensions (got {self.ndim})", ValueError)
     if self.ndim != 1 and (target.ndim == 0 or self.shape[0] != target.shape[0]):
@@ -172,14 +162,7 @@ def nll_loss_nd(
 
 
 @kernel("cross_entropy_loss")
-def cross_entropy_loss(
-    self: ndarray,
-    target: ndarray,
-    weight: ndarray | None = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> ndarray:
+def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
     if self.shape == target.shape:
         check(

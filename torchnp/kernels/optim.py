@@ -176,14 +176,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
 
 
 @kernel("_amp_update_scale_")
-def _amp_update_scale_(
-    self: ndarray,
-    growth_tracker: ndarray,
-    found_inf: ndarray,
-    scale_growth_factor: float,
-    scale_backoff_factor: float,
-    growth_interval: int,
-) -> ndarray:
+def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
     """Back the scale off after an overflow, grow it after a run without one."""
     check(growth_tracker.size == 1, "growth_tracker must be a 1-element tensor.")
     check(self.size == 1, "current_scale must be a 1-element tensor.")

@@ -277,9 +277,7 @@ unary("logical_not", np.logical_not, always_bool, cpu="logical_not_cpu", takes=B
 
 
 @kernel("nan_to_num", like=np.nan_to_num, differs=["nan-to-num-fills"])
-def nan_to_num(
-    self: ndarray, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> ndarray:
+def nan_to_num(self, nan=None, posinf=None, neginf=None):
     """Replace nan by 0, the infinities by the largest finite numbers, or each by the number given."""
     dtype = self.dtype
     if not dt.is_inexact(dtype):

@@ -91,15 +91,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 
 
 @kernel("rrelu_with_noise_backward")
-def rrelu_with_noise_backward(
-    grad_output: ndarray,
-    self: ndarray,
-    noise: ndarray,
-    lower: Any,
-    upper: Any,
-    training: bool,
-    self_is_result: bool,
-) -> ndarray:
+def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
     """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
     if training:
         return mul(grad_output, noise)
@@ -143,9 +135,7 @@ def hardswish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
 
 
 @kernel("elu_backward")
-def elu_backward(
-    grad_output: ndarray, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: ndarray
-) -> ndarray:
+def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """From the input, or from the result where the forward was in-place."""
     check(
         not (is_result and alpha < 0),

@@ -61,9 +61,7 @@ def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, redu
 
 
 @kernel("smooth_l1_loss_backward")
-def smooth_l1_loss_backward(
-    grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, beta: float
-) -> ndarray:
+def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
     g, x, norm = _inputs("smooth_l1_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target, stepwise=())
     b = number(float(beta), x.dtype)
@@ -81,9 +79,7 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
 
 
 @kernel("binary_cross_entropy_backward")
-def binary_cross_entropy_backward(
-    grad_output: ndarray, self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1
-) -> ndarray:
+def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
     g, x, t = grad_output.squeeze(), self.squeeze(), target.squeeze()
     check_broadcast(g, x, t)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from torchnp.checks import check
@@ -26,15 +24,7 @@ def _column(grad_output: ndarray, reduction: int) -> ndarray:
 
 
 @kernel("multi_margin_loss_backward")
-def multi_margin_loss_backward(
-    grad_output: ndarray,
-    self: ndarray,
-    target: ndarray,
-    p: Any,
-    margin: Any,
-    weight: ndarray | None = None,
-    reduction: int = 1,
-) -> ndarray:
+def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
     """The classes inside the margin push, the target takes the sum."""
     index, reach, factor = multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
     push = _share(reach.shape, reach.dtype, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
@@ -44,9 +34,7 @@ def multi_margin_loss_backward(
 
 
 @kernel("multilabel_margin_loss_backward")
-def multilabel_margin_loss_backward(
-    grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, is_target: ndarray
-) -> ndarray:
+def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
     """Each class inside a target's margin is pushed down, the target up."""
     x, rows = check_multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3)
     check(
