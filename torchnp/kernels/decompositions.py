@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
 from torchnp.errors import shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     LAPACK,
     LinAlgError,
@@ -282,9 +283,9 @@ def svd(self, some=True, compute_uv=True):
 # ---------------------------------------------------------------- rank and pseudo-inverse
 
 
-def _check_tolerances(name: str, **tolerances: ndarray | None) -> None:
+def _check_tolerances(name: str, **tolerances: Any) -> None:
     for word, t in tolerances.items():
-        if t is not None and dt.is_complex(t.dtype):
+        if isinstance(t, ndarray) and dt.is_complex(t.dtype):
             got = dt.scalar_name(t.dtype)
             raise RuntimeError(f"{name}: {word} tensor of complex type is not supported. Got {got}")
 
@@ -315,30 +316,29 @@ def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     return np.asarray((s > limit[..., None]).sum(-1, dtype=np.int64))
 
 
-@kernel("linalg_matrix_rank.atol_rtol_float", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
-def linalg_matrix_rank(self, *, atol=None, rtol=None, hermitian=False):
-    """Number of singular values above the tolerance."""
-    return _rank(self, atol, rtol, hermitian)
-
-
-@kernel("linalg_matrix_rank.atol_rtol_tensor", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
-def linalg_matrix_rank_tensor(input, *, atol=None, rtol=None, hermitian=False):
-    """Number of singular values above the tolerance of each matrix."""
+def _rank_between(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
-    return _rank(input, atol, rtol, hermitian)
+    return _rank(a, atol, rtol, hermitian)
 
 
-@kernel("linalg_matrix_rank", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
-def linalg_matrix_rank_tol(self, tol, hermitian=False):
-    """Number of singular values above an absolute tolerance."""
-    return _rank(self, tol, 0.0, hermitian)
-
-
-@kernel("linalg_matrix_rank.tol_tensor", like=np.linalg.matrix_rank, differs=["rank-of-vectors"])
-def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False):
-    """Number of singular values above an absolute tolerance of each matrix."""
+def _rank_above(a: ndarray, tol: Any, hermitian: bool) -> ndarray:
     _check_tolerances("torch.linalg.matrix_rank", tol=tol)
-    return _rank(input, tol, 0.0, hermitian)
+    return _rank(a, tol, 0.0, hermitian)
+
+
+_OF_RANK = {"like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"]}
+rows(
+    "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor",
+    _rank_between,
+    "Number of singular values above the tolerance, which may be one for each matrix.",
+    **_OF_RANK,
+)
+rows(
+    "linalg_matrix_rank linalg_matrix_rank.tol_tensor",
+    _rank_above,
+    "Number of singular values above an absolute tolerance, which may be one for each matrix.",
+    **_OF_RANK,
+)
 
 
 def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
@@ -362,36 +362,25 @@ def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     return (left * inverse[..., None, :]) @ right
 
 
-@kernel("linalg_pinv.atol_rtol_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
-def linalg_pinv_tensor(self, *, atol=None, rtol=None, hermitian=False):
-    """Moore-Penrose inverse; singular values up to the tolerance of each matrix count as 0."""
-    _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
-    return _pinv(self, atol, rtol, hermitian)
-
-
-@kernel("linalg_pinv.atol_rtol_float", like=np.linalg.pinv, differs=["rank-tolerance"])
-def linalg_pinv(self, *, atol=None, rtol=None, hermitian=False):
-    """Moore-Penrose inverse; singular values up to the tolerance count as 0."""
+def _pinv_between(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     if rtol is None:
-        wrap_dim(-2, self.ndim)
-        check_epsilon(self)
-    return _pinv(self, atol, rtol, hermitian)
+        wrap_dim(-2, a.ndim)
+        check_epsilon(a)
+    return _pinv(a, atol, rtol, hermitian)
 
 
-@kernel("linalg_pinv.rcond_tensor", like=np.linalg.pinv, differs=["rank-tolerance"])
-def linalg_pinv_rcond_tensor(self, rcond, hermitian=False):
-    """Moore-Penrose inverse with a relative tolerance for each matrix."""
+def _pinv_of_each(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
+    _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
+    return _pinv(a, atol, rtol, hermitian)
+
+
+def _pinv_above(a: ndarray, rcond: Any, hermitian: bool = False) -> ndarray:
     _check_tolerances("torch.linalg.pinv", rcond=rcond)
-    return _pinv(self, 0.0, rcond, hermitian)
+    return _pinv(a, 0.0, rcond, hermitian)
 
 
-@kernel("linalg_pinv", like=np.linalg.pinv, differs=["rank-tolerance"])
-def linalg_pinv_rcond(self, rcond, hermitian=False):
-    """Moore-Penrose inverse with a relative tolerance."""
-    return _pinv(self, 0.0, rcond, hermitian)
-
-
-@kernel("pinverse", like=np.linalg.pinv, differs=["rank-tolerance"])
-def pinverse(self, rcond=1e-15):
-    """Moore-Penrose inverse with a relative tolerance."""
-    return _pinv(self, 0.0, rcond, False)
+_OF_PINV = {"like": np.linalg.pinv, "differs": ["rank-tolerance"]}
+_UP_TO = "Moore-Penrose inverse; singular values up to the tolerance count as 0."
+rows("linalg_pinv.atol_rtol_float", _pinv_between, _UP_TO, **_OF_PINV)
+rows("linalg_pinv.atol_rtol_tensor", _pinv_of_each, "`linalg_pinv` with a tolerance for each matrix.", **_OF_PINV)
+rows("linalg_pinv linalg_pinv.rcond_tensor pinverse", _pinv_above, _UP_TO, **_OF_PINV)
