@@ -7,7 +7,7 @@ The bodies here follow the AVX2 build.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from torchnp.kernels._memory import (
     like_order,
     memory_order,
 )
+from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
@@ -173,39 +174,52 @@ def uniform(self, from_=0.0, to=1.0, *, generator=None):
     return arrange(uniform_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
 
 
-@kernel("rand.generator", like=np.random.rand, differs=["random-stream", "random-float64"])
-def rand_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
-    """Uniform values in [0, 1)."""
-    size = strided_size(size, layout, device, pin_memory)
-    return uniform_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, generator).reshape(size)
+def _filled(size, generator, dtype, *options, values):
+    size = strided_size(size, *options)
+    return values(math.prod(size), factory_dtype(dtype), True, generator).reshape(size)
 
 
-@kernel("rand", like=np.random.rand, differs=["random-stream", "random-float64"])
-def rand(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Uniform values in [0, 1)."""
-    size = strided_size(size, layout, device, pin_memory)
-    return uniform_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, None).reshape(size)
-
-
-@kernel("rand_like.generator", differs=["random-stream"])
-def rand_like_generator(self, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Uniform values in [0, 1), shaped and laid out like a tensor."""
+def _filled_like(self, generator, dtype, layout, device, pin_memory, memory_format, *, values):
     strided_size((), layout, device, pin_memory)
-    dtype = self.dtype if dtype is None else as_dtype(dtype)
-    values = uniform_values(self.size, dtype, 0.0, 1.0, generator)
-    return arrange(values, self.shape, like_order(self, memory_format))
+    dtype, order = self.dtype if dtype is None else as_dtype(dtype), like_order(self, memory_format)
+    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
+    return arrange(values(self.size, dtype, contiguous, generator), self.shape, order)
 
 
-@kernel("rand_like", differs=["random-stream"])
-def rand_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Uniform values in [0, 1), shaped and laid out like a tensor."""
-    return rand_like_generator(
-        self, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
+def _units(n: int, dtype: np.dtype, contiguous: bool, generator: Generator | None) -> ndarray:
+    return uniform_values(n, dtype, 0.0, 1.0, generator)
 
+
+def _standard(n: int, dtype: np.dtype, contiguous: bool, generator: Generator | None) -> ndarray:
+    return normal_values(n, dtype, 0.0, 1.0, contiguous, generator)
+
+
+def _unseeded(run: Callable[..., ndarray]) -> Callable[..., ndarray]:
+    """The form that takes no generator."""
+    return lambda first, *rest, values: run(first, None, *rest, values=values)
+
+
+_RAND = {"like": np.random.rand, "differs": ["random-stream", "random-float64"], "values": _units}
+_RANDN = {"like": np.random.randn, "differs": ["random-stream", "randn-box-muller"], "values": _standard}
+_LIKE = {"differs": ["random-stream"]}
+_LAID = "shaped and laid out like a tensor."
+rows("rand.generator", _filled, "Uniform values in [0, 1).", **_RAND)
+rows("rand", _unseeded(_filled), "Uniform values in [0, 1).", **_RAND)
+rows("rand_like.generator", _filled_like, f"Uniform values in [0, 1), {_LAID}", values=_units, **_LIKE)
+rows("rand_like", _unseeded(_filled_like), f"Uniform values in [0, 1), {_LAID}", values=_units, **_LIKE)
+rows("randn.generator", _filled, "Standard normal values.", **_RANDN)
+rows("randn", _unseeded(_filled), "Standard normal values.", **_RANDN)
+rows("randn_like.generator", _filled_like, f"Standard normal values, {_LAID}", values=_standard, **_LIKE)
+rows("randn_like", _unseeded(_filled_like), f"Standard normal values, {_LAID}", values=_standard, **_LIKE)
 
 # ---------------------------------------------------------------- normal
+
+
+@kernel("normal.float_float", like=np.random.normal, differs=["random-stream"])
+def normal_float_float(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
+    """Normal values of one mean and deviation."""
+    size = strided_size(size, layout, device, pin_memory)
+    return normal_values(math.prod(size), factory_dtype(dtype), mean, std, True, generator).reshape(size)
 
 
 @kernel("normal_", like=np.random.normal, differs=["random-stream"])
@@ -221,46 +235,6 @@ def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
     order = memory_order(self)
     contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
     return arrange(normal_values(self.size, self.dtype, mean, std, contiguous, generator), self.shape, order)
-
-
-@kernel("randn.generator", like=np.random.randn, differs=["random-stream", "randn-box-muller"])
-def randn_generator(size, *, generator, dtype=None, layout=None, device=None, pin_memory=None):
-    """Standard normal values."""
-    size = strided_size(size, layout, device, pin_memory)
-    return normal_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, True, generator).reshape(size)
-
-
-@kernel("randn", like=np.random.randn, differs=["random-stream", "randn-box-muller"])
-def randn(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Standard normal values."""
-    size = strided_size(size, layout, device, pin_memory)
-    return normal_values(math.prod(size), factory_dtype(dtype), 0.0, 1.0, True, None).reshape(size)
-
-
-@kernel("randn_like.generator", differs=["random-stream"])
-def randn_like_generator(self, *, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Standard normal values, shaped and laid out like a tensor."""
-    strided_size((), layout, device, pin_memory)
-    dtype = self.dtype if dtype is None else as_dtype(dtype)
-    order = like_order(self, memory_format)
-    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
-    return arrange(normal_values(self.size, dtype, 0.0, 1.0, contiguous, generator), self.shape, order)
-
-
-@kernel("randn_like", differs=["random-stream"])
-def randn_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Standard normal values, shaped and laid out like a tensor."""
-    return randn_like_generator(
-        self, generator=None, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory,
-        memory_format=memory_format,
-    )  # fmt: skip
-
-
-@kernel("normal.float_float", like=np.random.normal, differs=["random-stream"])
-def normal_float_float(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
-    """Normal values of one mean and deviation."""
-    size = strided_size(size, layout, device, pin_memory)
-    return normal_values(math.prod(size), factory_dtype(dtype), mean, std, True, generator).reshape(size)
 
 
 @kernel("normal.Tensor_float", like=np.random.normal, differs=["random-stream"])
