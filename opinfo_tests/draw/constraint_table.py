@@ -14,6 +14,7 @@ from . import (
     constraint_matrices,
     constraint_models,
     constraint_prims,
+    constraint_quantized,
     constraint_shapes,
     constraint_signals,
     constraint_slow,
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     *constraint_losses.ROWS,
     *constraint_models.ROWS,
     *constraint_signals.ROWS,
+    *constraint_quantized.ROWS,
     *constraint_prims.ROWS,
 )
 

@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 from ..case import Case, Named, Seeded, schemas
 from ..schemas import siblings
 from . import constraints as con
+from .constraint_quantized import UNCHECKED
+from .constraint_table import family
 from .drawing import Call
+from .own_quantized import NO_CPU, NO_CPU_FAMILIES
 from .task import Task
 
 PREFIX = "drawn/"
@@ -51,6 +54,10 @@ def not_drawn(name: str) -> str:
         return "" if functional_form(name) else WRITES
     if con.UNDRAWN.intersection({s.base, name.partition("::")[2]}):
         return "it needs a device, another layout or what arrays have not"
+    if UNCHECKED.intersection({s.base, name.partition("::")[2]}):
+        return "torch does not check its arguments, or changes what it is given: own rows call it"
+    if name.partition("::")[2] in NO_CPU or family(name) in NO_CPU_FAMILIES:
+        return "torch has no kernel of it on the CPU"
     types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
     return f"no case can hold a {types[0]}" if types else ""
 

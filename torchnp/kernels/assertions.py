@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
+from torchnp.errors import overflow
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero
@@ -53,7 +54,8 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def _whole(size: Any) -> int:
-    check(not isinstance(size, complex), "value cannot be converted to type int64_t without overflow")
+    if isinstance(size, complex) or not -(2.0**63) <= size < 2.0**63:
+        raise overflow("int64_t")
     return int(size)
 
 

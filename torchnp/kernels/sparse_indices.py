@@ -208,6 +208,8 @@ def _increasing(indices: ndarray) -> bool:
 @kernel("_sparse_addmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
 def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """`addmm`, of which the first factor may be sparse in torch."""
+    names = f"{dt.scalar_name(mat1.dtype)} and {dt.scalar_name(mat2.dtype)}"
+    check(mat1.dtype == mat2.dtype, f"mat1 and mat2 must have the same dtype, but got {names}")
     return addmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -218,4 +220,4 @@ def _sparse_mm(sparse, dense):
         if x.ndim < 2:
             raise dim_out_of_range(-2, x.ndim)
     base: Any = np.zeros((dense.shape[-1], sparse.shape[-2]), sparse.dtype)
-    return addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)
+    return _sparse_addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)
