@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from torchnp.dtypes import ALL
+from torchnp.quick import Quick, signature_of
 from torchnp.schema import RESERVED, Schema, is_torchs
 from torchnp.writes import NOTHING, Writes
 
@@ -70,13 +71,13 @@ class Row:
     like: Any
     differs: tuple[str, ...]
     make: Callable[[Row, Schema], Callable[..., Any]] | None
-    quick: Callable[..., Any] | None = None
+    quick: Quick | None = None
     writes: Writes = NOTHING
 
     def build(self, schema: Schema) -> Callable[..., Any]:
         """The kernel of this row for one of its overloads."""
         made = (self.make or guard)(self, schema)
-        return made if self.quick is None else with_shortcut(self.quick, made)
+        return made if self.quick is None else with_twin(self.quick, made)
 
     @property
     def family(self) -> str:
@@ -92,7 +93,7 @@ def kernel(
     like: Any = None,
     differs: Sequence[str] = (),
     make: Callable[[Row, Schema], Callable[..., Any]] | None = None,
-    quick: Callable[..., Any] | None = None,
+    quick: Quick | None = None,
     writes: Writes = NOTHING,
     foreach: str = "",
 ) -> Callable[[Body], Body]:
@@ -108,8 +109,8 @@ def kernel(
         Ids in `torchnp.differences` of what that function does otherwise.
     make : callable, optional
         Builds the kernel from the row and the schema in place of the usual wrapper, where speed asks for it.
-    quick : callable, optional
-        A shortcut for the commonest case, see `with_shortcut`.
+    quick : Quick, optional
+        The short way for the commonest cases, see `torchnp.quick`.
     writes : Writes, optional
         What is particular about the in-place and ``out=`` forms that are made of the row.
     foreach : str, optional
@@ -148,7 +149,7 @@ def guard(row: Row, schema: Schema) -> Callable[..., Any]:
         try:
             out = body(*args, **kwargs)
             return out if type(out) is ndarray else arrays(out)
-        except Exception:
+        except FAILURES:
             raise_mismatch(schema, args, kwargs)
             raise
         finally:
@@ -158,7 +159,7 @@ def guard(row: Row, schema: Schema) -> Callable[..., Any]:
     def view(*args: Any, **kwargs: Any) -> Any:
         try:
             return body(*args, **kwargs)
-        except Exception:
+        except FAILURES:
             raise_mismatch(schema, args, kwargs)
             raise
 
@@ -185,31 +186,45 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
     return translated
 
 
-def with_shortcut(shortcut: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that tries a shortcut first, which takes the same arguments and runs quiet.
-
-    The shortcut gives the very result of the body where it knows the case by a look at the arguments, and None
-    or any exception where it does not. It must leave its arguments alone and return arrays.
-    """
+def with_twin(twin: Quick, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that asks its quick twin first, inside the quiet context."""
+    quick, signature = twin.function, signature_of(twin.function)
+    alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
     # Parameters of their own are cheaper than a tuple to unpack; their names must not be those of a schema.
     def kernel(_0: Any = MISSING, _1: Any = MISSING, _2: Any = MISSING, *rest: Any, **named: Any) -> Any:
         try:
             if named:
-                out = run_quiet(shortcut, *(x for x in (_0, _1, _2) if x is not MISSING), *rest, **named)
+                given = [x for x in (_0, _1, _2) if x is not MISSING]
+                if signature.takes(len(given) + len(rest), named):
+                    out = run_quiet(quick, *given, *rest, **named)
+                    if out is not None:
+                        return out
             elif _1 is MISSING:
-                out = run_quiet(shortcut, _0)
+                if alone:
+                    out = run_quiet(quick, _0)
+                    if out is not None:
+                        return out
             elif _2 is MISSING:
-                out = run_quiet(shortcut, _0, _1)
-            else:
-                out = run_quiet(shortcut, _0, _1, _2, *rest)
-            if out is not None:
-                return out
-        except Exception:
-            pass  # the body knows what to do, or what to say
+                if two:
+                    out = run_quiet(quick, _0, _1)
+                    if out is not None:
+                        return out
+            elif three and not rest:
+                out = run_quiet(quick, _0, _1, _2)
+                if out is not None:
+                    return out
+        except RuntimeError as error:
+            if not is_busy(error):
+                raise
         return slow(*(x for x in (_0, _1, _2) if x is not MISSING), *rest, **named)
 
     return kernel
+
+
+def is_busy(error: RuntimeError) -> bool:
+    """Whether `run_quiet` was refused, because its context is entered already: by another thread, or further out."""
+    return str(error).startswith("cannot enter context")
 
 
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:

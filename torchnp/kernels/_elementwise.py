@@ -19,7 +19,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
-from torchnp.registry import MISSING, Row, guard, kernel, raise_mismatch, run_quiet
+from torchnp.registry import MISSING, Row, guard, is_busy, kernel, raise_mismatch, run_quiet
 from torchnp.scalars import number, tensor
 from torchnp.schema import Schema
 from torchnp.writes import NOTHING, PREDICATE, Writes
@@ -363,11 +363,12 @@ _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
 _asarray = np.asarray
 
 
-def _mixed(a: ndarray, b: ndarray) -> tuple[np.dtype, ndarray, ndarray]:
-    """Two tensors in their common dtype, where NumPy converts as torch does; else KeyError."""
-    da, db = a.dtype, b.dtype
-    common = (_PROMOTED if (a.ndim > 0) is (b.ndim > 0) else _DEMOTED if a.ndim else _PROMOTED_BACK)[da, db]
-    return common, a if da is common else a.astype(common), b if db is common else b.astype(common)
+def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
+    """The common dtype of two tensors, where NumPy converts as torch does; else None."""
+    pair = a.dtype, b.dtype
+    if not mixes_bool and dt.bool_ in pair:
+        return None
+    return (_PROMOTED if (a.ndim > 0) is (b.ndim > 0) else _DEMOTED if a.ndim else _PROMOTED_BACK).get(pair)
 
 
 _PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
@@ -392,38 +393,47 @@ def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Ro
     def make(row: Row, schema: Schema) -> Callable[..., Any]:
         slow = guard(row, schema)
 
+        function_of = direct.get
+
         # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
         def of_tensor(_0: Any = MISSING, *rest: Any, **named: Any) -> Any:
-            try:
-                if not rest and not named:
-                    out = run_quiet(direct[_0.dtype], _0)
-                    return out if type(out) is ndarray else _asarray(out)
-            except Exception:
-                pass  # the body knows what to do, or what to say
-            if isinstance(_0, (int, float, complex)):
+            if type(_0) is ndarray and not rest and not named:
+                function = function_of(_0.dtype)
+                if function is not None:
+                    try:
+                        out = run_quiet(function, _0)
+                        return out if type(out) is ndarray else _asarray(out)
+                    except RuntimeError as error:
+                        if not is_busy(error):
+                            raise
+            elif isinstance(_0, (int, float, complex)):
                 raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
             return slow(*rest, **named) if _0 is MISSING else slow(_0, *rest, **named)
 
         def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
-            try:
-                if not rest and not named:
-                    dtype = _0.dtype
-                    if type(_1) is ndarray:
-                        if dtype is _1.dtype:
-                            out = run_quiet(direct[dtype], _0, _1)
-                        elif mixes_bool or dtype is not dt.bool_ is not _1.dtype:
-                            dtype, a, b = _mixed(_0, _1)
-                            out = run_quiet(direct[dtype], a, b)
-                        else:
-                            return slow(_0, _1)
-                    elif dtype.kind in _TAKES_NUMBER[type(_1)]:
-                        # A number of no higher category takes the tensor's dtype.
-                        out = run_quiet(direct[dtype], _0, number(_1, dtype))
-                    else:
-                        return slow(_0, _1)
-                    return out if type(out) is ndarray else _asarray(out)
-            except Exception:
-                pass
+            if type(_0) is ndarray and not rest and not named:
+                dtype, kind = _0.dtype, type(_1)
+                if kind is ndarray:
+                    a, b = _0, _1
+                    if dtype is not b.dtype:
+                        dtype = _common(a, b, mixes_bool)
+                        if dtype is None:
+                            return slow(a, b)
+                        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+                elif dtype.kind in _TAKES_NUMBER.get(kind, ""):  # of no higher category: it takes the tensor's dtype
+                    a, b = _0, number(_1, dtype)
+                else:
+                    return slow(_0, _1)
+                function = function_of(dtype)
+                if function is not None:
+                    try:
+                        out = run_quiet(function, a, b)
+                        return out if type(out) is ndarray else _asarray(out)
+                    except ValueError:
+                        pass  # NumPy looks at the sizes, and at negative powers of integers: the body has torch's words
+                    except RuntimeError as error:
+                        if not is_busy(error):
+                            raise
             return slow(*(x for x in (_0, _1) if x is not MISSING), *rest, **named)
 
         made: Any = of_tensor if len(schema.args) == 1 else of_tensors

@@ -26,6 +26,7 @@ from torchnp.kernels._elementwise import (
     int_to_float,
 )
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 from torchnp.writes import Writes
@@ -326,31 +327,33 @@ def _three(
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
+    if type(x) is not ndarray:
+        return False
     dtype, shape = x.dtype, x.shape
     if not (dtype is dt.float32 or dtype is dt.float64) or not shape or not x.flags.c_contiguous:
         return False
-    for y in others:  # noqa: SIM110 - a generator costs more than the sums
-        if y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
+    for y in others:
+        if type(y) is not ndarray or y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
             return False
     return True
 
 
 def _quick_addcmul(self, tensor1, tensor2, *, value=1):
-    if value != 1 or not _alike(self, tensor1, tensor2):
+    if type(value) is not int or value != 1 or not _alike(self, tensor1, tensor2):
         return None
     return fast_fma(tensor1, tensor2, self)
 
 
 def _quick_lerp(self, end, weight):
-    if type(weight) is not float or not _alike(self, end):
+    if type(weight) is not float or not -0.5 < weight < 0.5 or not _alike(self, end):
         return None
     w = scalar(weight, self.dtype)
-    if not -0.5 < w.item() < 0.5:
+    if not -0.5 < w.item() < 0.5:  # after rounding too
         return None
     return fast_fma(np.subtract(end, self), w, self)
 
 
-@kernel("addcmul", differs=["fused-sum"], quick=_quick_addcmul)
+@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul))
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     takes = REAL | ANY_COMPLEX
@@ -404,7 +407,7 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
 
 
-@kernel("lerp.Scalar", differs=["fused-sum"], quick=_quick_lerp)
+@kernel("lerp.Scalar", differs=["fused-sum"], quick=exact(_quick_lerp))
 def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))

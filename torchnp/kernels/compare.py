@@ -15,6 +15,7 @@ from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.numerics.blocks import STRIP, blocks
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
+from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import single, tensor
 from torchnp.writes import PREDICATE
@@ -110,7 +111,8 @@ def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1
 def _quick_where(condition, self, other):
     """Three dense tensors of one shape."""
     if (
-        self.dtype is other.dtype
+        type(condition) is type(self) is type(other) is ndarray
+        and self.dtype is other.dtype
         and condition.dtype is dt.bool_
         and condition.shape == self.shape == other.shape
         and condition.flags.c_contiguous
@@ -151,7 +153,7 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
     "where.Scalar",
     like=np.where,
     differs=["three-tier-promotion", "where-number"],
-    quick=_quick_where,
+    quick=exact(_quick_where),
 )
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import empty_list
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
+from torchnp.quick import Quick, axes, exact
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -26,16 +27,21 @@ def _extreme(name: str, ufunc: np.ufunc, x: ndarray, dim: Any, keepdim: bool, cp
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
 
 
-def _quick_extreme(ufunc: np.ufunc) -> Any:
+def _quick_extreme(ufunc: np.ufunc) -> Quick:
     reduce = ufunc.reduce
 
     def quick(self, dim=(), keepdim=False):
-        if self.dtype is dt.float32 or self.dtype is dt.float64:
-            out = reduce(self, tuple(dim) or None, None, None, keepdim)
-            return out if type(out) is ndarray else np.asarray(out)
-        return None
+        if type(self) is not ndarray or not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.size:
+            return None
+        if type(keepdim) is not bool:
+            return None
+        given = axes(dim, self.ndim)
+        if given is None:
+            return None
+        out = reduce(self, given, None, None, keepdim)
+        return out if type(out) is ndarray else np.asarray(out)
 
-    return quick
+    return exact(quick)
 
 
 def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
@@ -170,26 +176,30 @@ def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> nd
 
 
 def _quick_argmax(self, dim, keepdim=False):
-    if self.ndim > 0 and not keepdim and (self.dtype is dt.float32 or self.dtype is dt.float64) and dim is not None:
+    if keepdim is not False or type(self) is not ndarray or type(dim) is not int or not -self.ndim <= dim < self.ndim:
+        return None
+    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size:
         out = self.argmax(dim)
         return out if type(out) is ndarray else np.asarray(out)
     return None
 
 
 def _quick_argmin(self, dim, keepdim=False):
-    if self.ndim > 0 and not keepdim and (self.dtype is dt.float32 or self.dtype is dt.float64) and dim is not None:
+    if keepdim is not False or type(self) is not ndarray or type(dim) is not int or not -self.ndim <= dim < self.ndim:
+        return None
+    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size:
         out = self.argmin(dim)
         return out if type(out) is ndarray else np.asarray(out)
     return None
 
 
-@kernel("argmax", like=np.argmax, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=_quick_argmax)
+@kernel("argmax", like=np.argmax, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=exact(_quick_argmax))
 def argmax(self, dim=None, keepdim=False):
     """Index of the first largest element; NaN is larger than all."""
     return _arg("argmax", np.argmax, self, dim, keepdim)
 
 
-@kernel("argmin", like=np.argmin, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=_quick_argmin)
+@kernel("argmin", like=np.argmin, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=exact(_quick_argmin))
 def argmin(self, dim=None, keepdim=False):
     """Index of the first smallest element; NaN is smaller than all."""
     return _arg("argmin", np.argmin, self, dim, keepdim)

@@ -17,6 +17,7 @@ from torchnp.kernels.copy import clone
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.view import expand
 from torchnp.overlap import check_written_at, overlaps_itself
+from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Step, Writes, look_apart
 
@@ -270,18 +271,22 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 def _quick_index_select(self, dim, index):
     """A vector of few positions."""
     few = (
-        self.size
+        type(self) is type(index) is ndarray
+        and self.size
         and self.dtype not in BARE_UNSIGNED
-        and self.ndim
         and self.dtype.num <= 255
         and index.dtype is int64
         and index.ndim == 1
-        and index.size <= 64
+        and 0 < index.size <= 64
+        and is_axis(dim, self.ndim)
     )
-    return self.take(index, dim) if few and min(index.tolist()) >= 0 else None
+    if not few:
+        return None
+    named = index.tolist()
+    return self.take(index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None
 
 
-@kernel("index_select", like=np.take, differs=["gather-negative"], quick=_quick_index_select)
+@kernel("index_select", like=np.take, differs=["gather-negative"], quick=exact(_quick_index_select))
 def index_select(self, dim, index):
     """The positions of a dimension that a vector names."""
     dim = wrap_dim(dim, self.ndim)

@@ -12,6 +12,7 @@ from torchnp.errors import empty_list, shape_text
 from torchnp.kernels._memory import bits, empty_in_order
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape
+from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -37,18 +38,21 @@ def _check_list(tensors: Sequence[ndarray], name: str) -> None:
 
 def _quick_cat(tensors, dim=0):
     """Dense tensors of one dtype and several dimensions."""
-    if type(tensors) is not list and type(tensors) is not tuple:
+    if (type(tensors) is not list and type(tensors) is not tuple) or not tensors or type(tensors[0]) is not ndarray:
         return None
-    dtype, n = tensors[0].dtype, tensors[0].ndim
-    if n < 2:
+    dtype, n, shape = tensors[0].dtype, tensors[0].ndim, tensors[0].shape
+    if n < 2 or not is_axis(dim, n):
         return None
     for x in tensors:
-        if x.dtype is not dtype or x.ndim != n or not x.flags.c_contiguous:
+        if type(x) is not ndarray or x.dtype is not dtype or x.ndim != n or not x.flags.c_contiguous:
+            return None
+        other = x.shape
+        if other != shape and (other[:dim] != shape[:dim] or other[dim % n + 1 :] != shape[dim % n + 1 :]):
             return None
     return np.concatenate(tensors, dim)
 
 
-@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"], quick=_quick_cat)
+@kernel("cat", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"], quick=exact(_quick_cat))
 def cat(tensors, dim=0):
     """Tensors one after the other along a dimension; legacy empty ones of shape (0,) are left out."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)

@@ -24,6 +24,7 @@ from torchnp.kernels._elementwise import (
     finish,
 )
 from torchnp.kernels.numerics.blocks import STRIP, limited
+from torchnp.quick import exact
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes
@@ -105,11 +106,15 @@ _CLAMP = ["three-tier-promotion", "clamp-of-bool"]
 
 
 def _quick_clamp(self, min=None, max=None):
-    """Two numbers around a small tensor of float32 or float64."""
+    """Two numbers, neither nan nor beyond float32, around a small tensor of float32 or float64."""
+    if type(self) is not ndarray or not self.ndim or self.size > STRIP:
+        return None
     dtype = self.dtype
-    if not (dtype is dt.float32 or dtype is dt.float64) or not self.ndim or self.size > STRIP:
+    if not (dtype is dt.float32 or dtype is dt.float64):
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
+        return None
+    if not (-1e18 < min < 1e18 and -1e18 < max < 1e18):
         return None
     x = np.maximum(scalar(min, dtype), self)
     return np.minimum(scalar(max, dtype), x, out=x)
@@ -131,7 +136,7 @@ _WRITES = Writes(inplace=_look_inplace)
     "clip",
     like=np.clip,
     differs=[*_CLAMP, "clamp-needs-bound"],
-    quick=_quick_clamp,
+    quick=exact(_quick_clamp),
     writes=_WRITES,
 )
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:

@@ -19,6 +19,7 @@ from torchnp.kernels.numerics.products import (
     product,
     words,
 )
+from torchnp.quick import within
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes, step_by_step
@@ -29,17 +30,26 @@ ndarray = np.ndarray
 
 
 def _quick_mm(self, mat2):
+    if type(self) is not ndarray or type(mat2) is not ndarray or not self.ndim == 2 == mat2.ndim:
+        return None
     dtype = self.dtype
-    if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.ndim == 2 == mat2.ndim:
+    if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.shape[1] == mat2.shape[0]:
         return self.dot(mat2)  # a method: np.matmul looks for the axes first
     return None
+
+
+_BLAS = "both ask BLAS, by functions that add in orders of their own"
+
+
+def _products_of_magnitudes(self, mat2):
+    return np.abs(self) @ np.abs(mat2)
 
 
 @kernel(
     "mm",
     like=np.matmul,
     differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"],
-    quick=_quick_mm,
+    quick=within(2, _quick_mm, _BLAS, _products_of_magnitudes),
 )
 def mm(self, mat2):
     """Product of two matrices."""

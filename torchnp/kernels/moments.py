@@ -16,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
+from torchnp.quick import axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number, real
 from torchnp.writes import Bound, Writes
@@ -100,13 +101,21 @@ def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
 
 def _quick_spread(self, dim, correction, keepdim):
     """Variance in double of few float32 elements along the short dense rows of a matrix."""
-    if self.dtype is not dt.float32 or self.ndim != 2 or self.size > FEW or not self.flags.c_contiguous or keepdim:
+    if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or self.size > FEW:
         return None
-    m, n = self.shape
-    if len(dim) != 1 or (dim[0] != 1 and dim[0] != -1) or n > 16 or not m:
+    n = self.shape[1]
+    if (
+        keepdim is not False
+        or axes(dim, 2) not in ((1,), (-1,))
+        or n > 16
+        or not self.size
+        or not self.flags.c_contiguous
+    ):
         return None
-    freedom = n - (1 if correction is None else real(correction))
-    if freedom <= 0:
+    if correction is not None and type(correction) is not int and type(correction) is not float:
+        return None
+    freedom = n - (1 if correction is None else correction)
+    if not 0 < freedom <= 1e18:
         return None
     x = self.astype(np.float64)
     mean = x.dot(square_of_ones(n, dt.float64))  # in every column, which spares the broadcasting
@@ -114,6 +123,9 @@ def _quick_spread(self, dim, correction, keepdim):
     np.subtract(x, mean, x)
     total = np.multiply(x, x, x).dot(ones(n, dt.float64))
     return np.divide(total, number(float(freedom), dt.float64), total)
+
+
+_DOUBLE = "both sum in double, in another order, and round to float once"
 
 
 def _quick_var(self, dim=None, *, correction=None, keepdim=False):
@@ -155,10 +167,26 @@ def _of_all(x: ndarray, unbiased: bool, *, op: str) -> ndarray | tuple[ndarray, 
 
 _VAR = "Mean squared distance from the mean, over N - correction (1 if unbiased)."
 _STD, _PAIR = "Square root of `var`.", "`var` or `std`, and the mean."
-rows("var.correction", _corrected, _VAR, like=np.var, differs=_DIFFERS, quick=_quick_var, writes=_WRITES)
+rows(
+    "var.correction",
+    _corrected,
+    _VAR,
+    like=np.var,
+    differs=_DIFFERS,
+    quick=within(1, _quick_var, _DOUBLE),
+    writes=_WRITES,
+)
 rows("var.dim", _unbiased, _VAR, like=np.var, differs=_DIFFERS, writes=_WRITES)
 rows("var", _of_all, _VAR, like=np.var, differs=_DIFFERS)
-rows("std.correction", _corrected, _STD, like=np.std, differs=_DIFFERS, quick=_quick_std, writes=_WRITES)
+rows(
+    "std.correction",
+    _corrected,
+    _STD,
+    like=np.std,
+    differs=_DIFFERS,
+    quick=within(1, _quick_std, _DOUBLE),
+    writes=_WRITES,
+)
 rows("std.dim", _unbiased, _STD, like=np.std, differs=_DIFFERS, writes=_WRITES)
 rows("std", _of_all, _STD, like=np.std, differs=_DIFFERS)
 rows("var_mean.correction std_mean.correction", _corrected, _PAIR, differs=_DIFFERS)

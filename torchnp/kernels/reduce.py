@@ -11,6 +11,7 @@ from torchnp.checks import check, refuse, wrap_dims
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape
+from torchnp.quick import axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
@@ -41,15 +42,22 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
 _DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int64})
 
 
+def _is_few(x: Any) -> bool:
+    return type(x) is ndarray and x.size <= FEW and (x.dtype is dt.float32 or x.dtype is dt.float64)
+
+
 def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Few float32 or float64 elements; of short dense rows as a product with ones, far cheaper to call."""
-    if not (self.dtype is dt.float32 or self.dtype is dt.float64) or self.size > FEW or dtype is not None:
+    if not _is_few(self) or dtype is not None or type(keepdim) is not bool:
         return None
-    if self.ndim == 2 and not keepdim and len(dim) == 1 and (dim[0] == 1 or dim[0] == -1) and self.flags.c_contiguous:
+    given = axes(dim, self.ndim)
+    if given is None:
+        return None
+    if self.ndim == 2 and not keepdim and (given == (1,) or given == (-1,)) and self.flags.c_contiguous:
         out = self.dot(ones(self.shape[1], self.dtype))
         if 0.0 not in out.tolist():  # BLAS may leave -0
             return out
-    out = _add(self, tuple(dim) or None, None, None, keepdim, 0)
+    out = _add(self, given, None, None, keepdim, 0)
     return out if type(out) is ndarray else _array(out)
 
 
@@ -60,9 +68,7 @@ def _few_sum(x: ndarray) -> Any:
 
 
 def _quick_sum(self, *, dtype=None):
-    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size <= FEW and dtype is None:
-        return _array(_few_sum(self))
-    return None
+    return _array(_few_sum(self)) if dtype is None and _is_few(self) else None
 
 
 def _quick_mean_dim(self, dim, keepdim=False, *, dtype=None):
@@ -74,9 +80,18 @@ def _quick_mean_dim(self, dim, keepdim=False, *, dtype=None):
 
 
 def _quick_mean(self, *, dtype=None):
-    if (self.dtype is dt.float32 or self.dtype is dt.float64) and 0 < self.size <= FEW and dtype is None:
-        return _array(_few_sum(self) / self.size)
-    return None
+    return _array(_few_sum(self) / self.size) if dtype is None and _is_few(self) and self.size else None
+
+
+_ORDER = "torch adds few elements in an order that changes with their layout and with the processor"
+
+
+def _sum_of_magnitudes(self, dim=(), keepdim=False, *, dtype=None):
+    return np.abs(self).sum(tuple(dim) or None, keepdims=keepdim)
+
+
+def _mean_of_magnitudes(self, dim=(), keepdim=False, *, dtype=None):
+    return np.abs(self).mean(tuple(dim) or None, keepdims=keepdim)
 
 
 _add, _array = np.add.reduce, np.array  # np.array makes an array of a NumPy scalar sooner than np.asarray
@@ -86,7 +101,7 @@ _add, _array = np.add.reduce, np.array  # np.array makes an array of a NumPy sca
     "sum.dim_IntList",
     like=np.sum,
     differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
-    quick=_quick_sum_dim,
+    quick=within(2, _quick_sum_dim, _ORDER, _sum_of_magnitudes),
 )
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
@@ -97,7 +112,12 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     return _sum(self, axes, keepdim, out)
 
 
-@kernel("sum", like=np.sum, differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=_quick_sum)
+@kernel(
+    "sum",
+    like=np.sum,
+    differs=["sum-dtype", "half-opmath", "cascade-sum"],
+    quick=within(2, _quick_sum, _ORDER, _sum_of_magnitudes),
+)
 def sum_all(self, *, dtype=None):
     """Sum of all elements."""
     return sum_dim(self, None, dtype=dtype)
@@ -141,7 +161,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
     "mean.dim",
     like=np.mean,
     differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
-    quick=_quick_mean_dim,
+    quick=within(2, _quick_mean_dim, _ORDER, _mean_of_magnitudes),
 )
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
@@ -160,7 +180,12 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
 
-@kernel("mean", like=np.mean, differs=["no-integers", "half-opmath"], quick=_quick_mean)
+@kernel(
+    "mean",
+    like=np.mean,
+    differs=["no-integers", "half-opmath"],
+    quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes),
+)
 def mean(self, *, dtype=None):
     """Arithmetic mean of all elements."""
     return mean_dim(self, None, dtype=dtype)

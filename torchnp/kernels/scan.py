@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import refuse, wrap_dim
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
+from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Writes
 
@@ -42,7 +43,9 @@ def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarr
 
 
 def _quick_cumsum(self, dim, *, dtype=None):
-    if self.dtype is dt.float32 and dtype is None and self.ndim and self.flags.c_contiguous:
+    if type(self) is not ndarray or not is_axis(dim, self.ndim):
+        return None
+    if self.dtype is dt.float32 and dtype is None and self.flags.c_contiguous:
         if self.size > 4096:
             return _large_cumsum(self, wrap_dim(dim, self.ndim))
         value = self.astype(dt.float64)
@@ -87,7 +90,7 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
     "cumsum",
     like=np.cumsum,
     differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
-    quick=_quick_cumsum,
+    quick=exact(_quick_cumsum),
     writes=Writes(code_first=True),
 )
 def cumsum(self, dim, *, dtype=None):

@@ -11,6 +11,7 @@ from torchnp.checks import check, check_type, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
 from torchnp.kernels._rows import rows
+from torchnp.quick import is_axis, within
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -33,9 +34,23 @@ def shifted(self: ndarray, axis: int) -> ndarray:
     return x - np.maximum.reduce(x, axis, None, None, True)
 
 
+def _is_few(x: Any, dim: Any) -> bool:
+    if type(x) is not ndarray or not 0 < x.size <= FEW or not is_axis(dim, x.ndim):
+        return False
+    return x.flags.c_contiguous and (x.dtype is dt.float32 or x.dtype is dt.float64)
+
+
+_ORDER = "torch adds in an order that changes with the processor, and its exp is right to 1 ulp"
+
+
+def _log_magnitudes(self, dim, half_to_float):
+    """What is subtracted: the distance from the largest, and the logarithm of the sum."""
+    return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
+
+
 def _quick_softmax(self, dim, half_to_float):
     """Few float32 or float64 elements."""
-    if half_to_float or self.size > FEW or not self.ndim or not (self.dtype is dt.float32 or self.dtype is dt.float64):
+    if half_to_float is not False or not _is_few(self, dim):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
     np.exp(y, y)
@@ -51,7 +66,7 @@ def _few_sums(y: ndarray, dim: int) -> ndarray:
 
 
 def _quick_log_softmax(self, dim, half_to_float):
-    if half_to_float or self.size > FEW or not self.ndim or not (self.dtype is dt.float32 or self.dtype is dt.float64):
+    if half_to_float is not False or not _is_few(self, dim):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
     total = _few_sums(np.exp(y), dim)
@@ -61,7 +76,7 @@ def _quick_log_softmax(self, dim, half_to_float):
 _max, _add = np.maximum.reduce, np.add.reduce
 
 
-@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"], quick=_quick_softmax)
+@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"], quick=within(4, _quick_softmax, _ORDER))
 def _softmax(self, dim, half_to_float):
     """exp(x) over its sum along a dimension."""
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
@@ -87,7 +102,11 @@ def _exponentials(x: ndarray, axis: int, out: ndarray) -> ndarray:
     return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
 
 
-@kernel("_log_softmax", differs=["half-opmath", "zero-dim-axis"], quick=_quick_log_softmax)
+@kernel(
+    "_log_softmax",
+    differs=["half-opmath", "zero-dim-axis"],
+    quick=within(2, _quick_log_softmax, _ORDER, _log_magnitudes),
+)
 def _log_softmax(self, dim, half_to_float):
     """Logarithm of softmax, from the logarithm of the sum."""
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")

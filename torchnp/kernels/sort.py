@@ -9,6 +9,7 @@ from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels.extrema import reduced_shape
+from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -54,7 +55,12 @@ def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
 
 def _quick_sort(self, dim=-1, descending=False):
     """Few elements: a stable sort of the elements and one of their positions end in the same order."""
-    if descending or self.size > 4 * FEW or not self.size or not self.ndim:
+    if (
+        descending is not False
+        or type(self) is not ndarray
+        or not 0 < self.size <= 4 * FEW
+        or not is_axis(dim, self.ndim)
+    ):
         return None
     if not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.flags.c_contiguous:
         return None
@@ -71,7 +77,7 @@ def _quick_sort_stable(self, *, stable, dim=-1, descending=False):
     "sort.stable",
     like=np.sort,
     differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
-    quick=_quick_sort_stable,
+    quick=exact(_quick_sort_stable),
 )
 def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
@@ -89,7 +95,7 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     "sort",
     like=np.sort,
     differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
-    quick=_quick_sort,
+    quick=exact(_quick_sort),
 )
 def sort(self, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""

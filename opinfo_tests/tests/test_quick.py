@@ -1,0 +1,221 @@
+"""Every quick twin against its body, on drawn arguments: exactly the same, or within what it declares.
+
+A twin without draws here fails, and so does one that hardly ever takes what is drawn for it.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import torchnp
+from torchnp import dtypes as dt
+from torchnp.registry import REGISTERED
+
+TWINS = {}
+for _name in sorted(torchnp.table):
+    _row = REGISTERED.get(_name)
+    if _row is not None and _row.quick is not None and _row not in TWINS.values():  # other names of a row are left out
+        TWINS[_name] = _row
+FLOATS = (dt.float32, dt.float64)
+MORE = (
+    dt.float32,
+    dt.float64,
+    dt.float32,
+    dt.float64,
+    dt.int64,
+    dt.bool_,
+    dt.float16,
+    dt.complex64,
+    dt.bfloat16,
+    dt.uint8,
+)
+SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 3e38, 1e-40, 1e18)
+shapes = st.lists(st.integers(0, 6), max_size=3).map(tuple)
+
+
+@st.composite
+def arrays(draw, shape=shapes, dtypes=MORE):
+    """An array of a dtype and layout: dense, transposed, every second element, expanded, a view with an offset."""
+    shape = draw(shape) if not isinstance(shape, tuple) else shape
+    dtype = draw(st.sampled_from(dtypes))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    layout = draw(st.sampled_from(["dense", "dense", "dense", "transposed", "strided", "expanded", "offset"]))
+    full = {"strided": (*(2 * n for n in shape[-1:]), *shape[:-1][::-1])[::-1], "transposed": shape[::-1]}.get(
+        layout, shape
+    )
+    full = (*shape[:-1], 2 * shape[-1]) if layout == "strided" and shape else full
+    values = rng.standard_normal(full) * 10.0 ** rng.integers(-2, 3)
+    if draw(st.booleans()):
+        values = np.where(rng.random(full) < 0.2, rng.choice(SPECIAL, full), values)
+    if dtype.kind in "iub":
+        values = (
+            np.nan_to_num(values, posinf=3, neginf=-3).clip(-100, 100)
+            if dtype != dt.uint8
+            else np.abs(np.nan_to_num(values)).clip(0, 9)
+        )
+    with np.errstate(all="ignore"):
+        x = np.asarray(dt.cast(np.asarray(values), dtype))
+    if layout == "transposed":
+        return x.T
+    if layout == "strided" and shape:
+        return x[..., ::2]
+    if layout == "expanded" and shape and shape[0]:
+        return np.broadcast_to(x[:1], shape)
+    if layout == "offset" and x.ndim and x.size:
+        return np.concatenate([x.reshape(-1)[:1], x.reshape(-1)])[1:].reshape(shape)
+    return x
+
+
+axis = st.integers(-3, 2)
+axes = st.lists(axis, max_size=2) | st.lists(axis, min_size=1, max_size=1)
+numbers = st.sampled_from([0, 1, -1, 2.5, -0.5, 0.3, -0.0, np.inf, np.nan, 1e30, 1j, True, None])
+flag = st.booleans()
+
+
+@st.composite
+def alike(draw, n, dtypes=MORE, shape=shapes):
+    """Several arrays, mostly of one shape and dtype."""
+    first = draw(arrays(shape, dtypes))
+    same = draw(st.integers(0, 3))
+    others = [draw(arrays(first.shape, (first.dtype,)) if same else arrays(shape, dtypes)) for _ in range(n - 1)]
+    return [first, *others]
+
+
+@st.composite
+def rows(draw):
+    """Operands of mm."""
+    m, k, n = (draw(st.integers(0, 6)) for _ in range(3))
+    kind = draw(st.sampled_from(FLOATS))
+    return [draw(arrays((m, k), (kind,))), draw(arrays((k if draw(st.integers(0, 9)) else k + 1, n), (kind,)))]
+
+
+def call(*positional, **named):
+    """The arguments of a call as a strategy."""
+    return st.tuples(st.tuples(*positional), st.fixed_dictionaries(named))
+
+
+def spread(strategy, *more, **named):
+    """The same, of a strategy that draws a list of arguments."""
+    return st.tuples(st.tuples(strategy, st.tuples(*more)).map(lambda p: (*p[0], *p[1])), st.fixed_dictionaries(named))
+
+
+matrices = st.tuples(st.integers(0, 6), st.integers(0, 6))
+CORRECTION = {"correction": st.sampled_from([None, 0, 1, 2.5, -1])}
+CALLS = {
+    "clamp": call(arrays(), numbers, numbers),
+    "addcmul": spread(alike(3), value=st.sampled_from([1, 1, 1, 1.0, 2, True])),
+    "lerp": spread(alike(2), st.sampled_from([0.3, -0.4, 0.49999999999, 0.5, 0.9, 1, np.nan])),
+    "where": st.tuples(st.tuples(alike(2), st.booleans()).flatmap(
+        lambda p: arrays(p[0][0].shape if p[1] else shapes, (dt.bool_,)).map(lambda c: (c, *p[0]))), st.just({})),
+    "_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
+    "_log_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
+    "mm": spread(rows()),
+    "amax": call(arrays(), axes, flag),
+    "amin": call(arrays(), axes, flag),
+    "argmax": call(arrays(), axis | st.none(), st.sampled_from([False, False, True])),
+    "argmin": call(arrays(), axis | st.none(), st.sampled_from([False, False, True])),
+    "sum.dim_IntList": call(arrays(), axes, flag),
+    "sum": call(arrays()),
+    "mean.dim": call(arrays(), axes, flag),
+    "mean": call(arrays()),
+    "index_select": call(arrays(), axis, arrays(st.tuples(st.integers(0, 4)), (dt.int64,)).map(lambda i: np.abs(i) % 4)),
+    "sort.stable": call(arrays(), stable=flag, dim=axis, descending=st.sampled_from([False, False, True])),
+    "sort": call(arrays(), axis, st.sampled_from([False, False, True])),
+    "cat": st.tuples(st.tuples(alike(2) | alike(3), axis), st.just({})),
+    "cumsum": call(arrays(), axis),
+    "var.correction": call(arrays(matrices, (dt.float32,)), st.sampled_from([[1], [-1], [1], [0], [], None]), **CORRECTION),
+    "std.correction": call(arrays(matrices, (dt.float32,)), st.sampled_from([[1], [-1], [1], [0], [], None]), **CORRECTION),
+}  # fmt: skip
+SAME = {"clip": "clamp", "where.self": "where", "where.ScalarOther": "where", "where.ScalarSelf": "where",
+        "where.Scalar": "where", "lerp.Scalar": "lerp"}  # fmt: skip
+
+
+def calls_of(name):
+    short = name.removeprefix("aten::")
+    return CALLS[SAME.get(short, short)]
+
+
+def as_tuple(out):
+    return out if isinstance(out, tuple) else (out,)
+
+
+def spacing(scale, dtype):
+    """Units in the last place of magnitudes, those of the smallest normal number at least."""
+    tiny = float(np.finfo(dtype).tiny)
+    with np.errstate(all="ignore"):
+        return np.spacing(np.maximum(np.abs(scale), tiny).astype(dtype)).astype(np.float64)
+
+
+def check(quick, args, named, mine, theirs):
+    assert (mine.dtype, mine.shape, mine.strides) == (theirs.dtype, theirs.shape, theirs.strides)
+    if not quick.ulp:
+        np.testing.assert_array_equal(mine, theirs)
+        if dt.is_floating(mine.dtype):
+            sure = ~np.isnan(mine)
+            assert np.array_equal(np.signbit(mine)[sure], np.signbit(theirs)[sure])
+        return
+    with np.errstate(all="ignore"):
+        scale = np.broadcast_to(theirs if quick.scale is None else quick.scale(*args, **named), theirs.shape)
+        finite = np.isfinite(scale)  # where magnitudes overflow or are nan, so does one order of operations or another
+        distance = np.abs(mine.astype(np.float64) - theirs.astype(np.float64)) / spacing(scale, theirs.dtype)
+        assert (distance[finite] <= quick.ulp).all(), distance.max()
+    if quick.scale is None:
+        np.testing.assert_array_equal(np.isnan(mine), np.isnan(theirs))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_gives_what_its_body_gives(name):
+    row, taken = TWINS[name], []
+
+    @settings(max_examples=150, deadline=None, database=None, derandomize=True,
+              suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])  # fmt: skip
+    @given(calls_of(name))
+    def judged(drawn):
+        args, named = drawn
+        before = [x.tobytes() for x in args if isinstance(x, np.ndarray)]
+        with np.errstate(all="ignore"):
+            mine = row.quick.function(*args, **named)  # a twin never raises
+            if mine is None:
+                return
+            theirs = row.body(*args, **named)  # and takes nothing that its body refuses
+        taken.append(1)
+        assert before == [x.tobytes() for x in args if isinstance(x, np.ndarray)]
+        for m, t in zip(as_tuple(mine), as_tuple(theirs), strict=True):
+            assert type(m) is np.ndarray
+            assert not any(isinstance(x, np.ndarray) and np.shares_memory(m, x) for x in args)
+            check(row.quick, args, named, m, np.asarray(t))
+
+    judged()
+    assert len(taken) >= 10, f"of 150 calls it took {len(taken)}"
+
+
+@pytest.mark.parametrize("name", TWINS)
+@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+@given(st.lists(st.sampled_from([None, 1, 2.5, "no", [], [1], np.ones((2, 2), np.float32), np.ones(3), np.ones((2, 2), object),
+                                 np.ones((2, 2), ">f4"), np.ma.ones((2, 2))]), max_size=5),
+       st.dictionaries(st.sampled_from(["dim", "keepdim", "dtype", "self", "other", "value", "no"]), st.sampled_from([0, [0], None, "no"]), max_size=2))  # fmt: skip
+@example([np.ones((2, 2), np.float32), [0], False, None, None], {})
+def test_what_does_not_fit_is_refused_as_by_the_body(name, args, named):
+    """Whatever a call is made with, the kernel with its twin does and says what the kernel without does."""
+    kernel, plain = torchnp.table[name], without(name)
+
+    def outcome(f):
+        try:
+            return "value", [x.tolist() for x in as_tuple(f(*args, **named))]
+        except Exception as error:  # whatever is raised is compared
+            return type(error), str(error)
+
+    found, expected = outcome(kernel), outcome(plain)
+    assert found[0] == expected[0]
+    assert found[0] == "value" or found == expected
+
+
+def without(name):
+    row = TWINS[name]
+    return type(row)(row.body, row.like, row.differs, row.make, None, row.writes).build(torchnp.table[name].schema)
+
+
+def test_why():
+    """What rounds otherwise says why that is torch's answer as well."""
+    assert all(row.quick.why for row in TWINS.values() if row.quick.ulp)
