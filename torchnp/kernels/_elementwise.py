@@ -7,7 +7,6 @@ need no conversion go from the table's function straight to the ufunc.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -19,9 +18,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
-from torchnp.registry import MISSING, Row, guard, is_busy, kernel, raise_mismatch, run_quiet
+from torchnp.kernels._fast import fast
+from torchnp.registry import kernel
 from torchnp.scalars import number, tensor
-from torchnp.schema import Schema
 from torchnp.writes import NOTHING, PREDICATE, Writes
 
 ndarray = np.ndarray
@@ -354,90 +353,3 @@ def _caller() -> str:
     while frame.f_globals["__name__"] == __name__:
         frame = frame.f_back
     return frame.f_globals["__name__"]
-
-
-# ---------------------------------------------------------------- the kernel of a row
-
-
-_TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
-_asarray = np.asarray
-
-
-def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
-    """The common dtype of two tensors, where NumPy converts as torch does; else None."""
-    pair = a.dtype, b.dtype
-    if not mixes_bool and dt.bool_ in pair:
-        return None
-    return (_PROMOTED if (a.ndim > 0) is (b.ndim > 0) else _DEMOTED if a.ndim else _PROMOTED_BACK).get(pair)
-
-
-_PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
-_PAIRS = [(a, b) for a in _PLAIN for b in _PLAIN]
-_PROMOTED = {pair: dt.PROMOTE[pair] for pair in _PAIRS if pair in dt.PROMOTE}
-# Where one of the two is 0-d: the first, or the second, is the stronger. Which dtype that gives does not depend on
-# the default dtype, but is asked of the function that knows.
-_DEMOTED, _PROMOTED_BACK = {}, {}
-for _a, _b in _PAIRS:
-    with contextlib.suppress(RuntimeError):
-        _DEMOTED[_a, _b] = _PROMOTED_BACK[_b, _a] = dt.result_type(np.empty(1, _a), np.empty((), _b))
-del _a, _b
-
-
-def fast(direct: dict[np.dtype, Ufunc], mixes_bool: bool = True) -> Callable[[Row, Schema], Callable[..., Any]]:
-    """Kernels that call the function of a dtype from the table's own frame: one Python call in all.
-
-    Whatever does not match at once - other dtypes, keywords, numbers, errors - goes to the row's body, and so does
-    bool beside another dtype unless ``mixes_bool``.
-    """
-
-    def make(row: Row, schema: Schema) -> Callable[..., Any]:
-        slow = guard(row, schema)
-
-        function_of = direct.get
-
-        # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
-        def of_tensor(_0: Any = MISSING, *rest: Any, **named: Any) -> Any:
-            if type(_0) is ndarray and not rest and not named:
-                function = function_of(_0.dtype)
-                if function is not None:
-                    try:
-                        out = run_quiet(function, _0)
-                        return out if type(out) is ndarray else _asarray(out)
-                    except RuntimeError as error:
-                        if not is_busy(error):
-                            raise
-            elif isinstance(_0, (int, float, complex)):
-                raise_mismatch(schema, (_0, *rest), named)  # torch wraps a number only beside a tensor
-            return slow(*rest, **named) if _0 is MISSING else slow(_0, *rest, **named)
-
-        def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
-            if type(_0) is ndarray and not rest and not named:
-                dtype, kind = _0.dtype, type(_1)
-                if kind is ndarray:
-                    a, b = _0, _1
-                    if dtype is not b.dtype:
-                        dtype = _common(a, b, mixes_bool)
-                        if dtype is None:
-                            return slow(a, b)
-                        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-                elif dtype.kind in _TAKES_NUMBER.get(kind, ""):  # of no higher category: it takes the tensor's dtype
-                    a, b = _0, number(_1, dtype)
-                else:
-                    return slow(_0, _1)
-                function = function_of(dtype)
-                if function is not None:
-                    try:
-                        out = run_quiet(function, a, b)
-                        return out if type(out) is ndarray else _asarray(out)
-                    except ValueError:
-                        pass  # NumPy looks at the sizes, and at negative powers of integers: the body has torch's words
-                    except RuntimeError as error:
-                        if not is_busy(error):
-                            raise
-            return slow(*(x for x in (_0, _1) if x is not MISSING), *rest, **named)
-
-        made: Any = of_tensor if len(schema.args) == 1 else of_tensors
-        made.direct = direct  # in-place rows write with it
-        return made
-
-    return make
