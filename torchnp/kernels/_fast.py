@@ -96,7 +96,7 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
             elif dtype.kind in _TAKES_NUMBER.get(kind, ""):  # of no higher category: it takes the tensor's dtype
                 a, b = _0, number(_1, dtype)
             else:
-                return slow(_0, _1)
+                dtype = None
             function = function_of(dtype)
             if function is not None:
                 try:
