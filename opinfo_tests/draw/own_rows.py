@@ -1,7 +1,7 @@
 """The rows of our own samples, and what no sample reaches."""
 
 from .own_quantized import NO_CPU, QUANTIZED
-from .own_signals import SIGNALS
+from .own_signals import ELSEWHERE, SIGNALS
 
 # x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator.
 ROWS = """
@@ -444,7 +444,10 @@ ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip()
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {
+    "prims::xor_sum": "torch leaves it to its compiler",
+    "aten::mkldnn_rnn_layer_backward": "what oneDNN keeps for it has no layout that could be drawn",
+    "aten::mkldnn_rnn_layer_backward.out": "what oneDNN keeps for it has no layout that could be drawn",
     "aten::_copy_from": "torch has no kernel of it on the CPU",
     "aten::_copy_from.out": "torch has no kernel of it on the CPU",
-    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in NO_CPU},
+    **{f"aten::{name}": "torch has no kernel of it on the CPU" for name in (*NO_CPU, *ELSEWHERE)},
 }

@@ -17,4 +17,63 @@ s    _standard_gamma_grad  (p(3,40), p(3,40))
 s    _standard_gamma_grad  (p(40).double() * 9, p(40).double() * 9)
 s    _dirichlet_grad  (x(40, low=0.1, high=0.9), p(40), p(40) + 3)
 s    _dirichlet_grad  (x(40, low=0.1, high=0.9).double(), p(40).double() * 9, p(40).double() * 9 + 40)
+fi   _aminmax  (x(3,4))
+fi   _aminmax.dim  (x(3,4), -1, True)
+fi   _compute_linear_combination  (x(3,2,4), x(5,3))
+fib  hash_tensor  (x(3,4))
+fi   hash_tensor  (x(3,4), [1], keepdim=True)
+f    _foreach_powsum.Scalar  ([x(3,4), x(5)], 3)
+c    _foreach_powsum.Scalar  ([x(3,4), x(5)], 2)
+-    _nnpack_available  ()
+s    _nnpack_spatial_convolution  (x(1,2,5,5), x(3,2,3,3), x(3), [1,1])
+fc   cumprod_backward  (p(3,4), p(3,4), 1, p(3,4))
+f    cumprod_backward  (x(3,4), torch.tensor([[0.,1,2,3],[2,0,3,0],[1,2,4,0]], dtype=x(1).dtype), 1, torch.tensor([[0.,0,0,0],[2,0,0,0],[1,2,8,0]], dtype=x(1).dtype))
+sc   matrix_exp_backward  (x(2,3,3), x(2,3,3))
+s    glu_jvp  (x(3,2), x(3,4), x(3,4), -1)
+f    glu_backward_jvp  (x(3,4), x(3,2), x(3,4), x(3,2), x(3,4), 1)
+s    _weight_norm_differentiable_backward  (x(3,4), x(3,4), x(3,1), p(3,1), 0)
+s    _weight_norm_differentiable_backward  (x(3,4), x(3,4), x(1,4), p(1,4), 1)
+s    _batch_norm_impl_index_backward  (0, x(2,3,4), x(2,3,4), p(3), x(3), p(3), x(3), p(3), False, 1e-5, [True,True,True], torch.zeros(0, dtype=torch.uint8))
+s    _convolution_double_backward  (x(1,2,5,5), x(3,2,3,3), x(3), x(1,3,3,3), x(3,2,3,3), x(1,2,5,5), [1,1], [0,0], [1,1], False, [0,0], 1, [True,True,True])
+s    _slow_conv2d_backward.grad_input  (x(1,3,3,3), x(1,2,5,5), x(3,2,3,3), [3,3], [1,1], [0,0], grad_input=torch.zeros(0), grad_weight=torch.zeros(0), grad_bias=torch.zeros(0))
+s    adaptive_avg_pool3d_backward.grad_input  (x(1,3,2,2,2), x(1,3,4,4,4), grad_input=torch.zeros(0))
+fibc to_dense_backward  (x(3,4), x(3,4))
+s    _thnn_differentiable_lstm_cell_backward  (x(2,3), x(2,3), x(2,12), x(2,12), None, None, x(2,3), x(2,3))
+s    _thnn_differentiable_lstm_cell_backward  (None, x(2,3), x(2,12), x(2,12), x(12), x(12), x(2,3), x(2,3))
+s    _thnn_differentiable_gru_cell_backward  (x(2,3), x(2,9), x(2,9), x(2,3), x(9), x(9))
+s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(2,3), x(2,3), False, [], 2, 3, 1, True, False, False, False)
+s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,2,3), True, [], 2, 3, 1, True, False, False, False)
 """
+
+# torch has kernels of these on other devices only, or none that the CPU may call alone.
+ELSEWHERE = [
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_lstm_cell.out",
+    "_thnn_fused_lstm_cell_backward",
+    "_thnn_fused_lstm_cell_backward_impl",
+    "_thnn_fused_lstm_cell_backward_impl.out",
+    "_thnn_fused_gru_cell",
+    "_thnn_fused_gru_cell.out",
+    "_thnn_fused_gru_cell_backward",
+    "_thnn_fused_gru_cell_backward.out",
+    "linear_backward",
+    "linear_backward.out",
+    "matmul_backward",
+    "matmul_backward.out",
+    "max_pool2d_backward",
+    "max_pool2d_backward.out",
+    "_conv_depthwise2d",
+    "_conv_depthwise2d.out",
+    "conv_depthwise3d",
+    "conv_depthwise3d.out",
+    "_copy_from_and_resize",
+    "_copy_from_and_resize.out",
+    "_philox_key_split",
+    "_philox_key_fold_in",
+    "_philox_uniform",
+    "_philox_uniform.out",
+    "_philox_uniform_",
+    "_philox_normal",
+    "_philox_normal.out",
+    "_philox_normal_",
+]

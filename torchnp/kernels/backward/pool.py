@@ -142,7 +142,7 @@ def _spread(g: ndarray, axis: int, size: int) -> ndarray:
     return total
 
 
-_adaptive_avg_pool2d_backward, _ = rows(
+_adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward = rows(
     "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward", _adaptive_avg_backward, _SHARED
 )
 

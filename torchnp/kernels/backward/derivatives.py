@@ -1,0 +1,209 @@
+"""Gradients and Jacobian-vector products that torch's autograd calls by name, of operators of several families."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, require, wrap_dim
+from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.backward.norm import native_batch_norm_backward
+from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
+from torchnp.kernels.contraction import matmul
+from torchnp.kernels.conv import convolution
+from torchnp.kernels.conv_slow import _slow_conv2d_backward
+from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.matrixnorm import linalg_matrix_exp
+from torchnp.kernels.pool import max_pool2d_with_indices
+from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.view import expand
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+# ---------------------------------------------------------------- scans and matrix functions
+
+
+@kernel("cumprod_backward")
+def cumprod_backward(grad, input, dim, output):
+    """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero."""
+    common = dt.result_type(grad, input)
+    axis = wrap_dim(dim, input.ndim)
+    if input.size <= 1 or input.shape[axis] == 1:
+        return grad.copy()
+    inner = dt.opmath(common)
+    grad, factors, products = (np.moveaxis(dt.cast(a, inner), axis, -1) for a in (grad, input.conj(), output.conj()))
+    zeros = np.cumsum(factors == 0, -1)
+    tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1)[..., ::-1]
+    out = np.where(zeros == 0, tails / factors, 0)
+    # At the first zero: what stands before it, times the products of what follows up to the second.
+    first = (factors == 0) & (zeros == 1)
+    following = np.cumprod(np.where((zeros == 1) & ~first, factors, 1), -1)
+    before = np.concatenate([np.ones_like(products[..., :1]), products[..., :-1]], -1)
+    at_first = (np.where(zeros == 1, grad, 0) * following).sum(-1, keepdims=True) * before
+    out = dt.cast(np.where(first, at_first, out), common)
+    return np.moveaxis(out, -1, axis).copy()
+
+
+@kernel("matrix_exp_backward")
+def matrix_exp_backward(self, grad):
+    """The gradient of a matrix exponential: a corner of the exponential of blocks."""
+    adjoint = self.swapaxes(-2, -1).conj()
+    n = self.shape[-1]
+    blocks = np.zeros((*self.shape[:-2], 2 * n, 2 * n), self.dtype)
+    blocks[..., :n, :n] = blocks[..., n:, n:] = adjoint
+    blocks[..., :n, n:] = grad
+    return linalg_matrix_exp(blocks)[..., :n, n:]
+
+
+# ---------------------------------------------------------------- gated linear units
+
+
+def _halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
+    return tuple(np.split(x, 2, wrap_dim(dim, x.ndim)))
+
+
+def _logistic(x: ndarray) -> ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+@kernel("glu_jvp")
+def glu_jvp(glu, x, dx, dim):
+    """The change of `glu` along dx."""
+    require("glu_jvp_cpu", x.dtype, (dt.float32, dt.float64))
+    inner = dt.opmath(x.dtype)
+    (_, b), (da, db) = (_halves(dt.cast(v, inner), dim) for v in (x, dx))
+    gate = _logistic(b)
+    return dt.cast(da * gate + dt.cast(glu, inner) * (db - gate * db), x.dtype)
+
+
+@kernel("glu_backward_jvp", differs=["half-opmath"])
+def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
+    """The change of `glu_backward` along dgrad_glu and dx."""
+    dtype = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
+    inner = dt.opmath(dtype)
+    (a, b), (da, db) = (_halves(dt.cast(v, inner), dim) for v in (x, dx))
+    change, of_a = dt.cast(dgrad_glu, inner), _halves(dt.cast(grad_x, inner), dim)[0]
+    gate = _logistic(b)
+    rest = 1 - gate
+    first = change * gate + of_a * rest * db
+    second = change * a * gate * rest + of_a * rest * (da + a * (1 - 2 * gate) * db)
+    return dt.cast(np.concatenate([first, second], wrap_dim(dim, x.ndim)), dtype)
+
+
+# ---------------------------------------------------------------- norms
+
+
+@kernel("_weight_norm_differentiable_backward")
+def _weight_norm_differentiable_backward(grad_w, saved_v, saved_g, saved_norms, dim):
+    """Gradients of `_weight_norm_interface`, from operators that have gradients."""
+    for name, x in (("saved_v", saved_v), ("saved_g", saved_g), ("saved_norms", saved_norms)):
+        check(x.flags.c_contiguous, f"{name} must be contiguous")
+    last = saved_v.ndim - 1
+    check(dim in (0, last), "Expected dim to be the first or last dimension")
+    norms = dt.cast(saved_norms, saved_g.dtype)
+    others = tuple(d for d in range(saved_v.ndim) if d != dim)
+    along = (grad_w * saved_v).sum(others, keepdims=True, dtype=saved_v.dtype)
+    return (saved_g / norms) * (grad_w - saved_v * (along / (norms * norms))), along / norms
+
+
+@kernel("_batch_norm_impl_index_backward")
+def _batch_norm_impl_index_backward(
+    impl_index, input, grad_output, weight, running_mean, running_var, save_mean, save_var_transform, train, eps,
+    output_mask, reservedSpace,
+):  # fmt: skip
+    """`native_batch_norm_backward`, which is the implementation 0."""
+    if not input.size:
+        wide = [np.zeros(input.shape[1], input.dtype) if asked else None for asked in output_mask[1:]]
+        return (np.zeros_like(input) if output_mask[0] and weight is not None else None, *wide)
+    check(impl_index == 0, "Unsupported impl_index in _batch_norm_impl_index_backward: ")
+    rest = (weight, running_mean, running_var, save_mean, save_var_transform, train, eps, output_mask)
+    return native_batch_norm_backward(grad_output, input, *rest)
+
+
+# ---------------------------------------------------------------- products
+
+
+@kernel("linear_backward")
+def linear_backward(self, grad_output, weight, output_mask):
+    """Gradients of `linear` in its input, weight and bias; torch has it on other devices only."""
+    rows, grads = self.reshape(-1, self.shape[-1]), grad_output.reshape(-1, grad_output.shape[-1])
+    of_self = matmul(grads, weight).reshape(self.shape) if output_mask[0] else None
+    of_weight = matmul(grads.T, rows) if output_mask[1] else None
+    inner = dt.opmath(grads.dtype)
+    of_bias = dt.cast(dt.cast(grads, inner).sum(0), grads.dtype) if output_mask[2] else None
+    return of_self, of_weight, of_bias
+
+
+@kernel("matmul_backward")
+def matmul_backward(grad, self, other, mask):
+    """Gradients of `matmul` in both operands; torch has it for nested tensors only."""
+    a = self[None, :] if self.ndim == 1 else self
+    b = other[:, None] if other.ndim == 1 else other
+    full = grad if self.ndim > 1 else np.expand_dims(grad, grad.ndim - (other.ndim > 1))
+    full = full if other.ndim > 1 else full[..., None]
+    left = _shaped(matmul(full, b.swapaxes(-2, -1).conj()), a, self) if mask[0] else None
+    right = _shaped(matmul(a.swapaxes(-2, -1).conj(), full), b, other) if mask[1] else None
+    return left, right
+
+
+def _shaped(grad: ndarray, like: ndarray, target: ndarray) -> ndarray:
+    return np.ascontiguousarray(sum_to_size(grad, like.shape).reshape(target.shape))
+
+
+# ---------------------------------------------------------------- convolutions and pools
+
+
+@kernel("_convolution_double_backward")
+def _convolution_double_backward(
+    ggI, ggW, ggb, gO, weight, self, stride, padding, dilation, transposed, output_padding, groups, output_mask
+):  # fmt: skip
+    """Gradients of `convolution_backward` in the gradient, the input and the weight."""
+    rest = (stride, padding, dilation, transposed, output_padding, groups)
+
+    def through(x: ndarray, w: ndarray, mask: tuple[bool, bool, bool]) -> Any:
+        return convolution_backward(gO, x, w, None, *rest, mask)
+
+    of_grad = None
+    for x, w, b in ((ggI, weight, None), (self, ggW, ggb)):
+        if x is not None and w is not None:
+            part = convolution(x, w, b, *rest)
+            of_grad = part if of_grad is None else of_grad + part
+    if ggW is None and ggb is not None:
+        bias = expand(ggb.reshape(-1, *(1,) * (gO.ndim - 2)), gO.shape)
+        of_grad = bias if of_grad is None else of_grad + bias
+    of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
+    of_weight = None
+    if ggI is not None:  # torch has it with input and output channels exchanged
+        of_weight = through(ggI, weight, (False, True, False))[1].swapaxes(0, 1).copy().swapaxes(0, 1)
+    return of_grad, of_input, of_weight  # whatever is asked for
+
+
+@kernel("_slow_conv2d_backward.grad_input")
+def _slow_conv2d_backward_out(
+    grad_output, self, weight, kernel_size, stride, padding, *, grad_input, grad_weight, grad_bias
+):
+    """`_slow_conv2d_backward`, written into outs."""
+    grads = _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, (True, True, True))
+    return tuple(copied(out, grad) for out, grad in zip((grad_input, grad_weight, grad_bias), grads, strict=True))
+
+
+@kernel("adaptive_avg_pool3d_backward.grad_input")
+def adaptive_avg_pool3d_backward(grad_output, self, *, grad_input):
+    """`_adaptive_avg_pool3d_backward`, written into an out."""
+    return copied(grad_input, _adaptive_avg_pool3d_backward(grad_output, self))
+
+
+@kernel("max_pool2d_backward")
+def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """The gradient of `max_pool2d`, whose places are looked for again; torch has it on other devices only."""
+    rest = (kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
+
+
+@kernel("to_dense_backward")
+def to_dense_backward(grad, input, masked_grad=None):
+    """The gradient of `to_dense`: of a tensor that is dense, the same."""
+    return grad

@@ -1,0 +1,203 @@
+"""Cells of recurrent networks from their gates, a layer as the CPU's library runs it, and the gradients of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels.rnn import Weights, _lstm, _run, _sigmoid
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+Grads = tuple[Any, ...]
+
+# ---------------------------------------------------------------- the formulas
+
+
+def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_bias: Any, inner: np.dtype) -> Any:
+    """The two halves of the gates in the dtype of the computation, biases added."""
+    pairs = ((input_gates, input_bias), (hidden_gates, hidden_bias))
+    return (dt.cast(g, inner) if b is None else dt.cast(g, inner) + dt.cast(b, inner) for g, b in pairs)
+
+
+def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: list[ndarray]) -> tuple[ndarray, ndarray]:
+    """Gradients of the gates before their sigmoids and tanh, and of the cell's state."""
+    i, f, g, o = gates
+    one = cx.dtype.type(1)
+    if grad_hy is None:
+        of_o, of_c = np.zeros_like(cx), grad_cy
+    else:
+        t = np.tanh(cy)
+        of_o = grad_hy * t * ((one - o) * o)
+        of_c = grad_hy * o * (one - t * t)
+        of_c = of_c if grad_cy is None else of_c + grad_cy
+    of_i, of_f = of_c * g * ((one - i) * i), of_c * cx * ((one - f) * f)
+    return np.concatenate([of_i, of_f, of_c * i * (one - g * g), of_o], 1), of_c * f
+
+
+def _gru_grads(grad: ndarray, r: ndarray, z: ndarray, n: ndarray, hx: ndarray, hn: ndarray) -> Grads:
+    """Gradients of the gates that come from the input and from the state, and of the state."""
+    one = grad.dtype.type(1)
+    of_z = grad * (hx - n) * ((one - z) * z)
+    of_n = grad * (one - z) * (one - n * n)
+    of_r = of_n * hn * ((one - r) * r)
+    return np.concatenate([of_r, of_z, of_n], 1), np.concatenate([of_r, of_z, of_n * r], 1), grad * z
+
+
+def _summed(grads: ndarray) -> ndarray:
+    return dt.cast(dt.cast(grads, dt.opmath(grads.dtype)).sum(0), grads.dtype)
+
+
+def _wide(x: ndarray | None, inner: np.dtype) -> Any:
+    return None if x is None else dt.cast(x, inner)
+
+
+# ---------------------------------------------------------------- fused cells: torch runs them on CUDA
+
+
+@kernel("_thnn_fused_lstm_cell", differs=["half-opmath"])
+def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
+    """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel."""
+    dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
+    gates = sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
+    i, f, g, o = np.split(gates, 4, 1)
+    i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+    cy = f * dt.cast(cx, inner) + i * g
+    return tuple(dt.cast(x, dtype) for x in (o * np.tanh(cy), cy, np.concatenate([i, f, g, o], 1)))
+
+
+@kernel("_thnn_fused_lstm_cell_backward_impl", differs=["half-opmath"])
+def _thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has_bias):
+    """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`; as on CUDA."""
+    dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
+    if grad_hy is None and grad_cy is None:
+        return None, None, None
+    wide = [_wide(x, inner) for x in (grad_hy, grad_cy, cx, cy)]
+    gates, of_cx = _lstm_grads(*wide, np.split(dt.cast(workspace, inner), 4, 1))
+    gates = dt.cast(gates, dtype)
+    return gates, dt.cast(of_cx, dtype), _summed(gates) if has_bias else None
+
+
+@kernel("_thnn_fused_lstm_cell_backward", differs=["half-opmath"])
+def _thnn_fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
+    """`_thnn_fused_lstm_cell_backward_impl` for both halves of the gates and both biases."""
+    gates, of_cx, bias = _thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has_bias)
+    return gates, gates, of_cx, bias, bias
+
+
+@kernel("_thnn_fused_gru_cell", differs=["half-opmath"])
+def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
+    """State after a step of a GRU, and what its gradient needs; as on CUDA, the CPU has no kernel."""
+    dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
+    r, z, n, hn = _gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
+    wide = dt.cast(hx, inner)
+    hy = n + z * (wide - n)
+    return dt.cast(hy, dtype), dt.cast(np.concatenate([r, z, n, wide, hn], 1), dtype)
+
+
+def _gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, 1), np.split(of_state, 3, 1)
+    r, z = _sigmoid(ir + hr), _sigmoid(iz + hz)
+    return r, z, np.tanh(i_n + r * hn), hn
+
+
+@kernel("_thnn_fused_gru_cell_backward", differs=["half-opmath"])
+def _thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias):
+    """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`; as on CUDA."""
+    dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
+    grads = _gru_grads(dt.cast(grad_hy, inner), *np.split(dt.cast(workspace, inner), 5, 1))
+    of_input, of_state, of_hx = (dt.cast(x, dtype) for x in grads)
+    biases = (_summed(of_input), _summed(of_state)) if has_bias else (None, None)
+    return of_input, of_state, of_hx, *biases
+
+
+# ---------------------------------------------------------------- the gradients of cells, from operators that have some
+
+
+@kernel("_thnn_differentiable_lstm_cell_backward")
+def _thnn_differentiable_lstm_cell_backward(
+    grad_hy, grad_cy, input_gates, hidden_gates, input_bias, hidden_bias, cx, cy
+):
+    """Gradients of an LSTM cell's gates, cell and biases, from the gates before their sigmoids and tanh."""
+    if grad_hy is None and grad_cy is None:
+        return None, None, None, None, None
+    i, f, g, o = np.split(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype)), 4, 1)
+    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, [_sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)])
+    bias = None if input_bias is None else _summed(gates)
+    return gates, gates, of_cx, bias, bias
+
+
+@kernel("_thnn_differentiable_gru_cell_backward")
+def _thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, hx, input_bias, hidden_bias):
+    """Gradients of a GRU cell's gates, state and biases, from the gates before their sigmoids and tanh."""
+    r, z, n, hn = _gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype))
+    of_input, of_state, of_hx = _gru_grads(grad_hy, r, z, n, hx, hn)
+    biases = (None, None) if input_bias is None else (_summed(of_input), _summed(of_state))
+    return of_input, of_state, of_hx, *biases
+
+
+# ---------------------------------------------------------------- one layer of an LSTM, as oneDNN runs it
+
+_LSTM = 2  # of torch's modes, the one that it gives to oneDNN
+
+
+@kernel("mkldnn_rnn_layer", differs=["half-opmath"])
+def mkldnn_rnn_layer(
+    input, weight0, weight1, weight2, weight3, hx_, cx_, reverse, batch_sizes, mode, hidden_size, num_layers,
+    has_biases, bidirectional, batch_first, train,
+):  # fmt: skip
+    """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
+
+    The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
+    """
+    check(mode == _LSTM, "wrong cell type")
+    inner = dt.opmath(input.dtype)
+    weights = _layer(weight0, weight1, weight2, weight3, has_biases, inner)
+    state = tuple(dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_))
+    out, ends = _run(_lstm, dt.cast(input, inner), state, weights, reverse)
+    hy, cy = (dt.cast(np.ascontiguousarray(x), input.dtype).reshape(hx_.shape) for x in ends)
+    return dt.cast(out, input.dtype), hy, cy, np.empty(0, np.uint8) if train else None
+
+
+def _layer(ih: ndarray, hh: ndarray, bias_ih: ndarray, bias_hh: ndarray, has_biases: bool, inner: np.dtype) -> Weights:
+    ih, hh, bias_ih, bias_hh = (dt.cast(w, inner) for w in (ih, hh, bias_ih, bias_hh))
+    return Weights(ih, hh, *((bias_ih, bias_hh) if has_biases else (None, None)), None)
+
+
+@kernel("mkldnn_rnn_layer_backward", differs=["half-opmath"])
+def mkldnn_rnn_layer_backward(
+    input, weight1, weight2, weight3, weight4, hx_, cx_tmp, output, hy_, cy_, grad_output, grad_hy, grad_cy, reverse,
+    mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first, workspace,
+):  # fmt: skip
+    """Gradients of `mkldnn_rnn_layer`: of the input, the weights, the biases, the first state and the first cell."""
+    check(mode == _LSTM, "wrong cell type")
+    if grad_output is None and grad_hy is None and grad_cy is None:
+        return (None,) * 7
+    dtype, inner = input.dtype, dt.opmath(input.dtype)
+    w = _layer(weight1, weight2, weight3, weight4, has_biases, inner)
+    x, grads = dt.cast(input, inner), _wide(grad_output, inner)
+    h, c = (dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_tmp))
+    steps = range(len(x) - 1, -1, -1) if reverse else range(len(x))
+    kept = []
+    for t in steps:
+        gates = sum(_gates(x[t] @ w.ih.T, h @ w.hh.T, w.bias_ih, w.bias_hh, inner))
+        i, f, g, o = np.split(gates, 4, 1)
+        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+        following = f * c + i * g
+        kept.append((t, h, c, following, [i, f, g, o]))
+        h, c = o * np.tanh(following), following
+    of_h, of_c = (np.zeros_like(h) if s is None else dt.cast(s, inner).reshape(h.shape) for s in (grad_hy, grad_cy))
+    of_x, of_ih, of_hh = np.empty_like(x, order="C"), np.zeros_like(w.ih), np.zeros_like(w.hh)
+    of_bias = np.zeros(len(w.ih), inner)
+    for t, before, cell, following, activated in reversed(kept):
+        of_h = of_h if grads is None else of_h + grads[t]
+        of_gates, of_c = _lstm_grads(of_h, of_c, cell, following, activated)
+        of_x[t], of_h = of_gates @ w.ih, of_gates @ w.hh
+        of_ih += of_gates.T @ x[t]
+        of_hh += of_gates.T @ before
+        of_bias += of_gates.sum(0)
+    of_h, of_c = of_h.reshape(hx_.shape), of_c.reshape(cx_tmp.shape)
+    return tuple(dt.cast(y, dtype) for y in (of_x, of_ih, of_hh, of_bias, of_bias.copy(), of_h, of_c))

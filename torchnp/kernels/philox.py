@@ -1,0 +1,131 @@
+"""Stateless random numbers: Philox keys, and the uniforms and normals that they give; torch has them on CUDA only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.dtypes import FLOATS, cast, float32, float64, scalar_name, uint64
+from torchnp.errors import not_implemented, shape_text
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def _philox(seeds: ndarray, offsets: ndarray) -> list[ndarray]:
+    """Four words of 32 bits, as uint64, for each seed and offset: ten rounds of Philox 4x32."""
+    k0, k1 = seeds & _LOW, seeds >> _HALF
+    a, b, c, d = offsets & _LOW, offsets >> _HALF, np.zeros_like(offsets), np.zeros_like(offsets)
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * a, np.uint64(0xCD9E8D57) * c
+        a, b, c, d = (second >> _HALF) ^ b ^ k0, second & _LOW, (first >> _HALF) ^ d ^ k1, first & _LOW
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & _LOW, (k1 + np.uint64(0xBB67AE85)) & _LOW
+    return [a, b, c, d]
+
+
+def _check_key(name: str, key: ndarray) -> None:
+    shape = shape_text(key.shape)
+    check(key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (*batch, 2), got shape {shape}")
+    check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
+
+
+def _derived(key: ndarray, steps: ndarray) -> ndarray:
+    a, b, c, d = _philox(key[..., 0] + np.zeros_like(steps), key[..., 1] + steps)
+    return np.stack([a | b << _HALF, c | d << _HALF], -1)
+
+
+@kernel("_philox_key_split")
+def _philox_key_split(key, num_splits):
+    """New keys, one for each step from a key."""
+    _check_key("_philox_key_split", key)
+    check(num_splits > 0, f"_philox_key_split: num_splits must be positive, got {num_splits}")
+    return _derived(key, np.arange(num_splits, dtype=uint64).reshape(-1, *(1,) * (key.ndim - 1)))
+
+
+@kernel("_philox_key_fold_in")
+def _philox_key_fold_in(key, data):
+    """The new key that is ``data`` steps from a key."""
+    _check_key("_philox_key_fold_in", key)
+    return _derived(key, np.full(key.shape[:-1], data % 2**64, uint64))
+
+
+def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
+    """Values for each key of a batch in turn; a sample is what one call of Philox gives."""
+    if self.dtype not in FLOATS:
+        raise not_implemented(name, self.dtype)
+    check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
+    shape = shape_text(key.shape)
+    check(
+        key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}"
+    )  # fmt: skip
+    batch = key.shape[:-1]
+    if batch:
+        check(
+            key.ndim == self.ndim + 1,
+            f"{name}: batched key must have ndim == output ndim + 1, got key shape {shape} with output shape "
+            f"{shape_text(self.shape)}",
+        )
+        fits = all(k in (1, n) for k, n in zip(batch, self.shape, strict=True))
+        check(
+            fits,
+            f"{name}: key batch shape {shape_text(batch)} is not broadcastable with output shape {shape_text(self.shape)}",
+        )
+    whole = len(batch)
+    while whole and batch[whole - 1] == 1:  # the last dimensions that a key has to itself
+        whole -= 1
+    keys = np.broadcast_to(key.reshape(*batch[:whole], 2), (*self.shape[:whole], 2)).reshape(-1, 1, 2)
+    count = math.prod(self.shape[whole:])
+    each = 2 if self.dtype == float64 else 4
+    steps = np.arange(-(-count // each), dtype=uint64)
+    words = _philox(keys[..., 0] + np.zeros_like(steps), keys[..., 1] + steps)
+    values = np.stack(sample(words), -1).reshape(len(keys), -1)[:, :count]
+    return cast(values, self.dtype).reshape(self.shape)
+
+
+@kernel("_philox_uniform")
+def _philox_uniform(self, key, low=0.0, high=1.0):
+    """Uniform values from low up to high, of a key."""
+    wide = self.dtype == float64
+    kind = self.dtype.type
+    bits = {8: 53, 4: 24}.get(self.dtype.itemsize, 11 if self.dtype == np.float16 else 8)
+
+    def sample(words: list[ndarray]) -> list[ndarray]:
+        a, b, c, d = words
+        drawn = [a << _HALF | b, c << _HALF | d] if wide else words
+        real = np.float64 if wide else np.float32
+        units = [(w & np.uint64(2**bits - 1)).astype(real) * real(2.0**-bits) for w in drawn]
+        return [u * real(kind(high) - kind(low)) + real(kind(low)) for u in units]
+
+    return _draws("_philox_uniform_", self, key, sample)
+
+
+@kernel("_philox_normal")
+def _philox_normal(self, key, mean=0.0, std=1.0):
+    """Normal values of a mean and a standard deviation, of a key: Box and Muller's transform."""
+
+    def sample(words: list[ndarray]) -> list[ndarray]:
+        a, b, c, d = words
+        unit = 2.0**-32
+        if self.dtype == float64:
+            pairs = [
+                ((high.astype(float64) + low.astype(float64) * unit) * unit + unit * unit / 2)
+                for high, low in ((a, b), (c, d))
+            ]
+            pairs = [tuple(pairs)]
+            real = np.float64
+        else:
+            real = np.float32
+            units = [(w.astype(float32).astype(float64) * unit + unit / 2).astype(float32) for w in words]
+            pairs = [(units[0], units[1]), (units[2], units[3])]
+        out = []
+        for u, v in pairs:
+            radius, angle = np.sqrt(real(-2) * np.log(u)), real(2 * math.pi) * v
+            out += [radius * np.cos(angle), radius * np.sin(angle)]
+        return [x * real(std) + real(mean) for x in out]
+
+    return _draws("_philox_normal_", self, key, sample)

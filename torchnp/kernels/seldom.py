@@ -1,0 +1,117 @@
+"""Ops that few programs call by name: extremes together, combinations of matrices, hashes, powers, NNPACK, copies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.checks import check, require, wrap_dims
+from torchnp.errors import dim_out_of_range
+from torchnp.kernels.conv import convolution
+from torchnp.kernels.extrema import aminmax
+from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.vectornorm import linalg__powsum
+from torchnp.registry import kernel
+
+ndarray = np.ndarray
+
+
+@kernel("_aminmax")
+def _aminmax(self):
+    """`aminmax` of all elements."""
+    return aminmax(self)
+
+
+@kernel("_aminmax.dim")
+def _aminmax_dim(self, dim, keepdim=False):
+    """`aminmax` along a dimension."""
+    return aminmax(self, dim=dim, keepdim=keepdim)
+
+
+@kernel("_compute_linear_combination", differs=["half-opmath"])
+def _compute_linear_combination(input, coefficients):
+    """Sums of the parts of the first dimension, times a row of coefficients for each sum."""
+    check(input.ndim > 0 and input.size > 0 and coefficients.size > 0, "Empty tensor not supported")
+    if coefficients.ndim < 2:
+        raise dim_out_of_range(1, coefficients.ndim)
+    inner = dt.opmath(input.dtype)
+    weights, parts = dt.cast(dt.cast(coefficients, input.dtype), inner), dt.cast(input, inner)
+    return dt.cast(np.tensordot(weights, parts, 1), input.dtype)
+
+
+_HASHED = (dt.bool_, *dt.INTS, *dt.FLOATS)
+
+
+@kernel("hash_tensor")
+def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
+    """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
+    axes = wrap_dims(dim, self.ndim) if isinstance(dim, int) or len(dim) else tuple(range(self.ndim))
+    if not (isinstance(dim, int) or len(dim)):
+        check(
+            self.size > 0,
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument.",
+        )
+    for d in axes if self.ndim else ():
+        check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
+    check(mode == 0, f"Unknown hash_tensor mode: {mode}")
+    require("xor_sum_cpu", self.dtype, _HASHED)
+    wide = dt.cast(self, dt.float64 if dt.is_floating(self.dtype) else dt.int64)
+    bits = np.ascontiguousarray(wide).reshape(self.shape).view(np.uint64)
+    return np.bitwise_xor.reduce(bits, axes, keepdims=keepdim) if self.ndim else bits.copy()
+
+
+@kernel("prims::xor_sum")
+def xor_sum(inp, dims, *, output_dtype=None):
+    """Exclusive or along dimensions; torch itself leaves this prim to its compiler."""
+    total = np.bitwise_xor.reduce(inp, None if dims is None else tuple(dims))
+    return dt.cast(np.asarray(total), inp.dtype if output_dtype is None else dt.as_dtype(output_dtype))
+
+
+@kernel("_foreach_powsum.Scalar")
+def _foreach_powsum(self, ord=2, dtype=None):
+    """The sum of each tensor's magnitudes to a power."""
+    check(len(self) > 0, "Tensor list must have at least one tensor.")
+    for x in filter(np.size, self):
+        require("powsum_cpu", x.dtype if dt.is_inexact(x.dtype) else dt.int64, (*dt.FLOATS, *dt.COMPLEXES))
+    return [linalg__powsum(x, ord, dtype=dtype) for x in self]
+
+
+@kernel("_nnpack_available")
+def _nnpack_available():
+    """Whether `_nnpack_spatial_convolution` can be called."""
+    return True
+
+
+@kernel("_nnpack_spatial_convolution")
+def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
+    """`convolution` of images in single precision with stride 1."""
+    check(input.ndim == 4, "NNPack convolutionOutput expects 4D input Tensor N,C,H,W")
+    check(input.dtype == dt.float32, "Mismatched Tensor types in NNPack convolutionOutput")
+    check(tuple(stride) == (1, 1), "NNPACK SpatialConvolution_updateOutput failed")
+    return convolution(input, weight, bias, stride, padding, (1, 1), False, (0, 0), 1)
+
+
+# ---------------------------------------------------------------- of other devices: the CPU has no kernel
+
+
+def _depthwise(self: ndarray, weight: ndarray, bias: ndarray | None, stride, padding, dilation) -> ndarray:
+    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * len(stride), self.shape[1])
+
+
+@kernel("_conv_depthwise2d")
+def _conv_depthwise2d(self, weight, kernel_size, bias, stride, padding, dilation):
+    """`convolution` of each channel by itself; torch has it on other devices only."""
+    return _depthwise(self, weight, bias, stride, padding, dilation)
+
+
+@kernel("conv_depthwise3d")
+def conv_depthwise3d(self, weight, kernel_size, bias, stride, padding, dilation):
+    """`convolution` of each channel of a volume by itself; torch has it on other devices only."""
+    return _depthwise(self, weight, bias, stride, padding, dilation)
+
+
+@kernel("_copy_from_and_resize")
+def _copy_from_and_resize(self, dst):
+    """Write self into dst, resized to its shape; torch has it on other devices only."""
+    return copied(dst, self)
