@@ -34,6 +34,7 @@ from torchnp.overlap import (
 )
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.schema import Schema
+from torchnp.ufuncs import trusted
 from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
@@ -235,7 +236,9 @@ def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool
         Whether the op has no other argument than its target.
     """
     # A power of integers may fail in the middle of its work.
-    ufuncs = {d: f for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))}
+    ufuncs = {
+        d: trusted(f) for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))
+    }
     if not ufuncs:
         return slow
 

@@ -289,7 +289,8 @@ def _view(func: torch._ops.OpOverload, kernel: Callable[..., Any], position: int
         out = kernel(*converted, **_keywords(kwargs))
         if type(out) is not ndarray:
             return [rebase(base, array, view, certain=certain) for view in out]
-        if marked and out.dtype != array.dtype:
+        wider = out.itemsize // array.itemsize
+        if out.dtype != array.dtype and (marked or (wider > 1 and base.storage_offset() % wider)):
             return func(*args, **kwargs)  # torch refuses, in its own words
         return rebase(base, array, out, certain=certain)
 

@@ -157,6 +157,7 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
 )
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
+    check(len(indices) > 0, "sym_strides() called on an undefined Tensor")  # torch's words for no index
     where = numpy_index(self, indices)
     if _fills(indices, values, accumulate):
         d = next(d for d, i in enumerate(indices) if i is not None)

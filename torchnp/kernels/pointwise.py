@@ -182,6 +182,7 @@ abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBER
 neg = unary(
     "neg negative",
     np.negative,
+    differs=["negative-strided"],
     cpu="neg_cpu",
     takes=NUMBERS,
     refuses=[
@@ -258,7 +259,7 @@ def _no_complex_infinity(name: str) -> dict[str, Any]:
     }
 
 
-unary("isnan", np.isnan, always_bool, takes=ALL)
+unary("isnan", np.isnan, always_bool, differs=["predicate-strided"], takes=ALL)
 unary("isinf", np.isinf, always_bool, cpu="isinf", takes=_FINITE)
 unary("isfinite", np.isfinite, always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
 unary("isposinf", lambda x: x == np.inf, always_bool, like=np.isposinf, **_no_complex_infinity("isposinf"))

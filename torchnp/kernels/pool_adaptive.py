@@ -34,7 +34,8 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
-    for d in range(x.ndim - n if average and n == 2 else x.ndim - n - 1, x.ndim):
+    # torch takes the first dimension for the batch, and looks at the channels of no average over an image
+    for d in range(x.ndim - n if average and n == 2 else 1, x.ndim):
         if x.shape[d] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, "
@@ -167,7 +168,7 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     """Maximum over bins of a sequence, and its index."""
     check_sequence(self, "adaptive_max_pool1d")
     out = one_int(output_size, "adaptive_max_pool1d", "output_size")
-    for d in range(self.ndim - 2, self.ndim):
+    for d in range(1, self.ndim):
         if self.shape[d] == 0:
             raise RuntimeError(
                 "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, "

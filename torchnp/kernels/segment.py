@@ -28,12 +28,22 @@ def _lengths_of(
     given = offsets if offsets is not None else lengths
     check(given is not None, "segment_reduce(): Either lengths or offsets must be defined.")
     name = "offsets" if offsets is not None else "lengths"
+    if data.ndim < given.ndim:
+        raise RuntimeError(
+            f"Expected data.dim() >= {name}_value.dim() to be true, but got false.  (Could this error message be "
+            "improved?  If so, please report an enhancement request to PyTorch.)"
+        )
     if axis != given.ndim - 1:
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     if offsets is not None:
         return np.diff(offsets, axis=-1), axis
     if not unsafe:
-        check(not lengths.size or int(lengths.min()) >= 0, "lengths contains negative value!")
+        check(
+            lengths.size > 0,
+            "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument.",
+        )
+        check(int(lengths.min()) >= 0, "lengths contains negative value!")
         check(
             bool((lengths.sum(-1) == data.shape[axis]).all()),
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
@@ -55,9 +65,14 @@ def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]
 @kernel("segment_reduce", like=np.add.reduceat, differs=["segments-by-length"])
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
+    check(indices is None, "segment_reduce(): indices based reduction is not supported yet.")
     if reduce not in _START:
         raise unknown_reduction(reduce)
     lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
+    if lengths.dtype.kind != "i" or lengths.itemsize < 4:
+        raise not_implemented(
+            f"_segment_reduce_{'lengths' if offsets is None else 'offsets'}_cpu_kernel1", lengths.dtype
+        )
     if data.dtype not in _FLOATS:
         raise not_implemented("_segment_reduce_cpu", data.dtype)
     rows, segment = _rows(data, lengths, axis)

@@ -94,6 +94,29 @@ def _unrolled(rows: ndarray, x: ndarray, axis: int) -> ndarray:
     return np.ascontiguousarray(np.moveaxis(rows.reshape(-1, *shape), 0, axis))
 
 
+_INSERTED = 16  # up to so many torch's sort inserts one after the other, and what nan does to that is fixed
+
+
+def _inserted(rows: ndarray) -> ndarray:
+    """The order of an insertion sort that stops at the first slice that is not greater: nan is neither."""
+
+    def less(a: int, b: int) -> bool:
+        for x, y in zip(rows[a], rows[b], strict=True):
+            if x < y or x > y:
+                return bool(x < y)
+        return False
+
+    order = [0]
+    for i in range(1, len(rows)):
+        at = 0
+        if not less(i, order[0]):
+            at = i
+            while less(i, order[at - 1]):
+                at -= 1
+        order.insert(at, i)
+    return np.array(order)
+
+
 @kernel("unique_dim", like=np.unique, differs=["unique-nan"])
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
     """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs."""
@@ -101,6 +124,8 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
     if rows is None:
         return self.copy(), _none(), _none()
     order = np.lexsort(sort_keys(rows).T[::-1])
+    if len(rows) <= _INSERTED and (rows != rows).any():
+        order = _inserted(rows)
     values, inverse_sorted, counts = _consecutive(rows[order], (rows[order][1:] != rows[order][:-1]).any(1))
     inverse = np.empty(len(order), np.int64)
     inverse[order] = inverse_sorted

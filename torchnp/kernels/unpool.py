@@ -107,7 +107,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
         x.ndim in (n + 1, n + 2),
         f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}",
     )
-    for d in range(x.ndim - n - 1, x.ndim):
+    for d in range(1, x.ndim):  # torch takes the first for the batch
         check(
             x.shape[d] > 0,
             f"{where}: Expected input to have non-zero size for non-batch dimensions, "

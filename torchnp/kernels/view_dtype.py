@@ -54,11 +54,12 @@ def _check_view_dtype(x: ndarray, dtype: np.dtype) -> None:
 
     need(x.ndim > 0, "self.dim() cannot be 0")
     strides = element_strides(x)
-    need(strides[-1] == 1 or x.shape[-1] == 1 or not x.size, "self.stride(-1) must be 1", strides[-1])
     ratio = dtype.itemsize // x.itemsize
+    if ratio > 1:
+        need(x.shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio}", x.shape[-1])
+    need(strides[-1] == 1 or x.shape[-1] == 1 or not x.size, "self.stride(-1) must be 1", strides[-1])
     if ratio < 2:
         return
-    need(x.shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio}", x.shape[-1])
     offset = storage_offset(x)
     need(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio}", offset)
     for i, s in enumerate(strides[:-1]):

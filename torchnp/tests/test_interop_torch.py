@@ -211,3 +211,48 @@ def test_ties_are_counted():
         torch.ones(50).topk(7)
         torch.arange(50).topk(7)
     assert mode.ties == {"aten::topk": 1}
+
+
+# ---------------------------------------------------------------- what NumPy gets wrong
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64])
+@pytest.mark.parametrize("apart", [2, 4, 8])
+def test_elements_apart_are_negated(apart, dtype):
+    x = torch.arange(40 * apart, dtype=dtype).view(40, apart)
+    expected = x.clone()
+    expected[:, 1:2] = -x[:, 1:2]
+    with NumpyMode():
+        x[:, 1:2].neg_()
+    assert torch.equal(x, expected)
+
+
+# ---------------------------------------------------------------- rare values, classes and words
+
+NAN = torch.nan
+RARE = {
+    "the batch of an unbatched pool": lambda: torch.nn.functional.adaptive_max_pool2d(torch.ones(0, 4, 4), 2),
+    "channels of none": lambda: torch.nn.functional.adaptive_max_pool2d(torch.ones(1, 0, 4, 4), 2),
+    "fractions of nothing": lambda: torch.nn.functional.fractional_max_pool3d(torch.ones(0, 4, 4, 4), 2, 2),
+    "slices with nan": lambda: torch.unique(torch.tensor([[NAN, 1, NAN], [2, 0, 2]]), dim=1, return_inverse=True),
+    "vectors with nan": lambda: torch.unique(torch.tensor([NAN, 1, NAN, 1]), dim=0, return_counts=True),
+    "an odd offset": lambda: torch.arange(7.0)[1:].view(torch.float64),
+    "a size before a stride": lambda: torch.arange(8.0).view(2, 4).t().view(torch.complex128),
+    "no index": lambda: torch.ones(2).index_put_((), torch.ones(())),
+    "segments by index": lambda: torch.segment_reduce(torch.ones(2), "sum", indices=torch.tensor([0, 1])),
+    "lengths of floats": lambda: torch.segment_reduce(torch.ones(2), "sum", lengths=torch.tensor([2.0])),
+    "no segment": lambda: torch.segment_reduce(torch.ones(0), "max", lengths=torch.tensor([], dtype=torch.int64)),
+    "segments of a number": lambda: torch.segment_reduce(torch.tensor(1.0), "sum", lengths=torch.tensor([1])),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare(name):
+    found = []
+    for mode in (NumpyMode(), nullcontext()):
+        with mode:
+            try:
+                found.append(repr(RARE[name]()))
+            except (RuntimeError, IndexError) as error:
+                found.append((type(error), str(error)))
+    assert found[0] == found[1]
