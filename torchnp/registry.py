@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from torchnp._private import enter_quiet, leave_quiet
 from torchnp.dtypes import ALL
 from torchnp.quick import Quick, signature_of
 from torchnp.schema import RESERVED, Schema, is_torchs
@@ -22,12 +22,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 # What bodies raise of arguments that they cannot work with.
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-# Floating point flags are not errors in torch. np.errstate costs 1 us a call; NumPy keeps its error state
-# in a context variable, which two calls set and restore in 0.2 us: token = enter_quiet(); leave_quiet(token).
-with np.errstate(all="ignore"):
-    _STATE = np._core.umath._extobj_contextvar  # type: ignore[attr-defined]
-    enter_quiet = functools.partial(_STATE.set, _STATE.get())
-leave_quiet = _STATE.reset
+# Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
 
 # A call inside a context that is quiet already costs a quarter of that. A context can be entered once at a time:
 # from another thread, or from within, it raises RuntimeError, and the caller takes the slower way.

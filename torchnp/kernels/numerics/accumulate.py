@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from torchnp._private import add_rows_of
 from torchnp.checks import check
 from torchnp.dtypes import cast, complex64, complex128, float32, float64, int32, int64, opmath
 from torchnp.kernels._memory import bits
@@ -64,25 +65,13 @@ def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
     if width == 1:
         np.add.at(out.reshape(-1), index, rows.reshape(-1))
     elif width >= 8 and out.dtype in (float32, float64, complex64, complex128):
-        _csc(out, index, rows)
+        add_rows_of()(out, index, rows)
     elif len(index) * 4 <= width:  # few long rows: one vector addition each
         for place, row in zip(index.tolist(), rows):
             np.add(out[place], row, out[place])
     else:
         places = index.astype(int64)[:, None] * width + np.arange(width)
         np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
-
-
-def _csc(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    # A product with the sparse matrix that has a one at (index[i], i): SciPy's loop adds row after row in place.
-    from scipy.sparse._sparsetools import csc_matvecs
-
-    n, m, width = len(out), len(index), out.shape[1]
-    ones = np.ones(m, out.dtype)
-    rows = np.ascontiguousarray(rows).reshape(-1)
-    csc_matvecs(
-        n, m, width, np.arange(m + 1, dtype=int64), index.astype(int64, copy=False), ones, rows, out.reshape(-1)
-    )
 
 
 def as_matrix(x: ndarray, dim: int) -> tuple[ndarray, Callable[[ndarray], ndarray]]:
