@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from torchnp import kernels
+from torchnp import kernels, strides
 from torchnp.derived import rules
 from torchnp.registry import REGISTERED, Kernel
 from torchnp.schema import Schema, load
@@ -185,13 +185,15 @@ class Table(Mapping[str, Kernel]):
         row = REGISTERED.get(name)
         if row is not None:
             schema = self.schemas[name]
-            return self._dress(row.build(schema), name, row, None, row.body)
+            return self._dress(row.build(schema, strides.settler(schema)), name, row, None, row.body)
         found = self._source(name)
         if found is None:
             raise self._missing(name)
         rule, source_name = found
         source = self[source_name]
         made = rules.derive(rule, self.schemas[name], source)
+        if rule != "foreach":  # its kernel is called for each tensor, and lays out what it gives
+            made = strides.settled(made, self.schemas[name])
         return self._dress(made, name, source.row, source_name, None, rule)
 
     def _dress(

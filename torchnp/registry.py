@@ -18,6 +18,15 @@ from torchnp.writes import NOTHING, Writes
 
 ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
+Settle = Callable[
+    [Any, tuple, dict[str, Any]], Any
+]  # gives results torch's strides: of what came out, and the arguments
+
+
+def as_it_is(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Of a row whose results are where its kernel leaves them."""
+    return out
+
 
 # What bodies raise of arguments that they cannot work with.
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -65,14 +74,15 @@ class Row:
     body: Callable[..., Any]
     like: Any
     differs: tuple[str, ...]
-    make: Callable[[Row, Schema], Callable[..., Any]] | None
+    make: Callable[[Row, Schema, Settle], Callable[..., Any]] | None
     quick: Quick | None = None
     writes: Writes = NOTHING
 
-    def build(self, schema: Schema) -> Callable[..., Any]:
-        """The kernel of this row for one of its overloads."""
-        made = (self.make or guard)(self, schema)
-        return made if self.quick is None else with_twin(self.quick, made)
+    def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
+        """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
+        settle = settle or as_it_is
+        made = (self.make or guard)(self, schema, settle)
+        return made if self.quick is None else with_twin(self.quick, made, settle)
 
     @property
     def family(self) -> str:
@@ -87,7 +97,7 @@ def kernel(
     *names: str,
     like: Any = None,
     differs: Sequence[str] = (),
-    make: Callable[[Row, Schema], Callable[..., Any]] | None = None,
+    make: Callable[[Row, Schema, Settle], Callable[..., Any]] | None = None,
     quick: Quick | None = None,
     writes: Writes = NOTHING,
     foreach: str = "",
@@ -131,7 +141,7 @@ def kernel(
     return declare
 
 
-def guard(row: Row, schema: Schema) -> Callable[..., Any]:
+def guard(row: Row, schema: Schema, settle: Settle = as_it_is) -> Callable[..., Any]:
     """The kernel of a body: quiet floating point, arrays out, and torch's words for arguments that do not fit."""
     body: Callable[..., Any] = row.body
     if schema.args and schema.args[0].type == "Tensor[]":
@@ -143,7 +153,7 @@ def guard(row: Row, schema: Schema) -> Callable[..., Any]:
         token = enter_quiet()
         try:
             out = body(*args, **kwargs)
-            return out if type(out) is ndarray else arrays(out)
+            return settle(out if type(out) is ndarray else arrays(out), args, kwargs)
         except FAILURES:
             raise_mismatch(schema, args, kwargs)
             raise
@@ -181,7 +191,7 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
     return translated
 
 
-def with_twin(twin: Quick, slow: Callable[..., Any]) -> Callable[..., Any]:
+def with_twin(twin: Quick, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
     """A kernel that asks its quick twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
@@ -194,21 +204,21 @@ def with_twin(twin: Quick, slow: Callable[..., Any]) -> Callable[..., Any]:
                 if signature.takes(len(given) + len(rest), named):
                     out = run_quiet(quick, *given, *rest, **named)
                     if out is not None:
-                        return out
+                        return settle(out, (*given, *rest), named)
             elif _1 is MISSING:
                 if alone:
                     out = run_quiet(quick, _0)
                     if out is not None:
-                        return out
+                        return settle(out, (_0,), named)
             elif _2 is MISSING:
                 if two:
                     out = run_quiet(quick, _0, _1)
                     if out is not None:
-                        return out
+                        return settle(out, (_0, _1), named)
             elif three and not rest:
                 out = run_quiet(quick, _0, _1, _2)
                 if out is not None:
-                    return out
+                    return settle(out, (_0, _1, _2), named)
         except RuntimeError as error:
             if not is_busy(error):
                 raise

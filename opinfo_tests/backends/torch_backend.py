@@ -132,6 +132,7 @@ class TorchDevice(Backend):
             if not isinstance(r, torch.Tensor):
                 seen.results.append(r)
                 seen.alias.append(None)
+                seen.strides.append(())
                 continue
             if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
                 seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")

@@ -158,8 +158,11 @@ def _awkward(stride: int, itemsize: int) -> bool:
 
 def wrap(array: np.ndarray) -> torch.Tensor:
     """Share a writable array without negative strides: the quick way for arrays that are known to be so."""
-    if not array.size:  # the two count strides of new arrays without elements in different ways
-        return torch.empty(array.shape, dtype=TORCH_DTYPE[array.dtype])
+    if not array.size:
+        dtype = TORCH_DTYPE[array.dtype]
+        if not any(array.strides):  # NumPy's own of a new array
+            return torch.empty(array.shape, dtype=dtype)
+        return torch.empty_strided(array.shape, [s // array.itemsize for s in array.strides], dtype=dtype)
     bits = _FROM_BITS.get(array.dtype)
     if bits is None:
         return _from_numpy(array)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.registry import MISSING, Row, guard, is_busy, raise_mismatch, run_quiet
+from torchnp.registry import MISSING, Row, Settle, guard, is_busy, raise_mismatch, run_quiet
 from torchnp.scalars import number
 from torchnp.schema import Schema
 
@@ -44,22 +44,26 @@ for _a, _b in _PAIRS:
 del _a, _b
 
 
-def fast(direct: dict[np.dtype, Function], mixes_bool: bool = True) -> Callable[[Row, Schema], Function]:
+def fast(direct: dict[np.dtype, Function], mixes_bool: bool = True) -> Callable[[Row, Schema, Settle], Function]:
     """How the kernel of a row is made of the functions that compute a dtype as it is.
 
     bool beside another dtype goes to the body too, unless ``mixes_bool``.
     """
 
-    def make(row: Row, schema: Schema) -> Function:
-        slow = guard(row, schema)
-        made: Any = _of_tensor(direct, slow, schema) if len(schema.args) == 1 else _of_tensors(direct, slow, mixes_bool)
+    def make(row: Row, schema: Schema, settle: Settle) -> Function:
+        slow = guard(row, schema, settle)
+        made: Any
+        if len(schema.args) == 1:
+            made = _of_tensor(direct, slow, schema, settle)
+        else:
+            made = _of_tensors(direct, slow, mixes_bool, settle)
         made.direct = direct  # in-place rows write with it
         return made
 
     return make
 
 
-def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema) -> Function:
+def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema, settle: Settle) -> Function:
     function_of = direct.get
 
     # Parameters of their own are cheaper than unpacking a tuple; their names must not be those of the schema.
@@ -69,7 +73,9 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema)
             if function is not None:
                 try:
                     out = run_quiet(function, _0)
-                    return out if type(out) is ndarray else _asarray(out)
+                    if type(out) is not ndarray:
+                        return _asarray(out)
+                    return out if _0.flags.c_contiguous and out.size else settle(out, (_0,), named)
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise
@@ -80,7 +86,7 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema)
     return of_tensor
 
 
-def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bool) -> Function:
+def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bool, settle: Settle) -> Function:
     function_of = direct.get
 
     def of_tensors(_0: Any = MISSING, _1: Any = MISSING, *rest: Any, **named: Any) -> Any:
@@ -101,7 +107,12 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
             if function is not None:
                 try:
                     out = run_quiet(function, a, b)
-                    return out if type(out) is ndarray else _asarray(out)
+                    if type(out) is not ndarray:
+                        return _asarray(out)
+                    if not (a.flags.c_contiguous and b.flags.c_contiguous and out.size):
+                        return settle(out, (_0, _1), named)
+                    # An array on memory of its own has the usual strides in dimensions of one element too.
+                    return out if a.base is b.base is None or 1 not in out.shape else settle(out, (_0, _1), named)
                 except ValueError:
                     pass  # NumPy looks at the sizes, and at negative powers of integers: the body has torch's words
                 except RuntimeError as error:

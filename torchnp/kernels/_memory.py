@@ -10,6 +10,7 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.errors import negative_size
+from torchnp.layout import format_name
 
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
@@ -85,15 +86,8 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------- memory formats
 
-_FORMATS = (("contiguous_format", 0), ("preserve_format", 1), ("channels_last", 2), ("channels_last_3d", 3))
-_FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.{name}")}
 _CHANNELS_LAST = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
 FORMAT_OF_ORDER = {order: name for name, order in _CHANNELS_LAST.items()}
-
-
-def format_name(memory_format: Any) -> str:
-    """The name of a memory format that comes as a name, as torch's number of it or as torch's own object."""
-    return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, dim_of
 from torchnp.errors import negative_size
 from torchnp.kernels._rows import rows
@@ -56,12 +57,15 @@ def _points(n: int) -> int:
 def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
     """Cut or padded with zeros to the given sizes."""
     for axis, n in zip(axes, sizes, strict=True):
-        if n < x.shape[axis]:
-            x = along(x, axis, n)
-        elif n > x.shape[axis]:
-            padding = np.zeros([n - x.shape[axis] if i == axis else m for i, m in enumerate(x.shape)], x.dtype)
-            x = np.concatenate([x, padding], axis)
-    return x
+        x = along(x, axis, n) if n < x.shape[axis] else x
+    wanted = dict(zip(axes, sizes, strict=True))
+    shape = tuple(wanted.get(i, n) for i, n in enumerate(x.shape))
+    if shape == x.shape:
+        return x
+    out = layout.empty(shape, x.dtype, layout.in_format(shape, layout.suggested(*layout.layout_of(x))))
+    out[...] = 0
+    out[tuple(map(slice, x.shape))] = x
+    return out
 
 
 def _axis(x: ndarray, dim: int) -> int:

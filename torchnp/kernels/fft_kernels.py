@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check
 from torchnp.errors import ambiguous_view, not_implemented
 from torchnp.overlap import check_target
@@ -57,16 +58,21 @@ def _fft_c2c(self, dim, normalization, forward):
     if not dim:
         return self.copy("K")
     _check_plan(self, dim)
-    if forward:
-        return np.fft.fftn(self, None, dim, _forward_norm(normalization))
-    return np.fft.ifftn(self, None, dim, _inverse_norm(normalization))
+    transform, norm = (np.fft.fftn, _forward_norm) if forward else (np.fft.ifftn, _inverse_norm)
+    return _laid_out(transform(self, None, dim, norm(normalization)), self, dim, whole=True)
+
+
+def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False) -> ndarray:
+    """The result of a transform of x in the memory order that torch leaves."""
+    dims = [d % x.ndim for d in dim]
+    return layout.place(out, layout.transformed(layout.layout_of(x), out.shape, dims, whole))
 
 
 @kernel("_fft_r2c", like=np.fft.rfftn, differs=["fft-normalization"])
 def _fft_r2c(self, dim, normalization, onesided):
     """Transform of real input over dimensions; one-sided, the last of them keeps n // 2 + 1 frequencies."""
     half = _one_sided(self, dim, normalization)
-    return half if onesided else _fill(np.empty(self.shape, half.dtype), half, dim)
+    return _laid_out(half if onesided else _fill(np.empty(self.shape, half.dtype), half, dim), self, dim)
 
 
 def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
@@ -133,7 +139,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
     _check_last(dim)
     x = _fft_c2c(self, dim[:-1], normalization, False) if len(dim) > 1 else self
     _check_plan(x, dim[-1:])
-    return np.fft.irfft(x, last_dim_size, dim[-1], _inverse_norm(normalization))
+    return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _inverse_norm(normalization)), x, dim[-1:])
 
 
 # torch computes in the dtype of the input and copies into whatever out is.

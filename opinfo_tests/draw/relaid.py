@@ -1,0 +1,82 @@
+"""The same call on other memory: arguments permuted, spread out and expanded, with the values that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..case import DTYPES, Array, Case, map_tree, window
+from ..schemas import is_fragile, written_arrays
+
+# Which arguments are laid out anew, and how; the rest are row-major.
+KINDS = ("all last", "first last", "all mixed", "second last", "all spread", "first swapped", "all expanded")
+
+
+def relaid(case: Case, kind: str) -> Case | None:
+    """The case with its arguments in memory of their own, laid out as ``kind`` says; None where that is no other call.
+
+    What is written, shared by several arguments or looked at twice stays as it is.
+    """
+    which, how = kind.split()
+    arrays = case.arrays()
+    if is_fragile(case.op) or any(arrays.count(a) > 1 for a in arrays):
+        return None
+    held = written_arrays(case)
+    uses = [a.buffer for a in arrays]
+    free = [i for i, a in enumerate(arrays) if i not in held and uses.count(a.buffer) == 1]
+    if which == "first":
+        free = [i for i in free if arrays[i].shape][:1]
+    if which == "second":
+        free = [i for i in free if arrays[i].shape][1:2]
+    buffers = list(case.buffers)
+    made: dict[int, Array] = {}
+    for place, i in enumerate(free):
+        a = arrays[i]
+        order = _order(how, a.shape, place)
+        buffers[a.buffer], made[i] = lay_out(
+            a, a.on(case.buffers), order, spread=how == "spread", flat=how == "expanded"
+        )
+    if not any(made[i].strides != arrays[i].strides for i in made):
+        return None
+    count = iter(range(len(arrays)))
+
+    def leaf(x: object) -> object:
+        return made.get(next(count), x) if isinstance(x, Array) else x
+
+    return replace(case, args=map_tree(leaf, case.args), kwargs=map_tree(leaf, case.kwargs), buffers=buffers, digest="")
+
+
+def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost."""
+    axes = list(range(len(shape)))
+    if len(axes) < 2 or how == "expanded":
+        return axes
+    if how in ("last", "spread"):
+        return [0, *axes[2:], 1] if len(axes) > 3 else axes[::-1]
+    if how == "swapped":
+        return [*axes[:-2], axes[-1], axes[-2]]
+    turn = 1 + place % (len(axes) - 1)
+    return axes[turn:] + axes[:turn]
+
+
+def lay_out(a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool) -> tuple[np.ndarray, Array]:
+    """New memory and the window on it: every second element for ``spread``, one place for a dimension for ``flat``."""
+    strides, step = [0] * len(order), DTYPES[a.dtype].itemsize
+    widest = max(range(len(order)), key=lambda i: a.shape[i], default=None)
+    for axis in reversed(order):
+        step *= 2 if spread and axis == order[-1] else 1
+        strides[axis] = step
+        if flat and axis == widest:
+            strides[axis] = 0
+        else:
+            step *= max(a.shape[axis], 1)
+    memory = np.zeros(max(step, DTYPES[a.dtype].itemsize) if values.size else 0, np.uint8)
+    new = Array(a.buffer, a.dtype, a.shape, tuple(strides))
+    if flat and values.size and widest is not None:
+        values = np.take(values, [0], widest)
+        window(memory, DTYPES[a.dtype], values.shape, new.strides, 0)[...] = values
+    elif values.size:
+        window(memory, DTYPES[a.dtype], a.shape, new.strides, 0)[...] = values
+    return memory, new

@@ -1,0 +1,285 @@
+"""torch's rules of memory layout: which strides a fresh result has, from its shape and the operands' strides.
+
+Strides are counted in elements here, as torch counts them, and a layout is a pair ``(shape, strides)``. torch's iterator
+orders dimensions by the operands' strides with an insertion sort whose comparison may be undecided (a broadcast
+dimension has no place of its own), so the first operand that decides counts, and ties keep row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+ndarray = np.ndarray
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+Layout = tuple[Shape, Strides]
+
+CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # dimensions from the outermost in memory to the innermost
+
+_FORMATS = (("contiguous_format", 0), ("preserve_format", 1), ("channels_last", 2), ("channels_last_3d", 3))
+_FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.{name}")}
+
+
+def format_name(memory_format: Any) -> str:
+    """The name of a memory format that comes as a name or as torch's number of it."""
+    return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
+
+
+def layout_of(x: ndarray) -> Layout:
+    """Shape and strides in elements."""
+    size = x.itemsize
+    return x.shape, tuple(s // size for s in x.strides)
+
+
+# ---------------------------------------------------------------- dense strides
+
+
+def contiguous(shape: Sequence[int]) -> Strides:
+    """Row-major strides; an extent of zero counts as one."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(strides[::-1])
+
+
+def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) -> Strides:
+    """Dense strides with the dimensions in memory in the given order, outermost first.
+
+    ``empty`` is how torch's iterator counts: behind an extent of zero all strides are zero.
+    """
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis] if empty else max(shape[axis], 1)
+    return tuple(strides)
+
+
+def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
+    """The strides of a new tensor in a named format."""
+    if memory_format in ("channels_last", "channels_last_3d"):
+        return in_order(shape, CHANNELS_LAST[len(shape)], empty=True)
+    return contiguous(shape)
+
+
+# ---------------------------------------------------------------- what a tensor's strides are
+
+
+def is_contiguous(shape: Shape, strides: Strides) -> bool:
+    """Whether a tensor is dense in row-major order; an empty one is."""
+    return 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, strides, contiguous(shape)))
+
+
+def is_channels_last(shape: Shape, strides: Strides) -> bool:
+    """Whether an image (or volume) is dense with its channels innermost."""
+    order = CHANNELS_LAST.get(len(shape))
+    return order is not None and all(
+        n == 1 or a == b for n, a, b in zip(shape, strides, in_order(shape, order, empty=True))
+    )
+
+
+def is_dense(shape: Shape, strides: Strides) -> bool:
+    """Whether a tensor's elements fill one block of memory, each place once, in any order."""
+    if 0 in shape:
+        return True
+    step = 1
+    for s, n in sorted((s, n) for s, n in zip(strides, shape) if n > 1):
+        if s != step:
+            return False
+        step *= n
+    return True
+
+
+def looks_channels_last(shape: Shape, strides: Strides) -> bool:
+    """Whether torch takes strides for channels-last ones, dense or not; ambiguous ones it takes for row-major."""
+    order = CHANNELS_LAST.get(len(shape))
+    if order is None or strides[1] == 0:
+        return False
+    least = 0
+    for axis in reversed(order):
+        if shape[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * max(shape[axis], 1)
+    return True
+
+
+def suggested(shape: Shape, strides: Strides) -> str:
+    """torch's ``suggest_memory_format``."""
+    if looks_channels_last(shape, strides):
+        return "channels_last" if len(shape) == 4 else "channels_last_3d"
+    return "contiguous_format"
+
+
+def joined(layouts: Sequence[Layout]) -> str:
+    """The memory format of ``cat``: what all of the tensors suggest, row-major where they differ."""
+    found = {suggested(*x) for x in layouts}
+    return found.pop() if len(found) == 1 else "contiguous_format"
+
+
+def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
+    """The strides of ``stack``: ``cat`` along the dimension that is new, which is then split."""
+    sizes = layouts[0][0]
+    if dim == len(sizes):
+        return contiguous((*sizes, len(layouts)))
+    merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])
+    strides = in_format(merged, joined(layouts))
+    return (*strides[:dim], strides[dim] * max(sizes[dim], 1), *strides[dim:])
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def place(x: ndarray, strides: Strides) -> ndarray:
+    """The values of an array at strides given in elements, or itself if they are there."""
+    if layout_of(x)[1] == strides:
+        return x
+    out = empty(x.shape, x.dtype, strides)
+    out[...] = x
+    return out
+
+
+def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
+    """A new array with strides given in elements."""
+    size = dtype.itemsize
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, tuple(s * size for s in strides))
+
+
+# ---------------------------------------------------------------- the order of dimensions
+
+
+def _insertion_sort(ndim: int, should_swap: Callable[[int, int], int]) -> list[int]:
+    """Dimensions from the innermost in memory, by a comparison that may be undecided."""
+    perm = list(range(ndim))[::-1]
+    for i in range(1, ndim):
+        right = i
+        for left in range(i - 1, -1, -1):
+            found = should_swap(perm[left], perm[right])
+            if found > 0:
+                perm[left], perm[right] = perm[right], perm[left]
+                right = left
+            elif found < 0:
+                break
+    return perm
+
+
+def order_of(shape: Shape, operands: Sequence[Strides]) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost, by the first operand that decides.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The common shape.
+    operands : sequence of tuple of int
+        The strides of each operand, expanded to that shape: zero where it is broadcast.
+    """
+
+    def should_swap(a: int, b: int) -> int:
+        for strides in operands:
+            inner, outer = strides[a], strides[b]
+            if not inner or not outer:
+                continue
+            if inner != outer:
+                return -1 if inner < outer else 1
+            if shape[a] > shape[b]:
+                return 1
+        return 0
+
+    return _insertion_sort(len(shape), should_swap)[::-1]
+
+
+def preserved(shape: Shape, strides: Strides) -> Strides:
+    """The strides of ``empty_like``: the tensor's own if it is dense, else dense ones in the same order."""
+    if is_dense(shape, strides):
+        return strides
+    return in_order(shape, order_of(shape, [strides]))
+
+
+def expanded(layout: Layout, shape: Shape) -> Strides:
+    """An operand's strides in a larger common shape."""
+    sizes, strides = layout
+    lead = len(shape) - len(sizes)
+    own = (0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[lead:], strides))
+    return (0,) * lead + tuple(own)
+
+
+def iterated(operands: Sequence[Layout]) -> Strides:
+    """The strides that torch's iterator gives the result of an elementwise op."""
+    shape = operands[0][0]
+    if all(sizes == shape for sizes, _ in operands):
+        if all(is_contiguous(*x) for x in operands):
+            return contiguous(shape)
+        if len(shape) == 4 and all(is_channels_last(*x) for x in operands):
+            return in_format(shape, "channels_last")
+        last = operands[-1][1]
+        if all(strides == last for _, strides in operands) and is_dense(shape, last):
+            return last
+    else:
+        shape = np.broadcast_shapes(*(sizes for sizes, _ in operands))
+    order = order_of(shape, [expanded(x, shape) for x in operands])
+    return contiguous(shape) if order == list(range(len(shape))) else in_order(shape, order, empty=True)
+
+
+# ---------------------------------------------------------------- advanced indexing
+
+
+def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
+    """The strides of a tensor taken at integer indices, one or None for each of its first dimensions."""
+    sizes, steps = source
+    at = [i for i, x in enumerate(indices) if x is not None]
+    given = [x for x in indices if x is not None]
+    if not at:
+        return preserved(sizes, steps)
+    lead = at[0]
+    if at != list(range(lead, lead + len(at))):  # torch moves them to the front
+        order = [*at, *(d for d in range(len(sizes)) if d not in at)]
+        sizes, steps, lead = tuple(sizes[d] for d in order), tuple(steps[d] for d in order), 0
+    shape = np.broadcast_shapes(*(x[0] for x in given))
+    rest = sizes[lead + len(at) :]
+    whole = (*sizes[:lead], *shape, *rest)
+    taken = (whole, (*steps[:lead], *[0] * len(shape), *steps[lead + len(at) :]))
+    return iterated([taken, *(_between(expanded(x, shape), shape, lead, len(rest)) for x in given)])
+
+
+def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
+    """An index with dimensions of one element on both sides."""
+    first, last = (shape[0] * strides[0], strides[-1]) if shape else (1, 1)
+    return (1,) * before + shape + (1,) * after, (first,) * before + strides + (last,) * after
+
+
+# ---------------------------------------------------------------- transforms
+
+
+def transformed(layout: Layout, sizes: Shape, dims: Sequence[int], whole: bool) -> Strides:
+    """The strides that a Fourier transform leaves: transformed dimensions inside, the others as the input has them.
+
+    Parameters
+    ----------
+    layout
+        The input's.
+    sizes : tuple of int
+        The result's shape.
+    dims : sequence of int
+        The transformed dimensions; the last keeps its place unless it is ``whole``, to all frequencies of a complex
+        input.
+    """
+    strides = layout[1]
+    far = lambda d: -strides[d]
+    moved = sorted(dims, key=far) if whole else [*sorted(dims[:-1], key=far), dims[-1]]
+    # The order of ties is that of a partition which swaps from both ends.
+    batch = list(range(len(sizes)))
+    first, last = 0, len(batch)
+    while True:
+        while first != last and batch[first] not in dims:
+            first += 1
+        last -= first != last
+        while first != last and batch[last] in dims:
+            last -= 1
+        if first == last:
+            break
+        batch[first], batch[last] = batch[last], batch[first]
+        first += 1
+    return in_order(sizes, [*sorted(batch[:first], key=far), *moved])

@@ -1,0 +1,322 @@
+"""Every row's results get torch's strides here: the rule of a row, by name, and how a kernel is held to it.
+
+``data/layouts.tsv`` has the rules, asked of torch. A rule is one of the names below, for one result or for all of a
+list; several results have one each.
+
+- ``contiguous``: row-major. ``columns``: each matrix column by column, as LAPACK leaves it.
+- ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
+  ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
+  ``floated``: converted to the default dtype, if they are integers. With ``+0`` a number takes part as a tensor.
+- ``like:x``: as ``empty_like(x)``. ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
+  strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
+- ``joined:x``: in the memory format that all tensors of the list x suggest.
+- ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
+- ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
+- ``real:x``: as ``like``, but row-major where x is complex.
+- ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
+- ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give.
+- ``own``: as the kernel leaves it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp import layout
+from torchnp.layout import Layout, Shape, Strides
+from torchnp.registry import MISSING, Settle
+from torchnp.schema import Schema
+
+ndarray = np.ndarray
+DATA = Path(__file__).parent / "data" / "layouts.tsv"
+Given = Callable[[int], Any]  # the value of an argument, by its place in the schema
+Rule = Callable[[Shape, Given, int], Strides]  # of the result's shape, the arguments and the result's place in a list
+NUMBER: Layout = ((), ())
+
+contiguous = functools.lru_cache(maxsize=8192)(layout.contiguous)
+iterated = functools.lru_cache(maxsize=8192)(layout.iterated)
+preserved = functools.lru_cache(maxsize=8192)(layout.preserved)
+suggested = functools.lru_cache(maxsize=8192)(layout.suggested)
+
+
+@functools.cache
+def rules() -> dict[str, tuple[str, ...]]:
+    """The rule of each result, by the row's full name."""
+    found = {}
+    for line in DATA.read_text(encoding="utf-8").splitlines()[1:]:
+        rule, _, names = line.partition("\t")
+        for name in names.split():
+            found[name if "::" in name else f"aten::{name}"] = tuple(rule.split())
+    return found
+
+
+# ---------------------------------------------------------------- rules by name
+
+
+def _row_major(shape: Shape, given: Given, place: int) -> Strides:
+    return contiguous(shape)
+
+
+def _columns(shape: Shape, given: Given, place: int) -> Strides:
+    n = len(shape)
+    return contiguous(shape) if n < 2 else layout.in_order(shape, [*range(n - 2), n - 1, n - 2])
+
+
+def _vectors(shape: Shape, given: Given, place: int) -> Strides:
+    return contiguous(shape) if len(shape) == 1 else ()
+
+
+def _like(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        return preserved(*layout.layout_of(x)) if isinstance(x, ndarray) and x.shape == shape else contiguous(shape)
+
+    return rule
+
+
+def _same(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        x = x[place] if isinstance(x, (list, tuple)) else x
+        if not isinstance(x, ndarray) or x.shape != shape:
+            return contiguous(shape)
+        own = layout.layout_of(x)[1]
+        overlaps = any(s == 0 and n > 1 for n, s in zip(shape, own))
+        return preserved(shape, own) if overlaps else own
+
+    return rule
+
+
+def _asked(argument: int, memory_format: int) -> Rule:
+    like = _like(argument)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        asked = given(memory_format)
+        name = "preserve_format" if asked is None else layout.format_name(asked)
+        return like(shape, given, place) if name == "preserve_format" else layout.in_format(shape, name)
+
+    return rule
+
+
+def _format(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        if not isinstance(x, ndarray) or x.ndim != len(shape):
+            return contiguous(shape)
+        return layout.in_format(shape, suggested(*layout.layout_of(x)))
+
+    return rule
+
+
+def _joined(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        parts = [layout.layout_of(x) for x in given(argument)]
+        return layout.in_format(shape, layout.joined(parts)) if len(parts[0][0]) == len(shape) else contiguous(shape)
+
+    return rule
+
+
+def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        operands = [x for x in map(given, arguments) if x is not None]
+        found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
+        return iterated(found) if found else contiguous(shape)
+
+    return rule
+
+
+def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
+    """The operands' layouts as the iterator meets them: dense, if it has converted them."""
+    found = [layout.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
+    if kind == "iterator":
+        return found
+    common = dt.result_type(*operands)
+    if kind == "floated" and not dt.is_inexact(common):
+        common = dt.get_default_dtype()
+    return [
+        (sizes, preserved(sizes, strides)) if sizes and x.dtype != common else (sizes, strides)
+        for x, (sizes, strides) in zip(operands, found)
+    ]
+
+
+def _each(arguments: Sequence[int], number: bool) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        values = [x[place] if isinstance(x, (list, tuple)) else x for x in map(given, arguments)]
+        found = tuple(layout.layout_of(x) for x in values if isinstance(x, ndarray)) + (NUMBER,) * number
+        return iterated(found)
+
+    return rule
+
+
+def _stacked(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        dim = given(argument + 1) or 0
+        return layout.stacked([layout.layout_of(x) for x in given(argument)], dim % len(shape))
+
+    return rule
+
+
+def _lifted(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        if not isinstance(x, ndarray) or x.ndim != 3 or len(shape) != 3:
+            return contiguous(shape)
+        sizes, strides = layout.layout_of(x)
+        row = (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
+        found = layout.in_format((*shape[:2], 1, shape[2]), suggested(*row))
+        return *found[:2], found[3]
+
+    return rule
+
+
+def _real(argument: int) -> Rule:
+    like = _like(argument)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        real = not isinstance(x, ndarray) or not dt.is_complex(x.dtype)
+        return like(shape, given, place) if real else contiguous(shape)
+
+    return rule
+
+
+def _indexed(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x, found = given(argument), []
+        for index in given(argument + 1):
+            if index is None:
+                found.append(None)
+            elif index.dtype in (dt.bool_, dt.uint8):
+                found += [((int(np.count_nonzero(index)),), (1,))] * index.ndim
+            else:
+                own = layout.layout_of(index)
+                found.append(own if index.dtype == dt.int64 else (own[0], preserved(*own)))
+        return layout.indexed(layout.layout_of(x), found)
+
+    return rule
+
+
+def _swept(shape: Shape, given: Given, place: int) -> Strides:
+    return layout.in_order(shape, range(len(shape))[::-1], empty=True)
+
+
+_FIXED: dict[str, Rule] = {"contiguous": _row_major, "columns": _columns, "vectors": _vectors, "swept": _swept}
+_OF_ONE = {
+    "stacked": _stacked,
+    "lifted": _lifted,
+    "real": _real,
+    "indexed": _indexed,
+    "like": _like,
+    "format": _format,
+    "same": _same,
+    "joined": _joined,
+}
+
+
+def parse(text: str, schema: Schema) -> Rule | None:
+    """The rule of a name; None for ``own``."""
+    if text == "own":
+        return None
+    head, _, named = text.partition(":")
+    kind, plus, _ = head.partition("+")
+    declared = [a.name for a in schema.args]
+    arguments = [declared.index(n) for n in named.split(",")] if named else _tensors(schema)
+    if kind in _FIXED:
+        return _FIXED[kind]
+    if kind == "asked":
+        return _asked(arguments[0], declared.index("memory_format"))
+    if kind in _OF_ONE:
+        return _OF_ONE[kind](arguments[0])
+    if kind == "each":
+        return _each(arguments, bool(plus))
+    if kind not in ("iterator", "promoted", "floated"):
+        raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
+    return _iterator(kind, arguments, bool(plus))
+
+
+def _tensors(schema: Schema) -> list[int]:
+    return [i for i, a in enumerate(schema.args) if a.is_tensor and not a.is_out]
+
+
+# ---------------------------------------------------------------- results in their place
+
+
+def is_plain(x: ndarray) -> bool:
+    """Whether an array is row-major to the letter, in dimensions of one element too, and has elements."""
+    if not x.flags.c_contiguous or not x.size:
+        return False
+    return 1 not in x.shape or layout.layout_of(x)[1] == contiguous(x.shape)
+
+
+def settler(schema: Schema) -> Settle | None:
+    """What gives the fresh results of a row the strides of its rules; None for a row without."""
+    texts = rules().get(schema.name, ())
+    parsed = [parse(text, schema) for text in texts]
+    if all(rule is None for rule in parsed):
+        return None
+    parsed += [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
+    fixed = set(texts) <= {"contiguous", "vectors"}
+    turned = not {"columns", "swept"}.isdisjoint(texts)
+    names = [a.name for a in schema.args]
+    of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
+
+    def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        # Row-major results are right if the arguments are as plain: most calls end here.
+        if not turned and (fixed or not kwargs) and _are_plain(out) and (fixed or all(map(_is_plain_argument, args))):
+            return out
+
+        def given(i: int) -> Any:
+            return args[i] if i < len(args) and args[i] is not MISSING else kwargs.get(names[i])
+
+        def one(x: Any, rule: Rule | None, where: int) -> Any:
+            """One result where it belongs; memory of an argument stays as it is."""
+            if type(x) is not ndarray or rule is None or not x.ndim:
+                return x
+            strides = rule(x.shape, given, where)
+            if strides == layout.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
+                return x
+            return layout.place(x, strides)
+
+        if of_list:
+            return type(out)([one(x, parsed[0], i) for i, x in enumerate(out)])
+        if type(out) is tuple:
+            return tuple([one(x, rule, 0) for x, rule in zip(out, parsed)])
+        return one(out, parsed[0], 0)
+
+    return settle
+
+
+def _are_plain(out: Any) -> bool:
+    """Whether all results are as plain as can be, or have no dimensions."""
+    if type(out) is ndarray:
+        return not out.ndim or is_plain(out)
+    return all(type(x) is not ndarray or not x.ndim or is_plain(x) for x in out) if type(out) in (tuple, list) else True
+
+
+def _is_plain_argument(x: Any) -> bool:
+    if type(x) is ndarray:
+        return is_plain(x)
+    return type(x) not in (tuple, list) or all(type(y) is not ndarray or is_plain(y) for y in x)
+
+
+def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """A kernel with its results in their place."""
+    settle = settler(schema)
+    if settle is None:
+        return made
+    return lambda *args, **kwargs: settle(made(*args, **kwargs), args, kwargs)
+
+
+def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a result lies in an argument's memory."""
+    for value in (*args, *kwargs.values()):
+        for y in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(y, ndarray) and np.may_share_memory(x, y):
+                return True
+    return False
