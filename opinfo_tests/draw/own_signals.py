@@ -43,6 +43,11 @@ s    _thnn_differentiable_lstm_cell_backward  (None, x(2,3), x(2,12), x(2,12), x
 s    _thnn_differentiable_gru_cell_backward  (x(2,3), x(2,9), x(2,9), x(2,3), x(9), x(9))
 s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(2,3), x(2,3), False, [], 2, 3, 1, True, False, False, False)
 s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,2,3), True, [], 2, 3, 1, True, False, False, False)
+-    _sobol_engine_draw  (torch.arange(3), 9, torch.quasirandom.SobolEngine(3).sobolstate, 3, 5, None)
+-    _sobol_engine_draw  (torch.arange(3), 2, torch.quasirandom.SobolEngine(3).sobolstate, 3, 0, torch.float64)
+-    _sobol_engine_ff_  (torch.arange(3), 9, torch.quasirandom.SobolEngine(3).sobolstate, 3, 5)
+-    _sobol_engine_initialize_state_  (torch.zeros(40,30,dtype=torch.int64), 40)
+-    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(3).sobolstate, torch.randint(2,(3,30,30)).tril(), 3)
 """
 
 # torch has kernels of these on other devices only, or none that the CPU may call alone.
