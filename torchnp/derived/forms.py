@@ -13,7 +13,7 @@ from torchnp.derived.dtypes import write_inplace
 from torchnp.derived.inplace import check_scalars, make_inplace
 from torchnp.derived.outs import make_out
 from torchnp.schema import Schema
-from torchnp.writes import Writes
+from torchnp.writes import Writes, resize
 
 ndarray = np.ndarray
 
@@ -108,7 +108,9 @@ def _make_functional(
     return guarded(schema, run)
 
 
-def _make_mutating(schema: Schema, source: Callable[..., Any], source_schema: Schema, _: Writes) -> Callable[..., Any]:
+def _make_mutating(
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+) -> Callable[..., Any]:
     plain = plain_returns(schema)
 
     def run(bound: dict[str, Any]) -> Any:
@@ -120,7 +122,8 @@ def _make_mutating(schema: Schema, source: Callable[..., Any], source_schema: Sc
                 for t, v in zip(target, value, strict=True):
                     write_inplace(t, v)
             elif target is not None:
-                write_inplace(target, value)
+                resized = writes.resizes and target.shape != value.shape
+                write_inplace(resize(target, value.shape) if resized else target, value)
         if not schema.returns:
             return None
         by_alias = {a.alias: bound[a.name] for a in schema.written}

@@ -206,7 +206,10 @@ _UNMARKED_VIEWS = frozenset(
 )
 
 
-_RESIZED = frozenset({"aten::addbmm_"})  # in place, and of the shape of the result
+# What they write gets the shape of the result.
+_RESIZED = frozenset(
+    {"aten::addbmm_", "aten::_fused_moving_avg_obs_fq_helper", "aten::fused_moving_avg_obs_fake_quant"}
+)
 
 
 def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
@@ -384,6 +387,8 @@ def _write_arguments(schema: Any, kernel: Callable[..., Any], written: list[int]
 
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
         converted = _sequence(args)
+        for i in written if schema.name in _RESIZED else ():
+            converted[i] = OutArray.of(args[i])
         keywords = _keywords({k: _outs(v) if k in out_names else v for k, v in kwargs.items()} if resizes else kwargs)
         out = kernel(*converted, **keywords)
         for i in written:

@@ -17,6 +17,7 @@ from torchnp.kernels.fake_quantize import (
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
 from torchnp.registry import kernel
+from torchnp.writes import Writes, resize
 
 ndarray = np.ndarray
 one = np.float32
@@ -146,13 +147,16 @@ def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
     return out
 
 
-@kernel("_fused_moving_avg_obs_fq_helper_functional")
+@kernel("_fused_moving_avg_obs_fq_helper_functional", writes=Writes(resizes=True))
 def _fused_moving_avg_obs_fq_helper_functional(
     self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
     quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
 ):  # fmt: skip
     """Fake-quantized values with their mask; the range, followed; and its scale and zero point."""
     low, high, scale, zero_point = (x.copy("K") for x in (running_min, running_max, scale, zero_point))
+    if per_row_fake_quant and not low.size:  # not begun: torch makes room for each row
+        low, high = (np.full(len(self), end, np.float32) for end in (np.inf, -np.inf))
+        scale, zero_point = np.resize(scale, len(self)), np.resize(zero_point, len(self))
     if int(item(observer_on)):
         if per_row_fake_quant:
             words = "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0"
@@ -191,7 +195,7 @@ def fused_moving_avg_obs_fake_quant(
     written = (running_min, running_max, scale, zero_point)
     out, _, *new = _fused_moving_avg_obs_fq_helper_functional(self, observer_on, fake_quant_on, *written, *options)
     for target, value in zip(written, new, strict=True):
-        target[...] = value
+        (target if target.shape == value.shape else resize(target, value.shape))[...] = value
     return out
 
 

@@ -76,3 +76,19 @@ def test_set_shares_memory_and_follows_it():
         x.add_(1)
         torch.randn(2).set_()
     assert y.tolist() == [[0, 1, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("kind", ["default_fused_per_channel_wt_fake_quant", "default_fused_act_fake_quant"])
+def test_observers_that_have_not_begun_grow(kind):
+    import torch.ao.quantization as quantization
+
+    def train():
+        fake = getattr(quantization, kind)()
+        x = torch.linspace(-3, 3, 24).reshape(4, 6).requires_grad_()
+        y = fake(x)
+        y.pow(2).sum().backward()
+        return y.detach(), x.grad, fake.scale, fake.activation_post_process.min_val
+
+    expected, got, _ = on_both(train, crosscheck=True)
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b)
