@@ -33,8 +33,11 @@ class Chosen(NamedTuple):
 _LEAST = one(6.1e-5)  # a smaller scale would be subnormal in float16
 
 
-def choose(low: float, high: float, least: int, most: int, symmetric: bool = False) -> Chosen:
-    """The scale and zero point by which integers from ``least`` to ``most`` cover a range that includes zero."""
+def choose(low: float, high: float, least: int, most: int, symmetric: bool = False, exact: bool = False) -> Chosen:
+    """The scale and zero point by which integers from ``least`` to ``most`` cover a range that includes zero.
+
+    The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.
+    """
     low, high = one(low), one(high)
     symmetric = symmetric and low < 0 < high
     if symmetric:
@@ -46,6 +49,7 @@ def choose(low: float, high: float, least: int, most: int, symmetric: bool = Fal
     scale = span / (most - least) if most != least else math.inf if span else math.nan
     if one(scale) == 0 or np.isinf(one(1) / one(scale)):
         scale = 0.1
+    scale = scale if exact else float(one(scale))
     if scale < _LEAST:
         low, high = _widened(low, high, one(scale), most - least)
         scale = float(_LEAST)
@@ -74,7 +78,7 @@ def _choose_qparams_per_tensor(self, reduce_range=False):
     x = dt.cast(self, dt.float32)
     low, high = x.min(), x.max()
     check(low <= high, "In ChooseQuantizationParams, min should be less than or equal to max")
-    return tuple(choose(low, high, 0, 127 if reduce_range else 255))
+    return tuple(choose(low, high, 0, 127 if reduce_range else 255, exact=True))
 
 
 @kernel("fbgemm_linear_quantize_weight")
