@@ -1,0 +1,26 @@
+"""Print pip's constraints to the oldest NumPy, SciPy and ml_dtypes that pyproject.toml allows: ``python scripts/oldest.py > oldest.txt``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
+
+def oldest(requirements: list[str]) -> list[str]:
+    """Return a constraint for each requirement with a lower bound: any release of just that version."""
+    found = (re.match(r"([\w-]+)>=([\d.]+)", r) for r in requirements)
+    return [f"{m[1]}=={m[2]}.*" for m in found if m]
+
+
+def main() -> int:
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    print("\n".join(oldest([r for r in project["dependencies"] if r.startswith(("numpy", "scipy", "ml_dtypes"))])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
