@@ -25,7 +25,7 @@ def terms(func: Any, inputs: list[Tensor]) -> list[int]:
     """What tells the length of an op's sums: the inputs' sizes and the longest dimension; nothing where none are made."""
     if any(tag in func.tags for tag in _UNSUMMED):
         return []
-    return [max((n for x in inputs for n in x.shape), default=1), *(x.numel() for x in inputs)]
+    return [max((n for x in inputs for n in x.size()), default=1), *(x.numel() for x in inputs)]
 
 
 def _length(terms: list[int], results: int) -> float:

@@ -256,3 +256,10 @@ def test_rare(name):
             except (RuntimeError, IndexError) as error:
                 found.append((type(error), str(error)))
     assert found[0] == found[1]
+
+
+def test_a_crosscheck_of_lazy_and_recurrent_layers():
+    torch.manual_seed(0)
+    with NumpyMode(crosscheck=True):
+        x = torch.nn.LazyLinear(4)(torch.randn(5, 2, 3))
+        torch.nn.LSTM(4, 6)(x)[0].sum().backward()
