@@ -11,7 +11,7 @@ from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
 from torchnp.errors import empty_list, shape_text
 from torchnp.kernels._memory import bits, empty_in_order
 from torchnp.kernels.slicing import narrow
-from torchnp.kernels.view import expand, reshape
+from torchnp.kernels.view import expand, reshape, unsqueeze
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 
@@ -206,7 +206,9 @@ def atleast_1d(self):
 @kernel("atleast_2d", like=np.atleast_2d)
 def atleast_2d(self):
     """The tensor with at least two dimensions, new ones in front."""
-    return self if self.ndim > 1 else self.reshape(1, -1 if self.size else 0)
+    if self.ndim > 1:
+        return self
+    return unsqueeze(self, 0) if self.ndim else self.reshape(1, 1)
 
 
 @kernel("atleast_3d", like=np.atleast_3d)
@@ -214,7 +216,9 @@ def atleast_3d(self):
     """The tensor with at least three dimensions: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
     if self.ndim > 2:
         return self
-    return self.reshape(*self.shape, 1) if self.ndim == 2 else self.reshape(1, self.size, 1)
+    if self.ndim:
+        return unsqueeze(self if self.ndim == 2 else unsqueeze(self, 0), -1)
+    return self.reshape(1, 1, 1)
 
 
 @kernel("atleast_1d.Sequence", like=np.atleast_1d)

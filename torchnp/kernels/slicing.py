@@ -11,6 +11,7 @@ import numpy as np
 from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.errors import shape_text
+from torchnp.kernels._memory import window
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -57,7 +58,12 @@ def slice_tensor(self, dim=0, start=None, end=None, step=1):
         check(self.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
         wrap_dim(dim, self.ndim)
         raise RuntimeError("slice step must be positive")
-    return self[(*_AHEAD[wrap_dim(dim, self.ndim)], slice(start, end, step))]
+    dim = wrap_dim(dim, self.ndim)
+    out = self[(*_AHEAD[dim], slice(start, end, step))]
+    if out.size or step == 1:
+        return out
+    # NumPy takes a step through nothing for none.
+    return window(out, out.shape, (*out.strides[:dim], self.strides[dim] * step, *out.strides[dim + 1 :]))
 
 
 @kernel("slice_inverse", differs=["as-strided-storage"])

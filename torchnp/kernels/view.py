@@ -79,20 +79,78 @@ def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
     return (*size[:inferred], numel // known, *size[inferred + 1 :])
 
 
+def view_strides(x: ndarray, size: Sequence[int]) -> list[int] | None:
+    """The strides (in bytes) of ``x`` in another shape on the same memory, or None where they allow none.
+
+    Dimensions of one element and empty tensors have strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
+    """
+    item, strides = x.itemsize, [0] * len(size)
+    if not x.size:
+        if tuple(size) == x.shape:
+            return list(x.strides)
+        step = item
+        for d in reversed(range(len(size))):
+            strides[d] = step
+            step *= max(size[d], 1)
+        return strides
+    place, base = len(size) - 1, x.strides[-1] if x.ndim else item
+    held = taken = 1  # elements of a run of dimensions that lies without gaps, in the old and in the new shape
+    for d in reversed(range(x.ndim)):
+        held *= x.shape[d]
+        if d == 0 or (x.shape[d - 1] != 1 and x.strides[d - 1] != held * base):
+            while place >= 0 and (taken < held or size[place] == 1):
+                strides[place] = taken * base
+                taken *= size[place]
+                place -= 1
+            if taken != held:
+                return None
+            if d:
+                base, held, taken = x.strides[d - 1], 1, 1
+    while place >= 0 and not x.ndim:
+        strides[place], place = item, place - 1
+    return strides if place < 0 else None
+
+
+def _numpy_agrees(x: ndarray) -> bool:
+    """Whether NumPy's reshape gives torch's strides: only of dimensions of one element it has other ideas."""
+    if 1 not in x.shape:
+        return x.size > 0
+    if not x.flags.c_contiguous or not x.size:
+        return False
+    step = x.itemsize
+    for n, stride in zip(x.shape[::-1], x.strides[::-1]):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
 @kernel("view", like=np.reshape, differs=["view-never-copies"])
 def view(self, size):
     """Another shape on the same memory; where the strides do not allow it, an error."""
-    try:
-        out = self.reshape(size) if self.flags.c_contiguous else self.reshape(size, copy=False)
-        if size and min(size) < -1:  # NumPy infers any negative size, torch -1 alone
-            infer_size(size, self.size)
-        return out
-    except ValueError:
-        infer_size(size, self.size)
+    out = _viewed(self, size)
+    if out is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
-        ) from None
+        )
+    return out
+
+
+def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
+    """`view`, or None where the strides do not allow it."""
+    if _numpy_agrees(x):
+        try:
+            out = x.reshape(size) if x.flags.c_contiguous else x.reshape(size, copy=False)
+        except ValueError:
+            infer_size(size, x.size)
+            return None
+        if size and min(size) < -1:  # NumPy infers any negative size, torch -1 alone
+            infer_size(size, x.size)
+        return out
+    size = infer_size(size, x.size)
+    strides = view_strides(x, size)
+    return None if strides is None else window(x, size, strides)
 
 
 @kernel("view_copy", like=np.reshape)
@@ -104,14 +162,8 @@ def view_copy(self, size):
 @kernel("reshape", like=np.reshape)
 def reshape(self, shape):
     """Another shape, on the same memory where the strides allow it, else of a copy."""
-    try:
-        out = self.reshape(shape)
-        if shape and min(shape) < -1:
-            infer_size(shape, self.size)
-        return out
-    except ValueError:
-        infer_size(shape, self.size)
-        raise
+    out = _viewed(self, shape)
+    return self.copy("C").reshape(infer_size(shape, self.size)) if out is None else out
 
 
 @kernel("_unsafe_view", like=np.reshape)
@@ -154,7 +206,7 @@ def flatten(self, start_dim=0, end_dim=-1):
     if start == end:
         return self
     shape = self.shape
-    return self.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+    return reshape(self, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @kernel("unflatten.int", like=np.reshape)
@@ -178,7 +230,7 @@ def unflatten(self, dim, sizes):
 @kernel("ravel", like=np.ravel)
 def ravel(self):
     """All elements in one dimension, on the same memory where it is contiguous."""
-    return self.reshape(-1) if self.flags.c_contiguous else self.flatten()
+    return view(self, (-1,)) if self.flags.c_contiguous else self.flatten()
 
 
 # ---------------------------------------------------------------- dimensions of size 1
@@ -213,7 +265,9 @@ def unsqueeze(self, dim):
     if dim < 0:
         dim += span
     # None as an index would leave a stride of 0, which reads as an expanded dimension.
-    return self.reshape(*shape[:dim], 1, *shape[dim:])
+    strides = self.strides
+    step = self.itemsize if dim == self.ndim else shape[dim] * strides[dim]
+    return window(self, (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], step, *strides[dim:]))
 
 
 # ---------------------------------------------------------------- expand
