@@ -223,6 +223,35 @@ def iterated(operands: Sequence[Layout]) -> Strides:
     return contiguous(shape) if order == list(range(len(shape))) else in_order(shape, order, empty=True)
 
 
+# ---------------------------------------------------------------- another shape
+
+
+def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | None:
+    """The strides of another shape on the same memory, or None where they allow none.
+
+    Dimensions of one element and empty tensors have strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
+    """
+    if 0 in shape:
+        return strides if tuple(size) == shape else contiguous(size)
+    found = [0] * len(size)
+    place, base = len(size) - 1, strides[-1] if shape else 1
+    held = taken = 1  # elements of a run of dimensions that lies without gaps, in the old and in the new shape
+    for d in reversed(range(len(shape))):
+        held *= shape[d]
+        if d == 0 or (shape[d - 1] != 1 and strides[d - 1] != held * base):
+            while place >= 0 and (taken < held or size[place] == 1):
+                found[place] = taken * base
+                taken *= size[place]
+                place -= 1
+            if taken != held:
+                return None
+            if d:
+                base, held, taken = strides[d - 1], 1, 1
+    if not shape:
+        return (1,) * len(size)
+    return tuple(found) if place < 0 else None
+
+
 # ---------------------------------------------------------------- advanced indexing
 
 

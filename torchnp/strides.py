@@ -188,7 +188,7 @@ def _real(argument: int) -> Rule:
 
 def _indexed(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        x, found = given(argument), []
+        x, found = given(argument), list[Layout | None]()
         for index in given(argument + 1):
             if index is None:
                 found.append(None)

@@ -12,10 +12,9 @@ from operator import index
 
 import numpy as np
 
+from torchnp import layout
 from torchnp.checks import check, wrap_dim, wrap_dims
-from torchnp.dtypes import (
-    bool_,
-)
+from torchnp.dtypes import bool_
 from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_text, too_few_sizes
 from torchnp.kernels._memory import storage, window
 from torchnp.registry import kernel
@@ -79,36 +78,16 @@ def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
     return (*size[:inferred], numel // known, *size[inferred + 1 :])
 
 
-def view_strides(x: ndarray, size: Sequence[int]) -> list[int] | None:
-    """The strides (in bytes) of ``x`` in another shape on the same memory, or None where they allow none.
-
-    Dimensions of one element and empty tensors have strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
-    """
-    item, strides = x.itemsize, [0] * len(size)
-    if not x.size:
-        if tuple(size) == x.shape:
-            return list(x.strides)
-        step = item
-        for d in reversed(range(len(size))):
-            strides[d] = step
-            step *= max(size[d], 1)
-        return strides
-    place, base = len(size) - 1, x.strides[-1] if x.ndim else item
-    held = taken = 1  # elements of a run of dimensions that lies without gaps, in the old and in the new shape
-    for d in reversed(range(x.ndim)):
-        held *= x.shape[d]
-        if d == 0 or (x.shape[d - 1] != 1 and x.strides[d - 1] != held * base):
-            while place >= 0 and (taken < held or size[place] == 1):
-                strides[place] = taken * base
-                taken *= size[place]
-                place -= 1
-            if taken != held:
-                return None
-            if d:
-                base, held, taken = x.strides[d - 1], 1, 1
-    while place >= 0 and not x.ndim:
-        strides[place], place = item, place - 1
-    return strides if place < 0 else None
+@kernel("view", like=np.reshape, differs=["view-never-copies"])
+def view(self, size):
+    """Another shape on the same memory; where the strides do not allow it, an error."""
+    out = _viewed(self, size)
+    if out is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return out
 
 
 def _numpy_agrees(x: ndarray) -> bool:
@@ -125,18 +104,6 @@ def _numpy_agrees(x: ndarray) -> bool:
     return True
 
 
-@kernel("view", like=np.reshape, differs=["view-never-copies"])
-def view(self, size):
-    """Another shape on the same memory; where the strides do not allow it, an error."""
-    out = _viewed(self, size)
-    if out is None:
-        raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead."
-        )
-    return out
-
-
 def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
     """`view`, or None where the strides do not allow it."""
     if _numpy_agrees(x):
@@ -149,8 +116,8 @@ def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
             infer_size(size, x.size)
         return out
     size = infer_size(size, x.size)
-    strides = view_strides(x, size)
-    return None if strides is None else window(x, size, strides)
+    strides = layout.viewed(*layout.layout_of(x), size)
+    return None if strides is None else window(x, size, [s * x.itemsize for s in strides])
 
 
 @kernel("view_copy", like=np.reshape)
