@@ -14,6 +14,8 @@ list; several results have one each.
 - ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
 - ``real:x``: as ``like``, but row-major where x is complex.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
+- ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
+  as ``empty_like`` of x cut where nothing is added.
 - ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give.
 - ``own``: as the kernel leaves it.
 """
@@ -114,6 +116,27 @@ def _format(argument: int) -> Rule:
     return rule
 
 
+def _cut(argument: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        sizes, strides = layout.layout_of(given(argument))
+        if sizes == shape or len(sizes) != len(shape):
+            return preserved(sizes, strides) if sizes == shape else contiguous(shape)
+        return iterated(((shape, strides),))
+
+    return rule
+
+
+def _padded(argument: int) -> Rule:
+    by_format = _format(argument)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        if max(given(argument + 1), default=0) > 0:
+            return by_format(shape, given, place)
+        return preserved(shape, layout.layout_of(given(argument))[1])
+
+    return rule
+
+
 def _joined(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         parts = [layout.layout_of(x) for x in given(argument)]
@@ -208,6 +231,8 @@ def _swept(shape: Shape, given: Given, place: int) -> Strides:
 
 _FIXED: dict[str, Rule] = {"contiguous": _row_major, "columns": _columns, "vectors": _vectors, "swept": _swept}
 _OF_ONE = {
+    "cut": _cut,
+    "padded": _padded,
     "stacked": _stacked,
     "lifted": _lifted,
     "real": _real,
