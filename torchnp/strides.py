@@ -149,9 +149,16 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         operands = [x for x in map(given, arguments) if x is not None]
         found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
-        return iterated(found) if found else contiguous(shape)
+        together = found and all(_fits(sizes, shape) for sizes, _ in found)
+        strides = iterated(found) if together else contiguous(shape)
+        return strides if len(strides) == len(shape) else contiguous(shape)
 
     return rule
+
+
+def _fits(sizes: Shape, shape: Shape) -> bool:
+    """Whether an operand is broadcast to the result: of what is not, no iterator was made."""
+    return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:

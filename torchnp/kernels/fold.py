@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from torchnp.checks import check
 from torchnp.errors import dim_out_of_range, not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
 
@@ -42,7 +44,29 @@ def _pair_text(pair: Ints) -> str:
     return f"({pair[0]}, {pair[1]})"
 
 
-@kernel("im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"])
+def _look_empty(*names: str) -> Any:
+    """Of an empty batch torch only resizes the out, of any dtype; the names are those of the other arguments."""
+
+    def look(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
+        x = bound["self"]
+        if x.size:
+            return frozenset()
+        body = im2col if len(names) == 4 else col2im
+        resize(outs[0], body(x, *(bound[name] for name in names)).shape)
+        return frozenset({0})
+
+    return look
+
+
+_WINDOW = ("kernel_size", "dilation", "padding", "stride")
+
+
+@kernel(
+    "im2col",
+    like=np.lib.stride_tricks.sliding_window_view,
+    differs=["blocks-as-columns"],
+    writes=Writes(out=_look_empty(*_WINDOW)),
+)
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
     kernel_size, dilation, padding, stride = _pairs(
@@ -74,7 +98,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     return columns.reshape(*lead, self.shape[-3] * math.prod(kernel_size), math.prod(out))
 
 
-@kernel("col2im", differs=["blocks-as-columns"])
+@kernel("col2im", differs=["blocks-as-columns"], writes=Writes(out=_look_empty("output_size", *_WINDOW)))
 def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
     output_size, kernel_size, dilation, padding, stride = _pairs(
