@@ -261,7 +261,7 @@ def test_families_are_names_for_any_backend(capsys):
     assert "aten::sin" in out and "aten::sum" not in out
     for backend in ("table", "torch-cpu"):
         assert command.main(["--backend", backend, "--families", "nonesuch"]) == 2
-        assert "no family 'nonesuch': there are activation, " in capsys.readouterr().err
+        assert "no family 'nonesuch': there are accelerators, activation, " in capsys.readouterr().err
 
 
 def test_invalid_run(monkeypatch, capsys):
