@@ -65,3 +65,27 @@ def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
 def add_rows_at(out: ndarray, index: ndarray, rows: ndarray) -> None:
     """The same with NumPy's own ``ufunc.at``, which takes ten times as long."""
     np.add.at(out, index, rows.reshape(len(index), out.shape[1]))
+
+
+# ---------------------------------------------------------------- generators
+
+
+def seed_engine(engine: np.random.MT19937, seed: int) -> None:
+    """Seed a Mersenne Twister as torch does: MT19937's constructor hashes its seed, `np.random.RandomState` does not."""
+    seed_plainly = getattr(engine, "_legacy_seeding", None)
+    if seed_plainly is None:
+        state: Any = np.random.RandomState(seed).get_state(legacy=False)
+        engine.state = state
+    else:
+        seed_plainly(seed)
+
+
+def sobol_directions(dimension: int, bits: int) -> ndarray:
+    """The direction numbers of Joe and Kuo, which SciPy has of all places; no public call gives the last of them."""
+    import scipy
+    from scipy.stats.qmc import Sobol
+
+    numbers = getattr(Sobol(dimension, scramble=False, bits=bits), "_sv", None)
+    if numbers is None:
+        raise RuntimeError(f"SciPy {scipy.__version__} does not show its Sobol direction numbers: use SciPy 1.17")
+    return numbers

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from torchnp._private import seed_engine
 from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.numerics.box_muller import PAIRS, box_muller32, box_muller64, libm
 
@@ -181,7 +182,7 @@ class Generator:
 
     def _bits(self) -> np.random.MT19937:
         if not self._seeded:
-            self._start()._legacy_seeding(self._seed & 0xFFFFFFFF)
+            seed_engine(self._start(), self._seed & 0xFFFFFFFF)
             self._seeded = True
         assert self._engine is not None
         return self._engine

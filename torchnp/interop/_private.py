@@ -1,42 +1,137 @@
-"""What `torchnp.interop` uses of torch beyond its public interface: the only module that names it.
+"""What `torchnp.interop` and the client of `torchnp.rpc` use of torch beyond its public interface, and nobody else does.
 
-Each entry has a fallback for a torch that lacks the name, except the few without which there is no mode.
+Each name is looked up by `lookup` and has a public way beside it that does the same, or an error where it is used.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
+import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-C = torch._C
+_TORCH = "2.13"  # has all of them
 
 
 def lookup(path: str, default: Any = None) -> Any:
     """The object at a dotted path below ``torch``, or the default where some part is missing."""
     found: Any = torch
     for name in path.split("."):
-        found = getattr(found, name, None)
+        outer, found = found, getattr(found, name, None)
+        if found is None and isinstance(outer, type(torch)):
+            try:
+                found = importlib.import_module(f"{outer.__name__}.{name}")
+            except ModuleNotFoundError:
+                return default
         if found is None:
             return default
     return found
 
 
-# ---------------------------------------------------------------- modes below the one that computes
+def absent(what: str) -> Callable[..., NoReturn]:
+    """In place of a name that this torch lacks: whoever calls it is told."""
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"torch {torch.__version__} has no {what}, which torchnp needs here: use torch {_TORCH}")
+
+    return refuse
+
+
+# ---------------------------------------------------------------- operators
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+else:
+    OpOverload = type(torch.ops.aten.relu.default)
+
+schema_of: Callable[[Any], Any] = operator.attrgetter("_schema")
+"""The schema of an overload: its arguments, results and their alias marks."""
+if lookup("ops.aten.relu.default._schema") is None:
+    schema_of = absent("OpOverload._schema")
+
+_custom = lookup("_library.custom_ops.OPDEFS")
+
+
+def is_custom(name: str) -> bool:
+    """Whether a ``torch.library.custom_op`` made the operator."""
+    if _custom is None:
+        absent("torch._library.custom_ops.OPDEFS")()
+    return name in _custom
+
+
+@functools.cache
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """torch's own definitions of overloads by others: all, or those that exporting uses."""
+    found = lookup("_decomp.decomposition_table")
+    return torch.export.default_decompositions() if found is None else found
+
+
+# ---------------------------------------------------------------- tensors
+
+
+def _has_no_storage(tensor: torch.Tensor) -> bool:
+    try:
+        tensor.untyped_storage().data_ptr()
+    except NotImplementedError:  # a layout without one storage
+        return False
+    except RuntimeError:
+        return True
+    return False
+
+
+is_zero: Callable[[torch.Tensor], bool] = lookup("Tensor._is_zerotensor", _has_no_storage)
+"""Whether a tensor is one of forward-mode AD's zeros, which have no memory."""
+
+version_of: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
+"""How often a tensor was written in place."""
+if lookup("Tensor._version") is None:
+    version_of = absent("Tensor._version")
+
+make_handle: Callable[..., Any] = lookup("Tensor._make_wrapper_subclass", absent("Tensor._make_wrapper_subclass"))
+"""A tensor of a subclass with sizes, strides and a dtype, and no memory."""
+
+# Without it a reader of the raw pointer gets null and crashes; with it, an error.
+forbid_pointer: Callable[[torch.Tensor], None] = lookup(
+    "_C._set_throw_on_mutable_data_ptr", absent("torch._C._set_throw_on_mutable_data_ptr")
+)
+
+
+def _as_plain(cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    with torch.DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+no_torch_function: Any = lookup("_C._disabled_torch_function_impl", classmethod(_as_plain))
+"""The ``__torch_function__`` of a subclass that has none."""
+
+
+# ---------------------------------------------------------------- modes
+
+if TYPE_CHECKING:
+    from torch.utils._python_dispatch import TorchDispatchMode
+else:
+    TorchDispatchMode = lookup("utils._python_dispatch.TorchDispatchMode")
+    if TorchDispatchMode is None:
+        TorchDispatchMode = type("TorchDispatchMode", (), {"__init__": absent("TorchDispatchMode")})
 
 _mode_at = lookup("_C._get_dispatch_mode")
-_depth = lookup("_C._len_torch_dispatch_stack", lambda: 0)
+_depth = lookup("_C._len_torch_dispatch_stack", lambda: 1)
 _keys = lookup("_C._TorchDispatchModeKey")
 _TRACERS = [] if _keys is None else [_keys.FUNCTIONAL, _keys.PROXY, _keys.FAKE]
 
 
 def is_traced() -> bool:
     """Whether ops are recorded or faked (make_fx, export, fake tensors): such modes stand below all others."""
-    return _depth() > 0 and _mode_at is not None and any(_mode_at(key) is not None for key in _TRACERS)
+    if not _depth():
+        return False
+    if _mode_at is None or not _TRACERS:
+        absent("torch._C._get_dispatch_mode")()
+    return any(_mode_at(key) is not None for key in _TRACERS)
 
 
 # ---------------------------------------------------------------- constructors of subclasses
@@ -49,7 +144,7 @@ _users = 0
 def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
     """Let ``Subclass(data)`` work under a mode: torch refuses a subclass made of a tensor that Python has seen."""
     global _users
-    import torch._dynamo
+    lookup("_dynamo")  # which looks at the constructor when it is imported
 
     with _constructing:
         _users += 1
@@ -65,13 +160,15 @@ def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
 
 
 def _new_below(kind: type[TorchDispatchMode]) -> Callable[..., Any]:
-    from torch.utils._python_dispatch import _get_current_dispatch_mode, _pop_mode_temporarily
-
-    make = C.TensorBase.__new__
+    current = lookup("utils._python_dispatch._get_current_dispatch_mode")
+    pop_mode = lookup("utils._python_dispatch._pop_mode_temporarily")
+    make = torch.Tensor.__mro__[1].__new__  # the base's, written in C
+    if current is None or pop_mode is None:
+        return make  # such constructors are refused then, in torch's words
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if cls is not torch.Tensor and isinstance(_get_current_dispatch_mode(), kind):
-            with _pop_mode_temporarily():
+        if cls is not torch.Tensor and isinstance(current(), kind):
+            with pop_mode():
                 return make(cls, *args, **kwargs)
         return make(cls, *args, **kwargs)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from torchnp.interop._private import OpOverload
+
 Tensor = torch.Tensor
 Run = Callable[[tuple, dict[str, Any]], Any]
 
@@ -25,7 +27,7 @@ BOOKKEEPING = frozenset(
 )  # fmt: skip
 
 
-def bookkeeping(func: torch._ops.OpOverload) -> Run:
+def bookkeeping(func: OpOverload) -> Run:
     """Run torch's own op; sizes may grow on memory that came from NumPy."""
     name = func.name()
     if name in ("aten::resize_", "aten::_resize_output_"):
@@ -73,7 +75,7 @@ _UNDETERMINED = {
 }
 
 
-def deterministic(func: torch._ops.OpOverload, run: Run) -> Run:
+def deterministic(func: OpOverload, run: Run) -> Run:
     """The run of an op that does as ``torch.use_deterministic_algorithms`` asks."""
     packet = func.name().removeprefix("aten::").partition(".")[0]
     if packet in UNINITIALIZED:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from torchnp import dtypes
+from torchnp.interop._private import is_zero
 from torchnp.kernels.linalg import LinAlgError
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {dt: getattr(torch, str(dt)) for dt in dtypes.ALL}
@@ -83,7 +84,7 @@ def _plain(tensor: Any) -> torch.Tensor:
             f"to_numpy: {type(tensor).__name__} is a tensor subclass that handles its own operators and has no plain "
             "memory to share; convert it to a torch.Tensor first"
         )
-    with torch._C.DisableTorchFunctionSubclass():
+    with torch.DisableTorchFunctionSubclass():
         return tensor.as_subclass(torch.Tensor)
 
 
@@ -100,10 +101,10 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
         raise RuntimeError(f"to_numpy: the tensor is on device {tensor.device}, not in CPU memory: {hint}")
     if tensor.dtype not in NUMPY_DTYPE:
         raise TypeError(f"to_numpy: no NumPy or ml_dtypes type for {tensor.dtype}")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if torch.func.debug_unwrap(tensor, recurse=False) is not tensor:
         raise RuntimeError("to_numpy: a tensor inside a torch.func transform (vmap, grad) has no memory of its own")
     tensor = tensor.detach()
-    if tensor._is_zerotensor():
+    if is_zero(tensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch resolves no conjugate of this dtype
         pairs = torch.view_as_real(tensor.conj()).clone()

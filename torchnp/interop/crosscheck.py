@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torchnp.interop._private import is_zero, schema_of
 from torchnp.interop.bookkeeping import UNINITIALIZED
 from torchnp.interop.convert import as_torchs
 from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
@@ -128,7 +129,7 @@ def _packet(name: str) -> str:
 
 def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[Any], got: list[Any]) -> bool:
     """Whether two tensors of positions pick the same values; a stable sort has no choice."""
-    names = [a.name for a in func._schema.arguments]
+    names = [a.name for a in schema_of(func).arguments]
     bound = dict(zip(names, args, strict=False)) | kwargs
     x, dim = bound["self"], bound.get("dim", -1)
     if bound.get("stable") or not x.ndim or expected[1].shape != got[1].shape or not x.numel():
@@ -148,7 +149,7 @@ class _Call:
     def __init__(self, func: Any, args: tuple, kwargs: dict[str, Any], number: int) -> None:
         self.name, self.number = func.name(), number
         self.terms: list[Any] = []
-        self.writes = func._schema.is_mutable
+        self.writes = schema_of(func).is_mutable
         self.shapes = [_describe(x) for x in args] + [f"{k}={_describe(v)}" for k, v in kwargs.items()]
 
     def error(self, aspect: str, text: str) -> CrossCheckError:
@@ -186,17 +187,17 @@ class _Copies:
         return x
 
     def _copy(self, x: Tensor) -> Tensor:
-        if x._is_zerotensor():
-            return torch._efficientzerotensor(x.size(), dtype=x.dtype)
+        if is_zero(x):
+            return torch.ops.aten._efficientzerotensor.default(x.size(), dtype=x.dtype)
         storage = x.untyped_storage()
-        key = storage._cdata
+        key = id(storage)  # torch keeps one object for a storage, as long as that lives
         if key not in self._storages:
             self._storages[key] = storage.clone()
         made = torch.empty(0, dtype=x.dtype, device=x.device)
         made = made.set_(self._storages[key], x.storage_offset(), x.size(), x.stride())
         if x.is_conj():
-            made = torch._conj(made)
-        return torch._neg_view(made) if x.is_neg() else made
+            made = made.conj()
+        return torch.ops.aten._neg_view.default(made) if x.is_neg() else made
 
     def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """(copy, original) of each tensor argument."""
@@ -255,7 +256,7 @@ def _relation(result: Tensor, argument: Tensor) -> str:
     if result is argument:
         return _SAME
     a, b = result.untyped_storage(), argument.untyped_storage()
-    if a._cdata == b._cdata:
+    if a is b:
         return _SHARED
     overlap = a.data_ptr() < b.data_ptr() + b.nbytes() and b.data_ptr() < a.data_ptr() + a.nbytes()
     return "on one memory by two storages" if overlap else "on two storages"

@@ -10,33 +10,24 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchnp
 from torchnp import dtypes
 from torchnp.interop import bookkeeping, running
-from torchnp.interop._private import constructors, is_traced
+from torchnp.interop._private import TorchDispatchMode, constructors, is_custom, is_traced, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
+from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN
 from torchnp.interop.streams import is_random, keep_default, on_torchs_stream
 from torchnp.kernels.linalg import LinAlgError
 
-# Fused routes that torch takes by a global flag: reader, setter, and the overload that the route calls.
-_ROUTES: tuple[tuple[Callable[[], bool], Callable[[bool], None], str], ...] = (
-    (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, "aten::mkldnn_rnn_layer"),
-    (
-        torch.backends.mha.get_fastpath_enabled,
-        torch.backends.mha.set_fastpath_enabled,
-        "aten::_nested_tensor_from_mask",
-    ),
-    (
-        torch._C._get_flash_sdp_enabled,
-        torch._C._set_sdp_use_flash,
-        "aten::_scaled_dot_product_flash_attention_for_cpu",
-    ),
+# Fused routes, and the overload that each calls.
+_ROUTES = (
+    (MKLDNN, "aten::mkldnn_rnn_layer"),
+    (FASTPATH, "aten::_nested_tensor_from_mask"),
+    (FLASH, "aten::_scaled_dot_product_flash_attention_for_cpu"),
 )
-_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+_CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
 _PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
 
 
@@ -144,13 +135,13 @@ class NumpyMode(TorchDispatchMode):
         numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
         # torch's backward reads its own workspace: beside torch, the kernel's would be taken for one
         held = {"aten::mkldnn_rnn_layer"} if self.crosscheck else set()
-        closed = [set_ for enabled, set_, name in _ROUTES if (name in held or name not in self.table) and enabled()]
-        for setter in closed:
-            setter(False)
+        closed = [flag for flag, name in _ROUTES if (name in held or name not in self.table) and flag.read()]
+        for flag in closed:
+            flag.write(False)
 
         def restore() -> None:
-            for setter in closed:
-                setter(True)
+            for flag in closed:
+                flag.write(True)
             dtypes.set_default_dtype(numpy_default)
             self._default_dtype = None
             restore_generator()
@@ -201,9 +192,9 @@ class NumpyMode(TorchDispatchMode):
             if self.crosscheck:
                 run = self._compared(func, run)
             step = Step(name, getattr(kernel, "status", "kernel"), run)
-        elif func.namespace in ("aten", "prims") and running.is_composite(name) and func._can_decompose():
+        elif func.namespace in ("aten", "prims") and running.is_composite(func):
             step = Step(name, "taken apart", self._take_apart(func.decompose))
-        elif func.namespace not in ("aten", "prims") and name in OPDEFS:
+        elif func.namespace not in ("aten", "prims") and is_custom(name):
             step = Step(name, "taken apart", self._take_apart(partial(func.redispatch, _CPU)))
         else:
             step = Step(name, "missing", self._without_kernel(func))
@@ -280,7 +271,7 @@ class NumpyMode(TorchDispatchMode):
 
 def _to_sparse(func: Any, run: running.Run) -> running.Run:
     """The run of an op that may be asked for a sparse gradient, which torch then makes."""
-    names = [a.name for a in func._schema.arguments]
+    names = [a.name for a in schema_of(func).arguments]
     place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
     if place is None or "backward" not in func.name():
         return run

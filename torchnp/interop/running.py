@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from torchnp.interop import convert
+from torchnp.interop._private import OpOverload, is_zero, schema_of
 from torchnp.interop.bookkeeping import resize
 from torchnp.interop.convert import DTYPE_CODE, NATIVE, NUMPY_DTYPE, PLAIN_TENSORS, share, wrap
 
@@ -130,8 +131,8 @@ def _number(result: Any) -> Any:
 def _physical(tensor: Tensor) -> Tensor:
     """The same memory without the conjugate and negative bits."""
     if tensor.is_neg():
-        tensor = torch._neg_view(tensor)
-    return torch._conj(tensor) if tensor.is_conj() else tensor
+        tensor = torch.ops.aten._neg_view.default(tensor)
+    return tensor.conj() if tensor.is_conj() else tensor
 
 
 def _place(view: ndarray) -> tuple[int, tuple[int, ...]]:
@@ -212,7 +213,7 @@ _RESIZED = frozenset(
 )
 
 
-def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
+def make_run(func: OpOverload, kernel: Callable[..., Any]) -> Run:
     """The function ``run(args, kwargs)`` that computes a torch overload by a kernel.
 
     Parameters
@@ -222,7 +223,7 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
     kernel : callable
         Of arrays, with the schema's arguments.
     """
-    schema, name = func._schema, func.name()
+    schema, name = schema_of(func), func.name()
     marks = [a.alias_info for a in schema.arguments]
     written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
     if torch.Tag.inplace_view in func.tags:
@@ -235,15 +236,15 @@ def make_run(func: torch._ops.OpOverload, kernel: Callable[..., Any]) -> Run:
     if name == "aten::as_strided":
         return _as_strided(kernel)
     if viewed or name in _UNMARKED_VIEWS:
-        certain = name not in _UNMARKED_VIEWS and not is_composite(name)
+        certain = name not in _UNMARKED_VIEWS and not is_composite(func)
         return _view(func, kernel, viewed[0] if viewed else 0, certain)
     return _new(schema, kernel)
 
 
-def is_composite(name: str) -> bool:
+def is_composite(func: OpOverload) -> bool:
     """Whether torch's CPU has no kernel for the op and computes it by other ops."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has(name, "CompositeImplicitAutograd") and not has(name, "CPU")
+    has, key = func.has_kernel_for_dispatch_key, torch.DispatchKey
+    return has(key.CompositeImplicitAutograd) and not has(key.CPU)
 
 
 def _is_tensor(kind: Any) -> bool:
@@ -278,10 +279,10 @@ def _new(schema: Any, kernel: Callable[..., Any]) -> Run:
     return run_several
 
 
-def _view(func: torch._ops.OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
+def _view(func: OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
     def run(args: tuple, kwargs: dict[str, Any]) -> Any:
         base = args[position]
-        if base._is_zerotensor():  # it has no memory that a view could share
+        if is_zero(base):  # it has no memory that a view could share
             base = base.clone()
             args = (*args[:position], base, *args[position + 1 :])
         converted = [x if (turn := _ARGUMENT[type(x)]) is None else turn(x) for x in args]

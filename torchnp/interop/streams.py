@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torchnp import random as engine
+from torchnp.interop._private import OpOverload, schema_of
 from torchnp.interop.running import Foreign, Run
 
 
@@ -49,8 +50,8 @@ def find_generator(args: tuple, kwargs: dict[str, Any]) -> torch.Generator | Non
     return None
 
 
-def is_random(func: torch._ops.OpOverload) -> bool:
+def is_random(func: OpOverload) -> bool:
     """Whether an overload draws random numbers."""
     return torch.Tag.nondeterministic_seeded in func.tags or any(
-        "Generator" in str(a.type) for a in func._schema.arguments
+        "Generator" in str(a.type) for a in schema_of(func).arguments
     )

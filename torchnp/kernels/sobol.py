@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp._private import sobol_directions
 from torchnp.checks import check
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import factory_dtype
@@ -45,10 +46,8 @@ def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
 @kernel("_sobol_engine_initialize_state_")
 def _sobol_engine_initialize_state_(self, dimension):
     """The direction numbers of Joe and Kuo, which SciPy has too."""
-    from scipy.stats.qmc import Sobol
-
     check(self.dtype == dt.int64, "sobolstate needs to be of type Long")
-    self[...] = Sobol(dimension, scramble=False, bits=_BITS)._sv
+    self[...] = sobol_directions(dimension, _BITS)
     return self
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 import torchnp
+from torchnp.interop._private import OpOverload, decompositions, schema_of
 
 # What to write in place of an op whose result's shape depends on values.
 FIXED_SHAPE = {
@@ -69,7 +69,7 @@ class Plan:
     )
 
     def __init__(self, func: OpOverload) -> None:
-        schema = func._schema
+        schema = schema_of(func)
         self.func = func
         self.name = func.name()
         self.base = schema.name.partition("::")[2]
@@ -108,7 +108,7 @@ class Plan:
         return "view"
 
     def _special(self, func: OpOverload) -> str:
-        schema, tags = func._schema, func.tags
+        schema, tags = schema_of(func), func.tags
         if self.base in ("_local_scalar_dense", "item", "equal", "is_nonzero", "allclose") or (
             torch.Tag.data_dependent_output in tags
         ):
@@ -129,7 +129,10 @@ class Plan:
             return "batch_norm"
         if self.base == "index" and not self.is_out:
             return "index"
-        if func._can_decompose() and schema.name != "aten::_unsafe_view":
+        if (
+            func.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd)
+            and schema.name != "aten::_unsafe_view"
+        ):
             return "decompose"
         return ""
 
@@ -147,10 +150,10 @@ def plan_of(func: OpOverload) -> Plan:
 
 def view_of(func: OpOverload) -> OpOverload:
     """The view that an overload like ``t_`` changes its argument to; ``transpose_``'s goes by another overload name."""
-    packet = getattr(torch.ops.aten, func._schema.name.partition("::")[2].removesuffix("_"))
-    types = [str(a.type) for a in func._schema.arguments]
+    packet = getattr(torch.ops.aten, schema_of(func).name.partition("::")[2].removesuffix("_"))
+    types = [str(a.type) for a in schema_of(func).arguments]
     views = (getattr(packet, name) for name in packet.overloads())
-    return next(f for f in views if [str(a.type) for a in f._schema.arguments] == types)
+    return next(f for f in views if [str(a.type) for a in schema_of(f).arguments] == types)
 
 
 class MissingRow(NotImplementedError):
@@ -159,9 +162,7 @@ class MissingRow(NotImplementedError):
 
 def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
     """An operator that the table has no row for, through torch's own decomposition."""
-    from torch._decomp import decomposition_table
-
-    decomposition = None if plan.written else decomposition_table.get(plan.func)
+    decomposition = None if plan.written else decompositions().get(plan.func)
     try:
         if decomposition is not None:
             return decomposition(*args, **kwargs)

@@ -8,17 +8,15 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
+from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN, Flag
 from torchnp.rpc.errors import HandleError
 from torchnp.rpc.tensor import BaseHandleTensor
 
-# The operator that chooses, and the global flag that it looks at: LSTMs would become one opaque oneDNN operator,
-# attention one flash operator.
-_ROUTES: tuple[tuple[str, Callable[[], bool], Callable[[bool], None]], ...] = (
-    ("lstm.input", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
-    ("scaled_dot_product_attention", torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
-)
+# The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
+# one flash operator.
+_ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
 # Tensor subclasses have this key above autograd's, where the choice has not been made yet.
-_KEY = torch._C.DispatchKey.PythonTLSSnapshot
+_KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
 
 
@@ -26,8 +24,8 @@ def take_composite_routes() -> None:
     """Install the choice, once per process; calls without a handle are passed on as they are."""
     if not _library:
         library = torch.library.Library("aten", "IMPL")
-        for name, read, write in _ROUTES:
-            library.impl(name, _routed(name, read, write), _KEY.name, with_keyset=True)
+        for name, flag in _ROUTES.items():
+            library.impl(name, _routed(name, flag), _KEY.name, with_keyset=True)
         library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
         _library.append(library)
         for module in (torch, torch.utils.dlpack):
@@ -44,7 +42,7 @@ def _to_dlpack(tensor: Any) -> Any:
     return _theirs(tensor)
 
 
-def _routed(name: str, read: Callable[[], bool], write: Callable[[bool], None]) -> Callable[..., Any]:
+def _routed(name: str, flag: Flag) -> Callable[..., Any]:
     packet, _, overload = name.partition(".")
     func = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
@@ -53,12 +51,12 @@ def _routed(name: str, read: Callable[[], bool], write: Callable[[bool], None]) 
         flat = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, (list, tuple)) else (a,))]
         if not any(isinstance(x, BaseHandleTensor) for x in flat):
             return func.redispatch(below, *args, **kwargs)
-        enabled = read()
-        write(False)
+        enabled = flag.read()
+        flag.write(False)
         try:
             return func.redispatch(below, *args, **kwargs)
         finally:
-            write(enabled)
+            flag.write(enabled)
 
     return run
 
@@ -78,11 +76,11 @@ def without_fast_path(module: torch.nn.Module) -> None:
     enabled: list[bool] = []
 
     def before(module: torch.nn.Module, args: Any) -> None:
-        enabled.append(torch.backends.mha.get_fastpath_enabled())
-        torch.backends.mha.set_fastpath_enabled(False)
+        enabled.append(FASTPATH.read())
+        FASTPATH.write(False)
 
     def after(module: torch.nn.Module, args: Any, out: Any) -> None:
-        torch.backends.mha.set_fastpath_enabled(enabled.pop())
+        FASTPATH.write(enabled.pop())
 
     module.register_forward_pre_hook(before)
     module.register_forward_hook(after, always_call=True)

@@ -176,7 +176,7 @@ class Session:
             for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
                 setattr(part, name, move(parameter))
             for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
-                part._buffers[name] = move(buffer)
+                setattr(part, name, move(buffer))
         return moved
 
     def dataset(self, name: str) -> RPCTensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
 from torchnp.rpc import shapes, wire
 from torchnp.rpc.errors import HandleError, ValueAccessError
 from torchnp.rpc.objects import RemoteObject
@@ -20,9 +21,6 @@ from torchnp.rpc.shapes import Outcome, Spec, spec_of
 
 if TYPE_CHECKING:
     from torchnp.rpc.session import Session
-
-_make = torch.Tensor._make_wrapper_subclass
-_no_data = torch._C._set_throw_on_mutable_data_ptr
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
@@ -40,13 +38,12 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     # The version of the tensor that a lazy conjugate was taken of; such a handle is a copy that must not grow stale.
     _taken_at: int | None = None
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = no_torch_function
 
     @classmethod
     def _wrap(cls, spec: Spec, remote: RemoteObject) -> Any:
-        handle = _make(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
-        # Without this a reader of the raw pointer gets null and crashes; with it, an error.
-        _no_data(handle)
+        handle = make_handle(cls, spec.size, spec.stride, spec.offset, dtype=spec.dtype)
+        forbid_pointer(handle)
         handle._spec = spec
         handle._object = remote
         handle._session = remote.session
@@ -102,7 +99,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
                 "the .data of a handle can only be another handle of its session: to change its values, use "
                 "handle.copy_(tensor) under torch.no_grad()"
             )
-        torch._C.TensorBase.data.__set__(self, value)  # type: ignore[attr-defined]
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
         self._spec, self._object = value._spec, value._object
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
@@ -259,7 +256,7 @@ def _lower(
 
 
 def _check_snapshot(a: BaseHandleTensor) -> None:
-    if a._version != a._taken_at:
+    if version_of(a) != a._taken_at:
         raise HandleError(
             "a tensor was changed in place after its lazy conjugate was taken, and this handle does not follow: "
             "use conj_physical() to keep the old values, or take the conjugate again"
@@ -370,7 +367,7 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
             physical = aten.conj_physical.default if plan.base == "_conj" else aten.neg.default
             copy = _send(RPCTensor if cls is _Snapshot else cls, plan_of(physical), (x,), None)
             lazy = _Snapshot._wrap(copy._spec, copy._object)
-            lazy._taken_at = x._version
+            lazy._taken_at = version_of(x)
             return lazy
         case "known":
             return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
@@ -420,22 +417,14 @@ def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``x.t_()``: the handle goes over to a new view of the same memory."""
     x = args[0]
     view = _send(type(x), plan_of(view_of(plan.func)), args, kwargs)
-    # As torch.utils._python_dispatch does it: run the op on the handle's own metadata and on nothing else.
-    with torch.utils._mode_utils.no_dispatch():
-        included = torch._C._meta_in_tls_dispatch_include()
-        torch._C._set_meta_in_tls_dispatch_include(True)
-        try:
-            plan.func(*args, **kwargs)
-        finally:
-            torch._C._set_meta_in_tls_dispatch_include(included)
-    x._spec, x._object = view._spec, view._object
+    x.data = view
     return x
 
 
 def _batch_norm(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`native_batch_norm` writes running statistics behind its schema's back: send the overloads that say so."""
     aten = torch.ops.aten
-    if plan.func._overloadname == "no_stats":
+    if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)
     x, weight, bias, mean, var, training, momentum, eps = args
     if mean is None:

@@ -1,5 +1,6 @@
 """What is private elsewhere stands in one module, and may go: the public ways give the same."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,18 +14,76 @@ import torchnp
 from torchnp import _private
 
 PACKAGE = Path(torchnp.__file__).parent
-PRIVATE = re.compile(
-    r"(?:import|from)\s+(?:numpy|scipy)[\w.]*\._\w|(?:import|from) (?:numpy|scipy)[\w.]* import _\w|\bnp\._\w"
+TREES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    for path in PACKAGE.rglob("*.py")
+    if "tests" not in path.parts
+}
+# Not a library's own: an operator's name, Python's frames, a namedtuple's copy with other fields.
+ALLOWED = re.compile(r"(torch\.ops\.)?(aten|prims)\._\w+|sys\._getframe|.*\._replace")
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined(tree):
+    """The names that a module gives to functions, classes, variables, attributes and slots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
+            yield from ast.literal_eval(node.value)
+
+
+OURS = {name for tree in TREES.values() for name in defined(tree)}
+
+
+def foreign_privates(tree):
+    """What a module imports or reads that begins with an underscore and is not ours."""
+    theirs = set()  # names that other libraries are bound to
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            home = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            for path in [f"{home}.{a.name}".strip(".") for a in node.names]:
+                if not path.startswith("torchnp"):
+                    theirs |= {a.asname or a.name.partition(".")[0] for a in node.names}
+                    yield from [path] if any(map(is_private, path.split("."))) else []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and not isinstance(node.ctx, ast.Store):
+            text = ast.unparse(node)
+            if (node.attr not in OURS or text.partition(".")[0] in theirs) and not ALLOWED.fullmatch(text):
+                yield text
+
+
+def test_private_names_stand_in_two_modules():
+    found = {module: list(foreign_privates(tree)) for module, tree in TREES.items()}
+    assert {module for module, names in found.items() if names} == {"_private.py", "interop/_private.py"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\nx = torch._C._get_dispatch_mode",
+        "import numpy as np\nnp._core.umath",
+        "from torch._ops import OpOverload",
+        "from scipy import _lib",
+        "import scipy.sparse._sparsetools",
+        "def f(func):\n    return func._overloadpacket",
+        "import torch\ntorch._conj(x)",
+    ],
 )
+def test_a_private_name_is_found(source):
+    assert list(foreign_privates(ast.parse(source)))
 
 
-def test_private_names_stand_in_one_module():
-    found = {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        if path.name != "_private.py" and "tests" not in path.parts and PRIVATE.search(path.read_text())
-    }
-    assert not found
+def test_the_one_of_torch_reaches_its_private_names_by_lookup():
+    for_mypy = {"torch._ops.OpOverload", "torch.utils._python_dispatch.TorchDispatchMode"}
+    assert set(foreign_privates(TREES["interop/_private.py"])) == for_mypy
 
 
 def test_without_numpys_variable_kernels_are_quiet_all_the_same():
@@ -74,3 +133,21 @@ def test_rows_are_added_alike(dtype):
 def test_without_scipys_loop(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.sparse._sparsetools", None)
     assert _private.add_rows_of.__wrapped__() is _private.add_rows_at
+
+
+@pytest.mark.parametrize("seed", [0, 5489, 2**32 - 1])
+def test_engines_are_seeded_alike(seed):
+    without = type("MT19937", (np.random.MT19937,), {"_legacy_seeding": None})  # NumPy compares the class's name
+    one, other = np.random.MT19937(1), without(1)
+    _private.seed_engine(one, seed)
+    _private.seed_engine(other, seed)
+    assert np.array_equal(one.random_raw(1300), other.random_raw(1300))
+
+
+def test_without_scipys_direction_numbers(monkeypatch):
+    from scipy.stats import qmc
+
+    assert _private.sobol_directions(3, 30).shape == (3, 30)
+    monkeypatch.setattr(qmc, "Sobol", lambda *args, **kwargs: types.SimpleNamespace())
+    with pytest.raises(RuntimeError, match="direction numbers: use SciPy"):
+        torchnp.aten._sobol_engine_initialize_state_(np.zeros((3, 30), np.int64), 3)
