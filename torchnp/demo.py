@@ -28,6 +28,7 @@ from torch.nn import functional as F
 import torchnp
 from torchnp import rpc
 from torchnp.interop import NumpyMode
+from torchnp.registry import FAILURES
 
 ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
 ENOUGH_EPOCHS = 8
@@ -225,7 +226,7 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
             torch.manual_seed(seed)  # the stream of the dropout masks
             try:
                 found = job(data, model, optimizer, batch_size, lambda: progress.advance(task), **also)
-            except Exception as error:
+            except (*FAILURES, AssertionError, OSError, rpc.RPCError) as error:
                 progress.stop()
                 console.print(f"[red]{name} failed[/red]: {type(error).__name__}: {error}", highlight=False)
                 return 1

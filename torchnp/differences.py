@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.registry import FAILURES
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -109,7 +111,7 @@ def evaluate(expression: str, **names: Any) -> str:
         warnings.simplefilter("ignore")
         try:
             return show(eval(expression, dict(names)))
-        except Exception as error:
+        except FAILURES as error:
             return show(error)
 
 

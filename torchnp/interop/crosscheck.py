@@ -15,6 +15,7 @@ from torchnp.interop.convert import as_torchs
 from torchnp.interop.running import Foreign, OnMeta, OnSparse, Run
 from torchnp.interop.streams import find_generator, is_random
 from torchnp.interop.tolerance import Limits, terms
+from torchnp.registry import FAILURES
 
 Tensor = torch.Tensor
 
@@ -74,7 +75,7 @@ def compare_with_torch(
     try:
         with warnings.catch_warnings(action="ignore"):  # the op's own run warns
             theirs = func(*their_args, **their_kwargs)
-    except Exception as error:
+    except FAILURES as error:
         refusal = error
     if generator:
         after = generator.get_state()
@@ -83,7 +84,7 @@ def compare_with_torch(
         ours = run(args, kwargs)
     except (OnMeta, OnSparse, Foreign):
         raise
-    except Exception as error:
+    except FAILURES as error:
         if refusal is None:
             raise call.error(
                 "error", f"torch computes this; the kernel raises {type(error).__name__}: {error}"

@@ -69,12 +69,11 @@ class Channel:
         self._signalled = False
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
-        try:
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.transport.close)
             self.transport.send([wire.encode(hello)])
             self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
-        except BaseException:
-            self.transport.close()
-            raise
+            refused.pop_all()
         _channels.add(self)
         threading.Thread(
             target=_idle, args=(weakref.ref(self), self._wake), name="torchnp-rpc-idle", daemon=True

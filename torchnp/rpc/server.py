@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.errors import ProtocolError
 from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, read_options
-from torchnp.rpc.service import Connection, Service
+from torchnp.rpc.service import RAISED, Connection, Service
 from torchnp.rpc.store import Limits
 from torchnp.rpc.transport import keep_alive
 
@@ -103,10 +104,10 @@ class Server:
 
             try:
                 asyncio.run(main())
-            except BaseException as error:
+            except (OSError, *FAILURES) as error:  # of a port that is taken, or no port
                 if ready.done():
                     raise
-                ready.set_exception(error)  # a port that is taken, to whoever starts the server
+                ready.set_exception(error)
 
         self._thread = threading.Thread(target=work, name="torchnp-rpc-server", daemon=True)
         self._thread.start()
@@ -153,7 +154,7 @@ class Server:
             log.debug("%s: %s", peer, error)
         except asyncio.CancelledError:
             pass
-        except Exception:
+        except RAISED:  # where there is no memory for a frame or a reply
             log.exception("%s: closed after an internal error", peer)
         finally:
             self._clients.discard(task)

@@ -15,14 +15,19 @@ import numpy as np
 
 import torchnp
 from torchnp.random import Generator, default_generator
+from torchnp.registry import FAILURES
 from torchnp.rpc import privacy, wire
 from torchnp.rpc.arrays import laid_out, shaped
-from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError
+from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError, RPCError
 from torchnp.rpc.served import Served
 from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
 from torchnp.rpc.wire import Agreement, agreement
 
 log = logging.getLogger("torchnp.rpc")
+
+# What a client's frame can bring about. MemoryError: it asked for too much, and what was made for it is dropped.
+# RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All else is the process's.
+RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
 
 
 class Refusal(RuntimeError):
@@ -120,7 +125,7 @@ class Connection:
         self._upload = None
 
     def handle(self, frame: bytes) -> Iterable[bytes]:
-        """Act on a frame and return the frames to send back; never raises."""
+        """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
         try:
@@ -139,7 +144,7 @@ class Connection:
             return action(request)
         except ProtocolError as error:
             return self.refuse(error)
-        except Exception as error:
+        except RAISED as error:
             log.exception("%s: closed after an internal error", self.peer)
             return self._fatal("protocol", f"internal error of the server: {type(error).__name__}")
 
@@ -320,7 +325,7 @@ class Connection:
                 for entry in targets:
                     entry.array.fill(0)  # type: ignore[union-attr]
             self._keep(op, row, out, public)
-        except Exception as error:
+        except RAISED as error:
             failure = self._failure(row, error, public)
             self._poison(op, targets, failure)
             return failure

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.plan import Plan
 
@@ -100,7 +101,7 @@ def infer(key: tuple, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Outcom
         # Nothing but written arguments comes out, and those keep their shape.
         outcome = Outcome.__new__(Outcome)
         outcome.specs, outcome.groups, outcome.count, outcome.expected = [], [], 0, []
-    except Exception:
+    except (*FAILURES, AssertionError):
         _raise_in_torchs_words(plan, args, kwargs)
         raise
     else:

@@ -26,3 +26,14 @@ def test_files_and_functions_are_short(path):
 def test_numerics_declares_no_rows():
     assert torchnp.table
     assert not [name for name, row in REGISTERED.items() if row.family.startswith("numerics")]
+
+
+def test_exceptions_are_caught_by_name():
+    caught = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or {"Exception", "BaseException"} & set(ast.unparse(node.type).strip("()").split(", ")))
+    ]
+    assert not caught
