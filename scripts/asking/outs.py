@@ -19,10 +19,10 @@ import torchnp
 from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.backends.torch_backend import DTYPE_NAMES
 from opinfo_tests.case import Case, leaves
-from torchnp.derived import dtypes as writing
+from torchnp.derived import casts
 from torchnp.dtypes import as_dtype
 
-COLUMNS = "rule, words, rows: how torch writes out=, where it is not by default (torchnp/derived/dtypes.py)"
+COLUMNS = "rule, words, rows: how torch writes out=, where it is not by default (torchnp/derived/casts.py)"
 SAMPLED = ("float32", "int64", "bfloat16", "bool", "complex64")
 GIVEN = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
          "complex128")  # fmt: skip
@@ -96,7 +96,7 @@ STRUCTURED = "Bad in-place call: input tensor dtype {dc} and output tensor dtype
 KNOWN = {
     "all.all_out all.dims_out all.out": ("flag", "all only supports bool tensor for result, got: {d}"),
     "any.all_out any.dims_out any.out": ("flag", "any only supports bool tensor for result, got: {d}"),
-    "_upsample_nearest_exact3d_backward.grad_input": ("same", writing.NOT_THE_SAME),
+    "_upsample_nearest_exact3d_backward.grad_input": ("same", casts.NOT_THE_SAME),
     "gelu_backward.grad_input": (
         "cast",
         "result type {r} can't be cast to the desired output type {d}",
@@ -110,7 +110,7 @@ KNOWN = {
         "cast",
         "NotImplementedError: \"normal_kernel_cpu\" not implemented for '{d}'",
     ),
-    "sum.IntList_out cumsum.out cumprod.out": ("same into", writing.NOT_THE_SAME),  # with a dtype that is not the out's
+    "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),  # with a dtype that is not the out's
     "narrow_copy.out": (
         "same",
         "Expected self.dtype() == output.dtype() to be true, but got false.  "
@@ -119,7 +119,7 @@ KNOWN = {
     ),
     "inner.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of numbers, else tensordot
     "diff.out": ("cast", "result type {r} can't be cast to the desired output type {d}"),  # of order 1 and above
-    "matmul.out linalg_matmul.out": ("same", writing.NOT_THE_SAME),  # two vectors aside
+    "matmul.out linalg_matmul.out": ("same", casts.NOT_THE_SAME),  # two vectors aside
     "mvlgamma.out special_multigammaln.out mvlgamma_": ("cast", MVLGAMMA),
     "float_power_.Tensor float_power_.Scalar": (
         "same",
@@ -204,7 +204,7 @@ Observed = tuple[list[str], str, str, Any]  # dtypes of the results, of the out,
 
 def unfitting(rule: str, seen: list[Observed]) -> int:
     """How many observations a rule gets wrong."""
-    allows = writing.ALLOWS[rule]
+    allows = casts.ALLOWS[rule]
     return sum(
         all(allows(as_dtype(r), as_dtype(d), as_dtype(x or r)) for r in rs) is isinstance(got, list)
         for rs, d, x, got in seen
@@ -213,7 +213,7 @@ def unfitting(rule: str, seen: list[Observed]) -> int:
 
 SPELLED = {}
 for _name in GIVEN:
-    SPELLED[writing.scalar_name(as_dtype(_name))] = SPELLED[writing.c_name(as_dtype(_name))] = _name
+    SPELLED[casts.scalar_name(as_dtype(_name))] = SPELLED[casts.c_name(as_dtype(_name))] = _name
 _NAMES = "|".join(map(re.escape, sorted(SPELLED, key=len, reverse=True)))
 NAMED = re.compile(rf"(?:(?<![A-Za-z0-9_:<])|(?<=type)|(?<=CPU))(?:{_NAMES})(?![a-z0-9_>(])")
 
@@ -226,7 +226,7 @@ def template(message: str, r: str, d: str) -> str:
         key = "d" if name == d else "r" if name == r else ""
         if not key:
             return found[0]
-        return f"{{{key}}}" if found[0] == writing.scalar_name(as_dtype(name)) else f"{{{key}c}}"
+        return f"{{{key}}}" if found[0] == casts.scalar_name(as_dtype(name)) else f"{{{key}c}}"
 
     return NAMED.sub(field, message.replace("{", "{{").replace("}", "}}"))
 
@@ -236,7 +236,7 @@ def fit(op: str, seen: list[Observed]) -> tuple[str, str]:
     # What a kernel refuses to compute in is not refused for its out.
     kept = [s for s in seen if not (isinstance(s[-1], list) and s[-1][0] == "NotImplementedError")]
     kept = [s for s in kept if not (isinstance(s[-1], list) and "without overflow" in s[-1][1])]
-    rule = min(writing.ALLOWS, key=lambda name: unfitting(name, kept))
+    rule = min(casts.ALLOWS, key=lambda name: unfitting(name, kept))
     words = Counter(
         ("" if got[0] == "RuntimeError" else f"{got[0]}: ") + template(got[1], rs[0], d)
         for rs, d, _, got in kept
@@ -245,8 +245,8 @@ def fit(op: str, seen: list[Observed]) -> tuple[str, str]:
     said = words.most_common(1)[0][0] if words else ""
     if computes_there(op) and (len(kept) < len(seen) or any(s[-1] is False for s in seen)):
         # It refuses only outs of another dtype than the one that it was told.
-        rule = f"{'same' if said == writing.NOT_THE_SAME else rule} into"
-    usual = writing.default_rule(SCHEMAS[op])
+        rule = f"{'same' if said == casts.NOT_THE_SAME else rule} into"
+    usual = casts.default_rule(SCHEMAS[op])
     return (rule, said) if said or rule != usual[0] else usual
 
 
@@ -326,12 +326,12 @@ def complete(found: Rules) -> Rules:
 
 def usual(name: str) -> tuple[str, str]:
     """What a row that the file does not name does."""
-    return writing.default_rule(SCHEMAS["aten::" + name.partition(":")[0]])
+    return casts.default_rule(SCHEMAS["aten::" + name.partition(":")[0]])
 
 
 def read(path: Path) -> Rules:
     """The rules that the file names."""
-    return dict(writing.exceptions(path))
+    return dict(casts.exceptions(path))
 
 
 def lines_of(found: Mapping[str, tuple[str, str]]) -> Iterator[str]:

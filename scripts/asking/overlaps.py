@@ -22,10 +22,10 @@ from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.case import Case, leaves
 from opinfo_tests.draw import record
 from opinfo_tests.draw.own import Make
-from torchnp.derived.memory import KINDS
+from torchnp.derived.targets import KINDS
 from torchnp.dtypes import as_dtype, category
 
-COLUMNS = "row, what torch writes or does not look at, outs that have to be contiguous (torchnp/derived/memory.py)"
+COLUMNS = "row, what torch writes or does not look at, outs that have to be contiguous (torchnp/derived/targets.py)"
 SAMPLED = ("float32", "int64", "bfloat16", "float64", "bool", "complex64")
 DROPOUTS = ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_")  # write only in training
 INDEXED = ("gather.out", "take_along_dim.out")  # some samples expand the input or give the index as the out

@@ -4,9 +4,9 @@
 """
 
 from torchnp.catalogue import (
+    algebra,
     creation,
     indexing,
-    linalg,
     memory,
     nn,
     promotion,
@@ -17,7 +17,7 @@ from torchnp.catalogue import (
 )
 from torchnp.differences import Difference
 
-CHAPTERS = (promotion, refused, values, reductions, shapes, indexing, linalg, nn, memory, creation)
+CHAPTERS = (promotion, refused, values, reductions, shapes, indexing, algebra, nn, memory, creation)
 CATALOGUE: dict[str, Difference] = {}
 
 for _chapter in CHAPTERS:

@@ -1,1 +1,1 @@
-"""Rows made by rule from other rows (`rules`, `forms`), and torch's rules of writing (`dtypes`, `memory`)."""
+"""Rows made by rule from other rows (`rules`, `forms`), and torch's rules of writing (`casts`, `targets`)."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.dtypes import write_inplace
+from torchnp.derived.casts import write_inplace
 from torchnp.derived.inplace import check_scalars, make_inplace
 from torchnp.derived.outs import make_out
 from torchnp.schema import Schema

@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
-from torchnp.derived.dtypes import Rule, check_fits, inplace_rule
-from torchnp.derived.memory import exceptions_of, write_expanded
+from torchnp.derived.casts import Rule, check_fits, inplace_rule
+from torchnp.derived.targets import exceptions_of, write_expanded
 from torchnp.dtypes import (
     ALL,
     FLOAT8S,

@@ -10,8 +10,8 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.dtypes import Rule, out_rule
-from torchnp.derived.memory import Looks, contiguous_outs, looks_of
+from torchnp.derived.casts import Rule, out_rule
+from torchnp.derived.targets import Looks, contiguous_outs, looks_of
 from torchnp.dtypes import cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.overlap import check_resized, tensors_of

@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnp.rpc.errors import (
+    from torchnp.rpc.exceptions import (
         AuthenticationError,
         ConnectionLost,
         HandleError,
@@ -70,7 +70,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'torchnp.rpc' has no attribute {name!r}")
-    home = _HOMES.get(name, "errors")
+    home = _HOMES.get(name, "exceptions")
     try:
         return getattr(importlib.import_module(f"torchnp.rpc.{home}"), name)
     except ModuleNotFoundError as error:

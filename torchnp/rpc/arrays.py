@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp.rpc import wire
-from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.exceptions import ProtocolError
 
 
 def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:

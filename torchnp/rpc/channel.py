@@ -17,7 +17,7 @@ import numpy as np
 
 import torchnp
 from torchnp.rpc import wire
-from torchnp.rpc.errors import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
+from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.transport import Transport
 from torchnp.rpc.wire import Agreement
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import torch
 
 from torchnp.rpc import wire
-from torchnp.rpc.errors import HandleError
+from torchnp.rpc.exceptions import HandleError
 
 WORDS = {
     torch.strided: "strided",

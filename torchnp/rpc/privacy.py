@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.rpc.errors import PrivacyError
+from torchnp.rpc.exceptions import PrivacyError
 from torchnp.rpc.store import Entry
 
 WITHHELD = "the operator failed on an owner's data; its message is withheld, as it may hold values"

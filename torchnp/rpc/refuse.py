@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
 from torchnp.rpc.place import optimizer_file
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
-from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, read_options
 from torchnp.rpc.service import RAISED, Connection, Service
 from torchnp.rpc.store import Limits

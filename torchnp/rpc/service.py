@@ -18,7 +18,7 @@ from torchnp.random import Generator, default_generator
 from torchnp.registry import FAILURES
 from torchnp.rpc import privacy, wire
 from torchnp.rpc.arrays import laid_out, shaped
-from torchnp.rpc.errors import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError, RPCError
+from torchnp.rpc.exceptions import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError, RPCError
 from torchnp.rpc.served import Served
 from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
 from torchnp.rpc.wire import Agreement, agreement

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from torchnp.rpc.channel import Channel
-from torchnp.rpc.errors import HandleError, ProtocolError, RPCError
+from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.objects import RemoteObject
 from torchnp.rpc.place import caller
 from torchnp.rpc.plain import not_sent
 from torchnp.rpc.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.service import Connection, Service
-from torchnp.rpc.shapes import spec_of
+from torchnp.rpc.specs import spec_of
 from torchnp.rpc.store import Limits
 from torchnp.rpc.tensor import BaseHandleTensor, RPCTensor
 from torchnp.rpc.transport import InProcess, Tcp, Transport

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from torchnp.rpc.errors import ProtocolError, QuotaError
+from torchnp.rpc.exceptions import ProtocolError, QuotaError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
-from torchnp.rpc import shapes, wire
-from torchnp.rpc.errors import HandleError, ValueAccessError
+from torchnp.rpc import specs, wire
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
 from torchnp.rpc.objects import RemoteObject
 from torchnp.rpc.place import called_by_torch, caller
 from torchnp.rpc.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
 from torchnp.rpc.plain import number as number_
 from torchnp.rpc.plan import Plan, alternative, plan_of, view_of, without_kernel
 from torchnp.rpc.refuse import NoValues
-from torchnp.rpc.shapes import Outcome, Spec, spec_of
+from torchnp.rpc.specs import Outcome, Spec, spec_of
 
 if TYPE_CHECKING:
     from torchnp.rpc.session import Session
@@ -188,7 +188,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if plan.name not in session.index:
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
-    outcome = None if plan.is_out else shapes.cached(full_key)
+    outcome = None if plan.is_out else specs.cached(full_key)
     if outcome is None:
         outcome = _infer(plan, full_key, args, kwargs or {})
     held = []  # constants live until the operator that uses them has been emitted
@@ -303,7 +303,7 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
     named = {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()}
     # A resized out= is an error below, not a warning.
     with warnings.catch_warnings(action="ignore") if outs else contextlib.nullcontext():
-        outcome = shapes.infer(key, plan, metas, named)
+        outcome = specs.infer(key, plan, metas, named)
     for handle, meta in outs:
         if meta.shape != handle.shape:
             raise HandleError(

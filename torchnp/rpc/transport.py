@@ -10,7 +10,7 @@ from collections import deque
 from typing import Protocol
 
 from torchnp.rpc import wire
-from torchnp.rpc.errors import ConnectionLost, ProtocolError
+from torchnp.rpc.exceptions import ConnectionLost, ProtocolError
 
 _SLICE = 1 << 18
 # Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.

@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp import dtypes
-from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.exceptions import ProtocolError
 
 VERSION = 1
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame

@@ -121,13 +121,13 @@ def test_out_by_its_rule(rule, row, rest, target):
 
 
 def test_every_rule_has_rows_and_every_row_is_known():
-    from torchnp.derived import dtypes as writing
+    from torchnp.derived import casts
 
-    for name, (rule, words) in writing.exceptions().items():
+    for name, (rule, words) in casts.exceptions().items():
         row = f"aten::{name.partition(':')[0]}"
         assert row in TABLE, row
         kind, *how = rule.split(" ")
-        assert kind in writing.ALLOWS
+        assert kind in casts.ALLOWS
         assert set(how) <= {"into", "flat", "copy", "sized"}
         words.format(r="", d="", rc="", dc="", x="")
         if ":" in name:

@@ -1,10 +1,12 @@
 """The measures of the house: files and functions that can be read at one sitting, and a room without rows."""
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+import opinfo_tests
 import torchnp
 from torchnp.registry import REGISTERED
 
@@ -37,3 +39,21 @@ def test_exceptions_are_caught_by_name():
         and (node.type is None or {"Exception", "BaseException"} & set(ast.unparse(node.type).strip("()").split(", ")))
     ]
     assert not caught
+
+
+# Modules of one name: one family's rows, their gradients and their prims; what a package starts or keeps to itself; the
+# generator and the rows that draw from it.
+FAMILIES = {"kernels", "kernels/backward", "kernels/prims"}
+OF_EACH_PACKAGE = {"__init__", "__main__", "_private"}
+ONE_MEANING = {"random": {"", "kernels"}}
+
+
+def test_a_name_says_one_thing():
+    homes = defaultdict(set)
+    for package in (torchnp, opinfo_tests):
+        top = Path(package.__file__).parent
+        for path in top.rglob("*.py"):
+            home = path.relative_to(top).parent.as_posix().removeprefix(".")
+            homes[path.stem].add(home if top == ROOT else f"../{top.name}/{home}")
+    shared = {name for name, places in homes.items() if len(places) > 1 and not places <= FAMILIES} - OF_EACH_PACKAGE
+    assert {name: homes[name] for name in shared} == ONE_MEANING

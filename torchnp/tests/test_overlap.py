@@ -8,7 +8,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp.derived.memory import contiguous_outs, exceptions
+from torchnp.derived.targets import contiguous_outs, exceptions
 from torchnp.interop import NumpyMode, to_numpy, to_torch
 from torchnp.overlap import is_dense, overlap
 

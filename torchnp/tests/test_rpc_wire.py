@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import torchnp
 from torchnp.rpc import wire
-from torchnp.rpc.errors import ProtocolError
+from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.service import Connection, Service
 from torchnp.rpc.store import Limits
 from torchnp.schema import Schema, load

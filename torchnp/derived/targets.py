@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from torchnp.derived.dtypes import Rule
+from torchnp.derived.casts import Rule
 from torchnp.dtypes import category
 from torchnp.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, overlap
 from torchnp.registry import FAILURES
