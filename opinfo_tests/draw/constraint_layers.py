@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from .constraints import C, I, L, Rule, T, rule, sizes
 
 SPACES = ((1, "h"), (2, "h w"), (3, "d h w"))
+GRID = {"input": T("n c h w"), "grid": T("n 2 3 2", "same"), "interpolation_mode": I(0, 2), "padding_mode": I(0, 2)}
+GRID3 = {**GRID, "input": T("n c d h w"), "grid": T("n 2 3 1 3", "same"), "interpolation_mode": I(0, 1)}
+TAME: dict[str, Any] = {"dtypes": "wide", "values": "tame", "wild": 0}
 
 # ---------------------------------------------------------------- convolutions and pools
 
@@ -59,6 +65,25 @@ def pools(n: int, space: str) -> Rule:
     return rule(f"*pool{n}d*", args=args, sizes=POOL_SIZES, always=frozenset(["stride"]))
 
 
+def pool_gradients(whole: str, halved: str) -> tuple[Rule, ...]:
+    """Windows of 2 over sizes that are known, as a gradient has the size that its pool gave."""
+    n = len(whole.split())
+    window = {
+        "self": T(f"n c {whole}", "same"),
+        "grad_output": T(f"n c {halved}"),
+        "kernel_size": C(([2] * n,)),
+        "stride": C(([2] * n,)),
+        "padding": C(([0] * n,)),
+        "ceil_mode": C((False,)),
+    }
+    places = math.prod(map(int, whole.split()))
+    found = {"indices": T(f"n c {halved}", "int64", (0, places - 1)), "dilation": C(([1] * n,))}
+    return (
+        rule(f"avg_pool{n}d_backward", args=window),
+        rule(f"max_pool{n}d_with_indices_backward", args=window | found),
+    )
+
+
 def pads(n: int, space: str) -> Rule:
     args = {"self": T(f"n? c {space}"), "padding": L(2 * n, 0, 2)}
     return rule(f"reflection_pad{n}d replication_pad{n}d", args=args, sizes=POOL_SIZES, dtypes="float")
@@ -93,54 +118,8 @@ CONVOLUTIONS_AND_POOLS = (
     ),
     *(pools(n, space) for n, space in SPACES),
     rule("avg_pool?d_backward", args={"kernel_size": L("ndim-2", 2, 2), "stride": L("ndim-2", 2, 2)}, sizes=POOL_SIZES),
-    rule(
-        "avg_pool2d_backward",
-        args={
-            "self": T("n c 4 6", "same"),
-            "grad_output": T("n c 2 3"),
-            "kernel_size": C(([2, 2],)),
-            "stride": C(([2, 2],)),
-            "padding": C(([0, 0],)),
-            "ceil_mode": C((False,)),
-        },
-    ),
-    rule(
-        "avg_pool3d_backward",
-        args={
-            "self": T("n c 4 2 6", "same"),
-            "grad_output": T("n c 2 1 3"),
-            "kernel_size": C(([2, 2, 2],)),
-            "stride": C(([2, 2, 2],)),
-            "padding": C(([0, 0, 0],)),
-            "ceil_mode": C((False,)),
-        },
-    ),
-    rule(
-        "max_pool2d_with_indices_backward",
-        args={
-            "self": T("n c 4 6", "same"),
-            "grad_output": T("n c 2 3"),
-            "indices": T("n c 2 3", "int64", (0, 23)),
-            "kernel_size": C(([2, 2],)),
-            "stride": C(([2, 2],)),
-            "padding": C(([0, 0],)),
-            "dilation": C(([1, 1],)),
-            "ceil_mode": C((False,)),
-        },
-    ),
-    rule(
-        "max_pool3d_with_indices_backward",
-        args={
-            "self": T("n c 4 2 6", "same"),
-            "grad_output": T("n c 2 1 3"),
-            "indices": T("n c 2 1 3", "int64", (0, 47)),
-            "kernel_size": C(([2, 2, 2],)),
-            "stride": C(([2, 2, 2],)),
-            "padding": C(([0, 0, 0],)),
-            "dilation": C(([1, 1, 1],)),
-            "ceil_mode": C((False,)),
-        },
-    ),
+    *pool_gradients("4 6", "2 3"),
+    *pool_gradients("4 2 6", "2 1 3"),
     rule(
         "adaptive_max_pool2d_backward",
         args={
@@ -192,20 +171,13 @@ CONVOLUTIONS_AND_POOLS = (
     ),
     rule(
         "grid_sampler_2d grid_sampler",
-        args={
-            "input": T("n c h w"),
-            "grid": T("n 2 3 2", "same"),
-            "interpolation_mode": I(0, 2),
-            "padding_mode": I(0, 2),
-        },
+        args=GRID,
         dtypes="wide",
     ),
 )
 
 
 # ---------------------------------------------------------------- resampling and padding
-
-GRID = {"input": T("n c h w"), "grid": T("n 2 3 2", "same"), "interpolation_mode": I(0, 2), "padding_mode": I(0, 2)}
 
 
 def resampling(n: int, space: str) -> tuple[Rule, ...]:
@@ -257,40 +229,19 @@ RESAMPLING_AND_PADDING = (
         dtypes="wide",
         sizes={"h": (1, 3), "w": (1, 3)},
     ),
-    rule("_grid_sampler_2d_cpu_fallback grid_sampler_2d", args=GRID, dtypes="wide", values="tame", wild=0),
+    rule("_grid_sampler_2d_cpu_fallback grid_sampler_2d", args=GRID, **TAME),
     rule(
         "grid_sampler_2d_backward _grid_sampler_2d_cpu_fallback_backward",
         args={**GRID, "grad_output": T("n c 2 3"), "input": T("n c h w", "same")},
-        dtypes="wide",
-        values="tame",
-        wild=0,
+        **TAME,
     ),
     # Along one pixel the slope is 0 times the sum of the cubic weights' slopes: 0 or -0, as the sum is rounded.
     rule("_grid_sampler_2d_cpu_fallback_backward", sizes={"h": (2, 5), "w": (2, 5)}),
-    rule(
-        "grid_sampler_3d",
-        args={
-            "input": T("n c d h w"),
-            "grid": T("n 2 3 1 3", "same"),
-            "interpolation_mode": I(0, 1),
-            "padding_mode": I(0, 2),
-        },
-        dtypes="wide",
-        values="tame",
-        wild=0,
-    ),
+    rule("grid_sampler_3d", args=GRID3, **TAME),
     rule(
         "grid_sampler_3d_backward",
-        args={
-            "grad_output": T("n c 2 3 1", layout="c"),
-            "input": T("n c d h w", "same"),
-            "grid": T("n 2 3 1 3", "same"),
-            "interpolation_mode": I(0, 1),
-            "padding_mode": I(0, 2),
-        },
-        dtypes="wide",
-        values="tame",
-        wild=0,
+        args={**GRID3, "grad_output": T("n c 2 3 1", layout="c"), "input": T("n c d h w", "same")},
+        **TAME,
     ),
     rule(
         "col2im",

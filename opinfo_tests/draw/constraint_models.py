@@ -152,6 +152,7 @@ _REDUCE = {
 }
 _HEADS = {"embed_dim": C((4,)), "num_head": C((2, 1)), "num_heads": C((2, 1)), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
           "mask": C((None,)), "mask_type": C((None,))}  # fmt: skip
+_FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3)}, "wild": 0, "mixed": 0}
 
 SEQUENCES_BAGS_HEADS = (
     rule("ctc_loss _ctc_loss", args=_CTC, dtypes="wide", values="tame", mixed=0, wild=0),
@@ -194,11 +195,7 @@ SEQUENCES_BAGS_HEADS = (
             "key": lambda c: c.keep(c.arrays[0]),
             "value": lambda c: c.keep(c.arrays[0]),
         },
-        dtypes="wide",
-        values="tame",
-        sizes={"h": (1, 3)},
-        wild=0,
-        mixed=0,
+        **_FUSED,
     ),
     rule(
         "_transformer_encoder_layer_fwd",
@@ -214,11 +211,7 @@ SEQUENCES_BAGS_HEADS = (
             "ffn_weight_2": T("4 3", "same"),
             "ffn_bias_2": T("4", "same"),
         },
-        dtypes="wide",
-        values="tame",
-        sizes={"h": (1, 3)},
-        wild=0,
-        mixed=0,
+        **_FUSED,
     ),
     rule(
         "einsum",

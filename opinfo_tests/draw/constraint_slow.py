@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .constraints import C, I, L, T, rule, sizes
+import math
+
+from .constraints import C, I, L, Rule, T, rule, sizes
 
 _SLOW = {"self": T("n c h w"), "weight": T("o c k kw", "same"), "kernel_size": lambda c: list(c.arrays[1].shape[2:]), "bias": T("o", "same"), "stride": L(2, 1, 2),
          "padding": L(2, 0, 1), "dilation": L(2, 1, 1), "output_padding": L(2, 0, 0)}  # fmt: skip
@@ -16,6 +18,19 @@ _SLOW3 = {
     "output_padding": L(3, 0, 0),
 }
 _SLOW_SIZES = {"k": (1, 3), "kw": (1, 3), "kd": (1, 2), "h": (3, 6), "w": (3, 6), "d": (2, 4), "o": (1, 3), "c": (1, 3)}
+
+
+def fractional_gradient(whole: str, pooled: list[int]) -> Rule:
+    n, left = len(pooled), " ".join(map(str, pooled))
+    args = {
+        "grad_output": T(f"n c {left}"),
+        "self": T(f"n c {whole}", "same"),
+        "kernel_size": C(([2] * n,)),
+        "output_size": C((pooled,)),
+        "indices": T(f"n c {left}", "int64", (0, math.prod(map(int, whole.split())) - 1)),
+    }
+    return rule(f"fractional_max_pool{n}d_backward", args=args, dtypes="wide", wild=0)
+
 
 ROWS = (
     rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
@@ -88,30 +103,8 @@ ROWS = (
         dtypes="wide",
         wild=4,
     ),
-    rule(
-        "fractional_max_pool2d_backward",
-        args={
-            "grad_output": T("n c 2 3"),
-            "self": T("n c 5 6", "same"),
-            "kernel_size": C(([2, 2],)),
-            "output_size": C(([2, 3],)),
-            "indices": T("n c 2 3", "int64", (0, 29)),
-        },
-        dtypes="wide",
-        wild=0,
-    ),
-    rule(
-        "fractional_max_pool3d_backward",
-        args={
-            "grad_output": T("n c 2 2 3"),
-            "self": T("n c 4 5 6", "same"),
-            "kernel_size": C(([2, 2, 2],)),
-            "output_size": C(([2, 2, 3],)),
-            "indices": T("n c 2 2 3", "int64", (0, 119)),
-        },
-        dtypes="wide",
-        wild=0,
-    ),
+    fractional_gradient("5 6", [2, 3]),
+    fractional_gradient("4 5 6", [2, 2, 3]),
     rule(
         "mkldnn_convolution",
         args={

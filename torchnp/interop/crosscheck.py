@@ -69,36 +69,8 @@ def compare_with_torch(
     except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run says why
         return run(args, kwargs)
     generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
-    refusal: Exception | None = None
-    if generator:
-        before = generator.get_state()
-    try:
-        with warnings.catch_warnings(action="ignore"):  # the op's own run warns
-            theirs = func(*their_args, **their_kwargs)
-    except FAILURES as error:
-        refusal = error
-    if generator:
-        after = generator.get_state()
-        generator.set_state(before)
-    try:
-        ours = run(args, kwargs)
-    except (OnMeta, OnSparse, Foreign):
-        raise
-    except FAILURES as error:
-        if refusal is None:
-            raise call.error(
-                "error", f"torch computes this; the kernel raises {type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(refusal, type(as_torchs(error))):
-            raise call.error(
-                "error",
-                f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel raises {type(error).__name__}: {error}",
-            ) from error
-        raise
-    if refusal is not None:
-        raise call.error(
-            "error", f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result"
-        ) from refusal
+    theirs, refusal, after = _ask_torch(func, their_args, their_kwargs, generator)
+    ours = _run_kernel(call, run, args, kwargs, refusal)
 
     uninitialized = _packet(call.name) in UNINITIALIZED
     free = {0} if uninitialized else _FREE_RESULTS.get(call.name, set())
@@ -116,8 +88,46 @@ def compare_with_torch(
     _compare_aliasing(call, expected, got, list(copies.pairs()))
     for i, (e, g) in enumerate(copies.pairs()):
         _compare(call, "written argument", f"tensor argument {i} after the op", e, g, values=not uninitialized)
-    if generator and not torch.equal(after, generator.get_state()):
+    if generator and after is not None and not torch.equal(after, generator.get_state()):
         raise call.error("generator", "the random generator is left at another point of its stream")
+    return ours
+
+
+def _ask_torch(
+    func: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator | None
+) -> tuple[Any, Exception | None, Tensor | None]:
+    """torch's results or refusal, and the state that it leaves the generator in, which is put back."""
+    before = generator.get_state() if generator else None
+    theirs, refusal = None, None
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the op's own run warns
+            theirs = func(*args, **kwargs)
+    except FAILURES as error:
+        refusal = error
+    if generator is None or before is None:
+        return theirs, refusal, None
+    after = generator.get_state()
+    generator.set_state(before)
+    return theirs, refusal, after
+
+
+def _run_kernel(call: _Call, run: Run, args: tuple, kwargs: dict[str, Any], refusal: Exception | None) -> Any:
+    """The kernel's results, where torch has not refused; its own error, where both refuse in one class."""
+    try:
+        ours = run(args, kwargs)
+    except (OnMeta, OnSparse, Foreign):
+        raise
+    except FAILURES as error:
+        raised = f"the kernel raises {type(error).__name__}: {error}"
+        if refusal is None:
+            raise call.error("error", f"torch computes this; {raised}") from error
+        if not isinstance(refusal, type(as_torchs(error))):
+            text = f"torch raises {type(refusal).__name__}: {refusal}\n{raised}"
+            raise call.error("error", text) from error
+        raise
+    if refusal is not None:
+        text = f"torch raises {type(refusal).__name__}: {refusal}\nthe kernel gives a result"
+        raise call.error("error", text) from refusal
     return ours
 
 

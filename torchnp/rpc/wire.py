@@ -248,32 +248,7 @@ def dtype_of(name: str) -> np.dtype:
         raise ProtocolError(f"unknown dtype {name!r}") from None
 
 
-_DTYPES: dict[str, np.dtype] = {
-    name: getattr(dtypes, name)
-    for name in [
-        "bool_",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "float16",
-        "bfloat16",
-        "float32",
-        "float64",
-        "complex32",
-        "complex64",
-        "complex128",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e5m2",
-        "float8_e5m2fnuz",
-    ]
-}
-_DTYPES["bool"] = _DTYPES.pop("bool_")
+_DTYPES: dict[str, np.dtype] = {str(dt): dt for dt in dtypes.ALL if dt != dtypes.float8_e8m0fnu}
 DTYPES = frozenset(_DTYPES.values())
 
 
