@@ -74,13 +74,7 @@ def geometry(
 
 
 def _misfit(
-    input: ndarray,
-    weight: ndarray,
-    bias_shape: Ints | None,
-    transposed: bool,
-    groups: int,
-    channels: int,
-    outputs: int,
+    input: ndarray, weight: ndarray, bias_shape: Ints | None, transposed: bool, groups: int, channels: int, outputs: int
 ) -> RuntimeError:
     """torch's words for shapes that do not go together."""
     shape, of_input = shape_text(weight.shape), shape_text(input.shape)

@@ -121,10 +121,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
         raise RuntimeError(
             f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, but got {dt.scalar_name(dtype)} instead."
         )
-    check(
-        query.ndim == key.ndim == value.ndim == 4,
-        f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}",
-    )
+    check(query.ndim == key.ndim == value.ndim == 4, f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}")
     check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
     check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
     if attn_mask is not None:
@@ -217,10 +214,7 @@ def _scaled_dot_product_attention_math(
     if enable_gqa:
         key, value = per_query_head(query, key, value)
     batch = math.prod(broadcast_shapes(query.shape[:-2], key.shape[:-2]))
-    check(
-        query.shape[-1] == key.shape[-1],
-        batch2_mismatch(batch, query.shape[-1], (batch, key.shape[-1])),
-    )
+    check(query.shape[-1] == key.shape[-1], batch2_mismatch(batch, query.shape[-1], (batch, key.shape[-1])))
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))

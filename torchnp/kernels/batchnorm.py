@@ -126,14 +126,7 @@ def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) 
 
 
 def batch_norm_values(
-    x: ndarray,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
-    training: bool,
-    momentum: float,
-    eps: float,
+    x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
     """Output, saved mean and 1 / deviation, and what the running statistics become."""
     stats = _check(x, weight, bias, running_mean, running_var, training)

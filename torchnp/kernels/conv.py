@@ -69,10 +69,7 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: 
     shape = [n, outputs, *((1,) if len(sizes) == 1 else ()), *out]
     for d, size in enumerate(shape):
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
-    check(
-        -1 not in shape,
-        ambiguous_view(shape),
-    )
+    check(-1 not in shape, ambiguous_view(shape))
     return np.empty((n, outputs, *out), dt.result_type(input, weight))
 
 

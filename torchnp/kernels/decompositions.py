@@ -112,8 +112,7 @@ def _check_ormqr(a: ndarray, tau: ndarray, other: ndarray, side: int) -> None:
     check(a.ndim >= 2, f"{name} input must have at least 2 dimensions.")
     check(other.ndim >= 2, f"{name} other must have at least 2 dimensions.")
     check(
-        other.shape[side] >= tau.shape[-1],
-        f"{name} other.shape[{side}] must be greater than or equal to tau.shape[-1]",
+        other.shape[side] >= tau.shape[-1], f"{name} other.shape[{side}] must be greater than or equal to tau.shape[-1]"
     )
     check(other.shape[side] == a.shape[-2], f"{name} other.shape[{side}] must be equal to input.shape[-2]")
     check(

@@ -88,10 +88,7 @@ def _euclidean_dist(x1, x2):
     right = np.concatenate([x2, ones[1], squares[1]], -1)
     out = matmul(left, right.swapaxes(-2, -1))
     check(not dt.is_complex(out.dtype), complex_clamp())
-    check(
-        dt.is_inexact(out.dtype),
-        cannot_cast(dt.get_default_dtype(), out.dtype),
-    )
+    check(dt.is_inexact(out.dtype), cannot_cast(dt.get_default_dtype(), out.dtype))
     inner = dt.cast(out, dt.opmath(out.dtype))
     return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
 

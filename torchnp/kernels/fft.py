@@ -13,17 +13,7 @@ from torchnp import layout
 from torchnp.checks import check, dim_of
 from torchnp.errors import negative_size
 from torchnp.kernels._rows import rows
-from torchnp.kernels.fft_kernels import (
-    BY_N,
-    BY_ROOT,
-    NONE,
-    _fft_c2c,
-    _fft_c2r,
-    _fft_r2c,
-    _fft_r2c_out,
-    along,
-    copied,
-)
+from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out, along, copied
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
 from torchnp.overlap import check_target
@@ -148,14 +138,7 @@ def _either(
 
 
 def _r2c(
-    name: str,
-    forward: bool,
-    onesided: bool,
-    x: ndarray,
-    n: int | None,
-    dim: int,
-    norm: str | None,
-    out: Any = None,
+    name: str, forward: bool, onesided: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None
 ) -> ndarray:
     _check_real(name, x)
     _check_complex(name, out)

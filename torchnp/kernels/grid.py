@@ -293,10 +293,7 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
         batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])),
     )
     shape = (size[0], *size[2:], n)
-    check(
-        theta.shape[1] == n,
-        invalid_view(shape, size[0] * len(points) * theta.shape[1]),
-    )
+    check(theta.shape[1] == n, invalid_view(shape, size[0] * len(points) * theta.shape[1]))
     inner = dt.opmath(theta.dtype)
     y = np.matmul(dt.cast(points, inner), dt.cast(theta, inner).swapaxes(1, 2))
     return dt.cast(y, theta.dtype).reshape(shape)

@@ -363,10 +363,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
             "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
             f"{dt.scalar_name(LU.dtype)} and B of type {dt.scalar_name(B.dtype)} instead"
         )
-    check(
-        pivots.dtype == dt.int32,
-        "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",
-    )
+    check(pivots.dtype == dt.int32, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     check_square("torch.linalg.lu_solve", LU)
     _check_sides("linalg.lu_solve", LU, B, left)
     check(pivots.ndim > 0, no_dimensions(-1))

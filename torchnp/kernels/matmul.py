@@ -144,8 +144,7 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
 # The products' factors are free: torch hands them to BLAS without a look at their memory.
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
-    expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
-    free=("batch1", "batch2"),
+    expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)), free=("batch1", "batch2")
 )
 
 

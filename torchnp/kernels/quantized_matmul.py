@@ -23,10 +23,7 @@ def _int_mm(self, mat2):
     for name, mat in (("self", self), ("mat2", mat2)):
         check(mat.ndim == 2, f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {mat.ndim}")
     inner = f"{self.shape[1]} and {mat2.shape[0]}"
-    check(
-        self.shape[1] == mat2.shape[0],
-        f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {inner}",
-    )
+    check(self.shape[1] == mat2.shape[0], f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {inner}")
     for name, mat in (("self", self), ("mat2", mat2)):
         found = dt.c_name(mat.dtype)
         check(mat.dtype == dt.int8, f"int_mm_out_cpu: Expected {name} dtype to be of type int8 but got {found}")

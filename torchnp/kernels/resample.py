@@ -339,10 +339,7 @@ def averaged(
 
 
 rows(
-    "_upsample_bilinear2d_aa",
-    averaged,
-    "Linear interpolation of an image, averaging when it shrinks.",
-    mode="bilinear",
+    "_upsample_bilinear2d_aa", averaged, "Linear interpolation of an image, averaging when it shrinks.", mode="bilinear"
 )
 rows(
     "_upsample_bicubic2d_aa",

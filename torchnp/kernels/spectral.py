@@ -25,9 +25,7 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- the call, as torch's messages repeat it
 
-_NAMED = frozenset(
-    (dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64),
-)
+_NAMED = frozenset((dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64))
 
 
 def _type(x: ndarray) -> str:
@@ -238,7 +236,6 @@ def _inverse(
         check(not onesided, "Cannot have onesided output if window or input is complex")
         return _fft_c2c(spectrum, [2], norm, False)
     check(
-        window is None or not dt.is_complex(window.dtype),
-        "Complex windows are incompatible with return_complex=False",
+        window is None or not dt.is_complex(window.dtype), "Complex windows are incompatible with return_complex=False"
     )
     return _fft_c2r(spectrum if onesided else spectrum[..., : n_fft // 2 + 1], [2], norm, n_fft)

@@ -140,8 +140,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     )
     _check_total(total_weight)
     check(
-        weight is None or weight.size == self.shape[-1],
-        "weight tensor should be defined either for all or no classes",
+        weight is None or weight.size == self.shape[-1], "weight tensor should be defined either for all or no classes"
     )
     if reduction == NONE and self.ndim == 2:
         n = self.shape[0]
@@ -178,10 +177,7 @@ def _check_total(total_weight: ndarray) -> None:
 
 
 def _check_target_index(target: ndarray) -> None:
-    check(
-        target.dtype in (dt.int64, dt.uint8),
-        expected_type(dt.int64, target.dtype),
-    )
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
 
 
 @kernel("nll_loss2d_backward")

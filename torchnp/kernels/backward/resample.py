@@ -12,16 +12,7 @@ from torchnp.checks import check
 from torchnp.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
-from torchnp.kernels.resample import (
-    Sampling,
-    antialiased,
-    check_sizes,
-    cubic,
-    linear,
-    nearest,
-    unsample,
-    without_inf,
-)
+from torchnp.kernels.resample import Sampling, antialiased, check_sizes, cubic, linear, nearest, unsample, without_inf
 
 ndarray = np.ndarray
 By = Callable[[int, int, bool, float | None, np.dtype], Sampling]
@@ -31,8 +22,7 @@ def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) 
     check_sizes(len(input_size), input_size, output_size, n)
     shape = (*input_size[:2], *output_size)
     check(
-        grad.ndim == n + 2,
-        f"Expected grad_output to be a tensor of dimension {n + 2} but got: dimension {grad.ndim}",
+        grad.ndim == n + 2, f"Expected grad_output to be a tensor of dimension {n + 2} but got: dimension {grad.ndim}"
     )
     for d, (a, b) in enumerate(zip(shape, grad.shape, strict=True)):
         if a != b:

@@ -142,10 +142,7 @@ def _series(x: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[nd
     real = x.dtype.type
     inner = x <= 8
     value = piecewise(
-        x,
-        inner,
-        lambda x: chebyshev(x / real(2) - real(2), near),
-        lambda x: chebyshev(real(32) / x - real(2), far),
+        x, inner, lambda x: chebyshev(x / real(2) - real(2), near), lambda x: chebyshev(real(32) / x - real(2), far)
     )
     return value, inner
 

@@ -58,14 +58,7 @@ def correlate(
 
 
 def correlate_input(
-    y: ndarray,
-    w: ndarray,
-    sizes: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    channels_last: bool,
+    y: ndarray, w: ndarray, sizes: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, channels_last: bool
 ) -> ndarray:
     """The adjoint in ``x``: every ``y`` spreads ``w`` over the window it came from. ``sizes`` are those of ``x``."""
     n, o, *out = y.shape
@@ -99,14 +92,7 @@ def correlate_input(
 
 
 def correlate_weight(
-    x: ndarray,
-    y: ndarray,
-    kernel: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    channels_last: bool,
+    x: ndarray, y: ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, channels_last: bool
 ) -> ndarray:
     """The adjoint in ``w``: each weight collects the products of its inputs and outputs."""
     n, c, *sizes = x.shape
