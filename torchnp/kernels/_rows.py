@@ -11,12 +11,12 @@ from torchnp.registry import kernel
 from torchnp.schema import REQUIRED, RESERVED, Schema, load
 
 Body = Callable[..., Any]
-
-
 _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
 
 
-def rows(names: str, run: Body, doc: str, /, **given: Any) -> tuple[Body, ...]:
+def rows(
+    names: str, run: Body, doc: str, /, *, part: Any = ..., by_name: bool = False, **given: Any
+) -> tuple[Body, ...]:
     """Declare overloads that one function computes, and give their bodies, in the order of the names.
 
     Parameters
@@ -28,6 +28,10 @@ def rows(names: str, run: Body, doc: str, /, **given: Any) -> tuple[Body, ...]:
         Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
     doc : str
         What the rows do, in a line.
+    part : int or slice
+        Which of the results of ``run`` are those of the rows.
+    by_name : bool
+        Arguments go to the parameters of their names, ``self`` to ``input`` or else the first; others have no effect.
     **given
         What tells these rows from others of the same function; ``like=``, ``differs=`` and what else
         `torchnp.registry.kernel` takes goes there.
@@ -40,20 +44,27 @@ def rows(names: str, run: Body, doc: str, /, **given: Any) -> tuple[Body, ...]:
     for name in names.split():
         schema = load()[name if "::" in name else f"aten::{name}"]
         known = {"op": schema.base, "n": next((int(c) for c in schema.base if c.isdigit()), None)}
-        body = _bound(run, schema, {**{k: v for k, v in known.items() if k in asked}, **settings})
+        told = {**{k: v for k, v in known.items() if k in asked}, **settings}
+        body = _bound(run, schema, told, part, by_name)
         body.__name__ = body.__qualname__ = name.replace(".", "_")
         body.__module__, body.__doc__ = family, doc
         bodies.append(kernel(name, **declared)(body))
     return tuple(bodies)
 
 
-def _bound(run: Body, schema: Schema, given: dict[str, Any]) -> Body:
+def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
     """A body with the signature of a schema, which calls ``run``: written out, as a call by ``*args`` costs twice."""
-    known: dict[str, Any] = {"_run": run} | {f"_{key}": value for key, value in given.items()}
+    known: dict[str, Any] = {"_run": run, "_part": part} | {f"_{key}": value for key, value in given.items()}
+    parameters = [*inspect.signature(run).parameters]
     taken, passed = [], []
     for a in schema.args:
         name = RESERVED.get(a.name, a.name)
-        passed.append(name)
+        if not by_name:
+            passed.append(name)
+        elif name in parameters:
+            passed.append(f"{name}={name}")
+        elif name == "self":
+            passed.append(f"{'input' if 'input' in parameters else parameters[0]}=self")
         if a.kwonly and "*" not in taken:
             taken.append("*")
         if a.default is not REQUIRED:
@@ -61,4 +72,5 @@ def _bound(run: Body, schema: Schema, given: dict[str, Any]) -> Body:
             name = f"{name}=_default_{name}"
         taken.append(name)
     passed += [f"{key}=_{key}" for key in given]
-    return eval(f"lambda {', '.join(taken)}: _run({', '.join(passed)})", known)
+    call = f"_run({', '.join(passed)}){'' if part is ... else '[_part]'}"
+    return eval(f"lambda {', '.join(taken)}: {call}", known)

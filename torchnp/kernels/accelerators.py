@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from torchnp.checks import check
 from torchnp.dtypes import is_inexact
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
-
-@kernel("cudnn_is_acceptable")
-def cudnn_is_acceptable(self):
-    """Whether cuDNN takes a tensor; none of these."""
-    return False
-
-
-@kernel("_use_cudnn_rnn_flatten_weight")
-def _use_cudnn_rnn_flatten_weight():
-    """Whether weights are flattened for cuDNN; none are."""
-    return False
+rows("cudnn_is_acceptable", lambda self: False, "Whether cuDNN takes a tensor; none of these.")
+rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Whether weights are flattened for cuDNN; none are.")
 
 
 @kernel("pin_memory", "_pin_memory")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from torchnp.checks import check
 from torchnp.errors import overflow
+from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero
@@ -16,10 +18,10 @@ from torchnp.registry import kernel
 # ---------------------------------------------------------------- something is true
 
 
-@kernel("_assert_async")
-def _assert_async(self) -> None:
-    """Refuse a value that is zero."""
-    check(is_nonzero(self), "Expected Tensor with single nonzero value, but got zero")
+rows(
+    "_assert_async", lambda self: check(is_nonzero(self), "Expected Tensor with single nonzero value, but got zero"),
+    "Refuse a value that is zero.",
+)  # fmt: skip
 
 
 @kernel("_assert_async.msg")
@@ -28,24 +30,10 @@ def _assert_async_msg(self, assert_msg) -> None:
     check(is_nonzero(self), assert_msg or "Assertion is failed")
 
 
-@kernel("_functional_assert_async.msg")
-def _functional_assert_async_msg(self, assert_msg, dep_token):
-    """`_assert_async`, with a token that keeps calls in order."""
-    _assert_async_msg(self, assert_msg)
-    return clone(dep_token)
-
-
 @kernel("_assert_scalar")
 def _assert_scalar(self, assert_msg) -> None:
     """Refuse a number that is zero, with a message."""
     check(self, assert_msg or "Assertion is failed")
-
-
-@kernel("_functional_assert_scalar")
-def _functional_assert_scalar(self, assert_msg, dep_token):
-    """`_assert_scalar`, with a token that keeps calls in order."""
-    _assert_scalar(self, assert_msg)
-    return clone(dep_token)
 
 
 # ---------------------------------------------------------------- a number is within a range
@@ -75,18 +63,24 @@ def sym_constrain_range_for_size(size, *, min=None, max=None) -> None:
     sym_constrain_range(size, min=0 if min is None else min, max=max)
 
 
-@kernel("_functional_sym_constrain_range")
-def _functional_sym_constrain_range(size, min, max, dep_token):
-    """`sym_constrain_range`, with a token that keeps calls in order."""
-    sym_constrain_range(size, min=min, max=max)
-    return clone(dep_token)
+def _with_token(*args: Any, body: Callable[..., None], bounds: bool = False) -> Any:
+    *given, token = args
+    if bounds:
+        size, low, high = given
+        body(size, min=low, max=high)
+    else:
+        body(*given)
+    return clone(token)
 
 
-@kernel("_functional_sym_constrain_range_for_size")
-def _functional_sym_constrain_range_for_size(size, min, max, dep_token):
-    """`sym_constrain_range_for_size`, with a token that keeps calls in order."""
-    sym_constrain_range_for_size(size, min=min, max=max)
-    return clone(dep_token)
+for _name, _body, _bounds in (
+    ("_assert_async.msg", _assert_async_msg, False),
+    ("_assert_scalar", _assert_scalar, False),
+    ("sym_constrain_range", sym_constrain_range, True),
+    ("sym_constrain_range_for_size", sym_constrain_range_for_size, True),
+):
+    _doc = f"`{_name}`, with a token that keeps calls in order."
+    rows(f"_functional_{_name.removeprefix('_')}", _with_token, _doc, body=_body, bounds=_bounds)
 
 
 # ---------------------------------------------------------------- tokens, and what is printed

@@ -6,6 +6,8 @@ that they stand for, and what only concerns the library (benchmarks, reserved me
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -26,45 +28,15 @@ _DIFFERS = ("half-opmath",)
 
 # ---------------------------------------------------------------- convolutions
 
-
-@kernel("cudnn_convolution", differs=_DIFFERS)
-def cudnn_convolution(self, weight, padding, stride, dilation, groups, benchmark, deterministic, allow_tf32):
-    """`convolution` without a bias."""
-    return convolution(self, weight, None, stride, padding, dilation, False, [0], groups)
-
-
-@kernel("cudnn_convolution_transpose", differs=_DIFFERS)
-def cudnn_convolution_transpose(
-    self, weight, padding, output_padding, stride, dilation, groups, benchmark, deterministic, allow_tf32
-):
-    """Transposed `convolution` without a bias."""
-    return convolution(self, weight, None, stride, padding, dilation, True, output_padding, groups)
-
-
-@kernel("miopen_convolution", "miopen_depthwise_convolution", differs=_DIFFERS)
-def miopen_convolution(self, weight, bias, padding, stride, dilation, groups, benchmark, deterministic):
-    """`convolution`."""
-    return convolution(self, weight, bias, stride, padding, dilation, False, [0], groups)
-
-
-@kernel("miopen_convolution_transpose", differs=_DIFFERS)
-def miopen_convolution_transpose(
-    self, weight, bias, padding, output_padding, stride, dilation, groups, benchmark, deterministic
-):
-    """Transposed `convolution`."""
-    return convolution(self, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-@kernel("_mps_convolution", differs=_DIFFERS)
-def _mps_convolution(self, weight, bias, padding, stride, dilation, groups):
-    """`convolution`."""
-    return convolution(self, weight, bias, stride, padding, dilation, False, [0], groups)
-
-
-@kernel("_mps_convolution_transpose", differs=_DIFFERS)
-def _mps_convolution_transpose(self, weight, padding, output_padding, stride, dilation, groups):
-    """Transposed `convolution` without a bias."""
-    return convolution(self, weight, None, stride, padding, dilation, True, output_padding, groups)
+_PLAIN = {"by_name": True, "transposed": False, "output_padding": [0], "differs": _DIFFERS}
+_TRANSPOSED = {"by_name": True, "transposed": True, "differs": _DIFFERS}
+rows("cudnn_convolution", convolution, "`convolution` without a bias.", bias=None, **_PLAIN)
+rows("miopen_convolution miopen_depthwise_convolution _mps_convolution", convolution, "`convolution`.", **_PLAIN)
+rows(
+    "cudnn_convolution_transpose _mps_convolution_transpose", convolution, "Transposed `convolution` without a bias.",
+    bias=None, **_TRANSPOSED,
+)  # fmt: skip
+rows("miopen_convolution_transpose", convolution, "Transposed `convolution`.", **_TRANSPOSED)
 
 
 @kernel("mps_convolution_backward", differs=_DIFFERS)
@@ -98,67 +70,42 @@ def cudnn_convolution_add_relu(self, weight, z, alpha, bias, stride, padding, di
 
 # ---------------------------------------------------------------- batch normalization
 
-
-@kernel("miopen_batch_norm", differs=_DIFFERS)
-def miopen_batch_norm(
-    input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon
-):  # fmt: skip
-    """`native_batch_norm`."""
-    statistics = (running_mean, running_var)
-    return native_batch_norm(input, weight, bias, *statistics, training, exponential_average_factor, epsilon)
+rows("miopen_batch_norm", native_batch_norm, "`native_batch_norm`.", differs=_DIFFERS)
 
 
 @kernel("cudnn_batch_norm", differs=_DIFFERS)
 def cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon):
     """`native_batch_norm`, and no reserved memory."""
     options = (training, exponential_average_factor, epsilon)
-    out = miopen_batch_norm(input, weight, bias, running_mean, running_var, *options)
-    return *out, np.empty(0, np.uint8)
+    return *native_batch_norm(input, weight, bias, running_mean, running_var, *options), np.empty(0, np.uint8)
 
 
-@kernel("miopen_batch_norm_backward", differs=_DIFFERS)
-def miopen_batch_norm_backward(
-    input, grad_output, weight, running_mean, running_var, save_mean, save_var, epsilon
-):  # fmt: skip
-    """`native_batch_norm_backward` of training."""
-    statistics = (running_mean, running_var, save_mean, save_var)
-    return native_batch_norm_backward(grad_output, input, weight, *statistics, True, epsilon, [True, True, True])
+def _backward(
+    x: ndarray, grad: ndarray, weight: Any, mean: Any, var: Any, s_mean: Any, s_var: Any, eps: float, *_: Any
+):
+    return native_batch_norm_backward(grad, x, weight, mean, var, s_mean, s_var, True, eps, [True, True, True])
 
 
-@kernel("cudnn_batch_norm_backward", differs=_DIFFERS)
-def cudnn_batch_norm_backward(
-    input, grad_output, weight, running_mean, running_var, save_mean, save_var, epsilon, reserveSpace
-):  # fmt: skip
-    """`native_batch_norm_backward` of training."""
-    saved = (save_mean, save_var, epsilon)
-    return miopen_batch_norm_backward(input, grad_output, weight, running_mean, running_var, *saved)
-
+_OF_TRAINING = "`native_batch_norm_backward` of training."
+rows("miopen_batch_norm_backward cudnn_batch_norm_backward", _backward, _OF_TRAINING, differs=_DIFFERS)
 
 # ---------------------------------------------------------------- sampling grids
 
-
-@kernel("cudnn_affine_grid_generator")
-def cudnn_affine_grid_generator(theta, N, C, H, W):
-    """`affine_grid_generator` with aligned corners."""
-    return affine_grid_generator(theta, [N, C, H, W], True)
-
-
-@kernel("cudnn_affine_grid_generator_backward")
-def cudnn_affine_grid_generator_backward(grad, N, C, H, W):
-    """`affine_grid_generator_backward` with aligned corners."""
-    return affine_grid_generator_backward(grad, [N, C, H, W], True)
-
-
-@kernel("cudnn_grid_sampler")
-def cudnn_grid_sampler(self, grid):
-    """`grid_sampler_2d` between four neighbours, zero outside, with aligned corners."""
-    return grid_sampler_2d(self, grid, 0, 0, True)
-
-
-@kernel("cudnn_grid_sampler_backward")
-def cudnn_grid_sampler_backward(self, grid, grad_output):
-    """`grid_sampler_2d_backward` between four neighbours, zero outside, with aligned corners."""
-    return grid_sampler_2d_backward(grad_output, self, grid, 0, 0, True, [True, True])
+rows(
+    "cudnn_affine_grid_generator", lambda theta, *size: affine_grid_generator(theta, size, True),
+    "`affine_grid_generator` with aligned corners.",
+)  # fmt: skip
+rows(
+    "cudnn_affine_grid_generator_backward", lambda grad, *size: affine_grid_generator_backward(grad, size, True),
+    "`affine_grid_generator_backward` with aligned corners.",
+)  # fmt: skip
+_CORNERS = {"by_name": True, "interpolation_mode": 0, "padding_mode": 0, "align_corners": True}
+_FOUR = "between four neighbours, zero outside, with aligned corners."
+rows("cudnn_grid_sampler", grid_sampler_2d, f"`grid_sampler_2d` {_FOUR}", **_CORNERS)
+rows(
+    "cudnn_grid_sampler_backward", grid_sampler_2d_backward, f"`grid_sampler_2d_backward` {_FOUR}",
+    output_mask=[True, True], **_CORNERS,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- dropout's mask
@@ -171,5 +118,5 @@ def _masked_scale(self, mask, scale):
     return dt.cast(dt.cast(self, inner) * dt.cast(mask, inner) * inner.type(scale), self.dtype)
 
 
-_PLAIN = "The weight, in plain order."
-rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *options: clone(self), _PLAIN)
+_ORDER = "The weight, in plain order."
+rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *options: clone(self), _ORDER)

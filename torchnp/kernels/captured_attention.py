@@ -11,6 +11,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels._rows import rows
 from torchnp.kernels.attention import (
     _native_multi_head_attention,
     _scaled_dot_product_attention_math,
@@ -32,11 +33,13 @@ def _attend(q: ndarray, k: ndarray, v: ndarray, bias: Any, dropout: float, causa
 
 
 def _gradients(
-    grad: ndarray, q: ndarray, k: ndarray, v: ndarray, out: ndarray, log_sum: ndarray, bias: Any, causal: bool, scale: Any
+    grad_out: ndarray, query: ndarray, key: ndarray, value: ndarray, out: ndarray, logsumexp: ndarray, attn_bias: Any,
+    is_causal: bool, scale: Any,
 ) -> Any:  # fmt: skip
-    saved = (out, log_sum[..., : q.shape[-2]].astype(dt.opmath(q.dtype)))
+    log_sum = logsumexp.reshape(logsumexp.shape[:3])  # cuDNN's is a column
+    saved = (out, log_sum[..., : query.shape[-2]].astype(dt.opmath(query.dtype)))
     backward = _scaled_dot_product_flash_attention_for_cpu_backward
-    return backward(grad, q, k, v, *saved, 0.0, causal, attn_mask=bias, scale=scale)
+    return backward(grad_out, query, key, value, *saved, 0.0, is_causal, attn_mask=attn_bias, scale=scale)
 
 
 def _bias_gradient(
@@ -56,68 +59,38 @@ def _bias_gradient(
 # ---------------------------------------------------------------- flash, cuDNN, and a place for other backends
 
 
-@kernel("_scaled_dot_product_flash_attention", differs=_DIFFERS)
-def _scaled_dot_product_flash_attention(
-    query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None
-):
-    """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
-    out, log_sum = _attend(query, key, value, None, dropout_p, is_causal, scale)
-    random = (np.zeros(2, np.uint64), np.zeros((), np.uint64))
-    return out, log_sum, None, None, query.shape[2], key.shape[2], *random, np.empty(0, query.dtype)
-
-
-@kernel("_scaled_dot_product_flash_attention_backward", differs=_DIFFERS)
-def _scaled_dot_product_flash_attention_backward(
-    grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p, is_causal, philox_seed,
-    philox_offset, *, scale=None,
-):  # fmt: skip
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
-    return _gradients(grad_out, query, key, value, out, logsumexp, None, is_causal, scale)
-
-
-@kernel("_scaled_dot_product_cudnn_attention", differs=_DIFFERS)
-def _scaled_dot_product_cudnn_attention(
-    query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
-    scale=None,
-):  # fmt: skip
-    """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
+def _attended(
+    query: ndarray, key: ndarray, value: ndarray, attn_bias: Any, dropout_p: float, is_causal: bool, scale: Any, *,
+    random: Any, column: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
     out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
-    random = (np.zeros((), np.int64), np.zeros((), np.int64))
-    return out, log_sum[..., None], None, None, query.shape[2], key.shape[2], *random, np.empty(0, query.dtype)
+    sizes, drawn = (None, None, query.shape[2], key.shape[2]), (np.zeros(*state) for state in random)
+    return out, log_sum[..., None] if column else log_sum, *sizes, *drawn, np.empty(0, query.dtype)
 
 
-@kernel("_scaled_dot_product_cudnn_attention_backward", differs=_DIFFERS)
-def _scaled_dot_product_cudnn_attention_backward(
-    grad_out, query, key, value, out, logsumexp, philox_seed, philox_offset, attn_bias, cum_seq_q, cum_seq_k, max_q,
-    max_k, dropout_p, is_causal, *, scale=None,
-):  # fmt: skip
-    """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
-    return _gradients(grad_out, query, key, value, out, logsumexp[..., 0], attn_bias, is_causal, scale)
+def _asked(
+    grad_input_mask: Any, grad_out: ndarray, query: ndarray, key: ndarray, value: ndarray, out: ndarray,
+    logsumexp: ndarray, attn_bias: Any, is_causal: bool, scale: Any,
+) -> tuple[ndarray | None, ...]:  # fmt: skip
+    saved = (query, key, value, out, logsumexp, attn_bias, is_causal, scale)
+    found = [x if w else None for x, w in zip(_gradients(grad_out, *saved), grad_input_mask[:3], strict=True)]
+    of_bias = grad_input_mask[3] and attn_bias is not None
+    return *found, _bias_gradient(grad_out, *saved) if of_bias else None
 
 
-@kernel("_scaled_dot_product_fused_attention_overrideable", differs=_DIFFERS)
-def _scaled_dot_product_fused_attention_overrideable(
-    query, key, value, attn_bias=None, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None
-):
-    """The attention that torch leaves to backends outside it, as its own would have it."""
-    out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
-    random = (np.zeros((), np.int64), np.zeros((), np.int64))
-    return out, log_sum, None, None, query.shape[2], key.shape[2], *random, np.empty(0, query.dtype)
-
-
-@kernel("_scaled_dot_product_fused_attention_overrideable_backward", differs=_DIFFERS)
-def _scaled_dot_product_fused_attention_overrideable_backward(
-    grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
-    dropout_p, is_causal, philox_seed, philox_offset, *, scale=None,
-):  # fmt: skip
-    """Gradients in query, key, value and what was added to the scores, those that are asked for."""
-    saved = (out, logsumexp, attn_bias, is_causal, scale)
-    return _asked(grad_input_mask, grad_out, query, key, value, *saved)
-
-
-def _asked(wanted: Any, grad: ndarray, q: ndarray, k: ndarray, v: ndarray, *saved: Any) -> tuple[ndarray | None, ...]:
-    found = [x if w else None for x, w in zip(_gradients(grad, q, k, v, *saved), wanted[:3], strict=True)]
-    return *found, _bias_gradient(grad, q, k, v, *saved) if wanted[3] and saved[2] is not None else None
+_NUMBERS = ((), np.int64), ((), np.int64)
+_OTHERS = {"by_name": True, "differs": _DIFFERS}
+_ROWS = "Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."
+_FLASH_STATE = ((2, np.uint64), ((), np.uint64))
+rows("_scaled_dot_product_flash_attention", _attended, _ROWS, attn_bias=None, random=_FLASH_STATE, **_OTHERS)
+rows("_scaled_dot_product_cudnn_attention", _attended, _ROWS, random=_NUMBERS, column=True, **_OTHERS)
+_ROWS = "The attention that torch leaves to backends outside it, as its own would have it."
+rows("_scaled_dot_product_fused_attention_overrideable", _attended, _ROWS, random=_NUMBERS, **_OTHERS)
+_ROWS = "Gradients in query, key and value, from the saved result and the logarithm of each row's sum."
+rows("_scaled_dot_product_flash_attention_backward", _gradients, _ROWS, attn_bias=None, **_OTHERS)
+rows("_scaled_dot_product_cudnn_attention_backward", _gradients, _ROWS, **_OTHERS)
+_ROWS = "Gradients in query, key, value and what was added to the scores, those that are asked for."
+rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS, **_OTHERS)
 
 
 # ---------------------------------------------------------------- memory-efficient
@@ -146,21 +119,10 @@ def _scaled_dot_product_efficient_attention_backward(
 
 # ---------------------------------------------------------------- Metal, Triton
 
-
-@kernel("_scaled_dot_product_attention_math_for_mps", differs=_DIFFERS)
-def _scaled_dot_product_attention_math_for_mps(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None,
-    enable_gqa=False,
-):  # fmt: skip
-    """`_scaled_dot_product_attention_math`."""
-    options = (attn_mask, dropout_p, is_causal, dropout_mask)
-    return _scaled_dot_product_attention_math(query, key, value, *options, scale=scale, enable_gqa=enable_gqa)
-
-
-@kernel("_triton_scaled_dot_attention", differs=_DIFFERS)
-def _triton_scaled_dot_attention(q, k, v, dropout_p=0.0):
-    """`_scaled_dot_product_attention_math`, its first result."""
-    return _scaled_dot_product_attention_math(q, k, v, None, dropout_p)[0]
+_MATH = _scaled_dot_product_attention_math
+rows("_scaled_dot_product_attention_math_for_mps", _MATH, "`_scaled_dot_product_attention_math`.", **_OTHERS)
+_ROWS = "`_scaled_dot_product_attention_math`, its first result."
+rows("_triton_scaled_dot_attention", lambda q, k, v, p: _MATH(q, k, v, None, p)[0], _ROWS, differs=_DIFFERS)
 
 
 @kernel("_triton_multi_head_attention", differs=_DIFFERS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.kernels._rows import rows
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.pool import (
     _adaptive_avg_pool2d_backward,
@@ -33,10 +34,7 @@ _DIFFERS = ("half-opmath",)
 # ---------------------------------------------------------------- linear
 
 
-@kernel("mkldnn_linear", differs=_DIFFERS)
-def mkldnn_linear(self, weight, bias=None):
-    """`linear`."""
-    return linear(self, weight, bias)
+rows("mkldnn_linear", linear, "`linear`.", differs=_DIFFERS)
 
 
 @kernel("mkldnn_linear_backward_input", differs=_DIFFERS)
@@ -66,55 +64,29 @@ def mkldnn_linear_backward(self, grad_output, weight, output_mask):
 # ---------------------------------------------------------------- pools
 
 
-@kernel("mkldnn_max_pool2d", differs=["pool-windows"])
-def mkldnn_max_pool2d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The maxima of windows."""
-    return max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+for _names, _pool, _back in (
+    ("mkldnn_max_pool2d mkldnn_max_pool2d_backward", max_pool2d_with_indices, max_pool2d_with_indices_backward),
+    ("mkldnn_max_pool3d mkldnn_max_pool3d_backward", max_pool3d_with_indices, max_pool3d_with_indices_backward),
+):
+    _forward, _backward = _names.split()
+    rows(_forward, _pool, "The maxima of windows.", part=0, differs=["pool-windows"])
+    rows(
+        _backward, lambda grad, _, x, *options, pool, back: back(grad, x, *options, pool(x, *options)[1]),
+        "Gradients put where the maxima stood, which are looked for again.", pool=_pool, back=_back,
+    )  # fmt: skip
 
-
-@kernel("mkldnn_max_pool3d", differs=["pool-windows"])
-def mkldnn_max_pool3d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The maxima of windows."""
-    return max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
-
-
-@kernel("mkldnn_max_pool2d_backward")
-def mkldnn_max_pool2d_backward(
-    grad_output, output, input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
-):  # fmt: skip
-    """Gradients put where the maxima stood, which are looked for again."""
-    options = (kernel_size, stride, padding, dilation, ceil_mode)
-    return max_pool2d_with_indices_backward(grad_output, input, *options, max_pool2d_with_indices(input, *options)[1])
-
-
-@kernel("mkldnn_max_pool3d_backward")
-def mkldnn_max_pool3d_backward(
-    grad_output, output, input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
-):  # fmt: skip
-    """Gradients put where the maxima stood, which are looked for again."""
-    options = (kernel_size, stride, padding, dilation, ceil_mode)
-    return max_pool3d_with_indices_backward(grad_output, input, *options, max_pool3d_with_indices(input, *options)[1])
-
-
-@kernel("mkldnn_adaptive_avg_pool2d", differs=_DIFFERS)
-def mkldnn_adaptive_avg_pool2d(self, output_size):
-    """`adaptive_avg_pool2d`."""
-    return adaptive_avg_pool2d(self, output_size)
-
-
-@kernel("mkldnn_adaptive_avg_pool2d_backward", differs=_DIFFERS)
-def mkldnn_adaptive_avg_pool2d_backward(grad_output, self):
-    """`_adaptive_avg_pool2d_backward`."""
-    return _adaptive_avg_pool2d_backward(grad_output, self)
+rows("mkldnn_adaptive_avg_pool2d", adaptive_avg_pool2d, "`adaptive_avg_pool2d`.", differs=_DIFFERS)
+rows(
+    "mkldnn_adaptive_avg_pool2d_backward", _adaptive_avg_pool2d_backward, "`_adaptive_avg_pool2d_backward`.",
+    differs=_DIFFERS,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- connectionist temporal classification
 
 
 @kernel("_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor", "miopen_ctc_loss", "miopen_ctc_loss.Tensor")
-def _cudnn_ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank, deterministic, zero_infinity
-):  # fmt: skip
+def _cudnn_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, deterministic, zero_infinity):
     """The loss of each sequence, and its gradient in the probabilities."""
     lengths = (input_lengths, target_lengths)
     loss, alpha = _ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)
@@ -122,21 +94,15 @@ def _cudnn_ctc_loss(
     return loss, _ctc_loss_backward(ones, log_probs, targets, *lengths, loss, alpha, blank, zero_infinity)
 
 
-@kernel("_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor")
-def _use_cudnn_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
-    """Whether a library computes the loss; none does."""
-    return False
-
+rows(
+    "_use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor _use_miopen_ctc_loss _use_miopen_ctc_loss.Tensor",
+    lambda *_: False, "Whether a library computes the loss; none does.",
+)  # fmt: skip
 
 # ---------------------------------------------------------------- the places that torch leaves to other backends
 
-
-@kernel("convolution_overrideable", differs=_DIFFERS)
-def convolution_overrideable(
-    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-):  # fmt: skip
-    """The convolution that torch leaves to backends outside it, as its own would have it."""
-    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+_OUTSIDE = "that torch leaves to backends outside it, as its own would have"
+rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} it.", differs=_DIFFERS)
 
 
 @kernel("convolution_backward_overrideable", differs=_DIFFERS)
@@ -151,29 +117,13 @@ def convolution_backward_overrideable(
 
 # ---------------------------------------------------------------- to other layouts and back
 
-
-@kernel("_mkldnn_reshape")
-def _mkldnn_reshape(self, shape):
-    """The values in another shape, copied."""
-    return clone(reshape(self, shape))
-
-
-@kernel("_mkldnn_transpose")
-def _mkldnn_transpose(self, dim0, dim1):
-    """Two dimensions exchanged, copied."""
-    return transpose(self, dim0, dim1).copy()
-
-
-@kernel("to_mkldnn_backward")
-def to_mkldnn_backward(grad, input):
-    """The gradient in the dtype of the input."""
-    return dt.cast(grad, input.dtype)
-
-
-@kernel("_to_dense", like=np.copy)
-def _to_dense(self, dtype=None, masked_grad=None):
-    """A copy: the values are dense already (torch has code for it on other layouts only)."""
-    return clone(self if dtype is None else dt.cast(self, dt.as_dtype(dtype)))
+rows("_mkldnn_reshape", lambda x, shape: clone(reshape(x, shape)), "The values in another shape, copied.")
+rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "Two dimensions exchanged, copied.")
+rows("to_mkldnn_backward", lambda grad, x: dt.cast(grad, x.dtype), "The gradient in the dtype of the input.")
+rows(
+    "_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, dt.as_dtype(dtype))),
+    "A copy: the values are dense already (torch has code for it on other layouts only).", like=np.copy,
+)  # fmt: skip
 
 
 @kernel("_fused_dropout", differs=["half-opmath"])

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check
 from torchnp.errors import no_dimensions, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import diagonal
 from torchnp.registry import kernel
 
@@ -50,13 +51,30 @@ def check_epsilon(a: ndarray) -> None:
     check(a.dtype in LAPACK, "This function doesn't handle types other than float and double")
 
 
+def check_same(a: ndarray, b: ndarray, names: tuple[str, str], name: str = "", end: str = "") -> None:
+    """Refuse operands of two dtypes."""
+    if a.dtype != b.dtype:
+        first, second = names
+        raise RuntimeError(
+            f"{name}Expected {first} and {second} to have the same dtype, but found {first} of type "
+            f"{dt.scalar_name(a.dtype)} and {second} of type {dt.scalar_name(b.dtype)} instead{end}"
+        )
+
+
+def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
+    """Refuse matrices that are no sides of one equation."""
+    check_matrix(name, b, "B")
+    equation, sizes = "AX = B" if left else "XA = B", " and ".join(f"{x.shape[-2]}x{x.shape[-1]}" for x in (a, b))
+    words = f"{name}: Incompatible shapes of A and B for the equation {equation} ({sizes})"
+    check(a.shape[-2] == b.shape[-2 if left else -1], words)
+
+
 def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = LinAlgError) -> None:
     """Raise for the first matrix of a batch whose algorithm failed; ``{}`` stands for its code."""
-    if not info.any():
-        return
-    at = int(np.flatnonzero(info.reshape(-1))[0])
-    batch = "" if info.ndim == 0 else f"(Batch element {at}): "
-    raise error(f"{name}: {batch}{message.format(int(info.reshape(-1)[at]))}")
+    if info.any():
+        at = int(np.flatnonzero(info)[0])
+        batch = "" if info.ndim == 0 else f"(Batch element {at}): "
+        raise error(f"{name}: {batch}{message.format(int(info.flat[at]))}")
 
 
 SINGULAR = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
@@ -64,8 +82,6 @@ NOT_POSITIVE = (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
     "{} is not positive-definite)."
 )
-
-
 ZERO_PIVOT = (
     "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
     "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
@@ -91,9 +107,8 @@ def _lapack(name: str, dtype: np.dtype) -> Any:
 
 
 def _check_factored(name: str, a: ndarray) -> None:
-    check(
-        a.ndim >= 2, f"{name}: Expected tensor with 2 or more dimensions. Got size: {shape_text(a.shape)} instead"
-    )  # fmt: skip
+    words = f"Expected tensor with 2 or more dimensions. Got size: {shape_text(a.shape)} instead"
+    check(a.ndim >= 2, f"{name}: {words}")
 
 
 def easier_side(a: ndarray) -> ndarray:
@@ -147,10 +162,11 @@ def linalg_lu_factor(A, *, pivot=True):
     return lu, pivots
 
 
-@kernel("_lu_with_info")
-def _lu_with_info(self, pivot=True, check_errors=True):
-    """Packed LU factors, pivots and error codes."""
-    return linalg_lu_factor_ex(self, pivot=pivot)
+rows(
+    "_lu_with_info",
+    lambda A, pivot, _: linalg_lu_factor_ex(A, pivot=pivot),
+    "Packed LU factors, pivots and error codes.",
+)
 
 
 def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
@@ -193,20 +209,17 @@ def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
 @kernel("lu_unpack")
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     """Permutation and triangular factors from packed ones."""
-    check(
-        LU_data.ndim >= 2,
-        f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {shape_text(LU_data.shape)} instead",
-    )
+    _check_factored("torch.lu_unpack", LU_data)
     check(
         not unpack_pivots or LU_pivots.dtype == dt.int32,
         "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
         "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor",
     )
-    empty = np.empty(0, LU_data.dtype)
-    p = empty
+    p, lower, upper = (np.empty(0, LU_data.dtype) for _ in range(3))
     if unpack_pivots:
         p = _permutation_matrix(_row_pivots(LU_data, LU_pivots), LU_data.shape[-2], LU_data.dtype)
-    lower, upper = _unpacked(LU_data) if unpack_data else (empty.copy(), empty.copy())
+    if unpack_data:
+        lower, upper = _unpacked(LU_data)
     return p, lower, upper
 
 
@@ -228,16 +241,8 @@ def _linalg_det(A):
     return np.asarray(np.multiply.reduce(diagonal, -1) * sign.astype(A.dtype)), lu, pivots
 
 
-@kernel("linalg_det", like=np.linalg.det, differs=["no-integers-linalg"])
-def linalg_det(A):
-    """Determinants."""
-    return _linalg_det(A)[0]
-
-
-@kernel("det", like=np.linalg.det, differs=["no-integers-linalg"])
-def det(self):
-    """Determinants."""
-    return _linalg_det(self)[0]
+_OF_DET = {"like": np.linalg.det, "differs": ["no-integers-linalg"]}
+linalg_det, _ = rows("linalg_det det", _linalg_det, "Determinants.", part=0, **_OF_DET)
 
 
 @kernel("_linalg_slogdet", differs=["no-integers-linalg"])
@@ -254,16 +259,8 @@ def _linalg_slogdet(A):
     return np.asarray(signs), np.asarray(np.add.reduce(np.log(length), -1)), lu, pivots
 
 
-@kernel("linalg_slogdet", like=np.linalg.slogdet, differs=["no-integers-linalg"])
-def linalg_slogdet(A):
-    """Sign and logarithm of the absolute determinant."""
-    return _linalg_slogdet(A)[:2]
-
-
-@kernel("slogdet", like=np.linalg.slogdet, differs=["no-integers-linalg"])
-def slogdet(self):
-    """Sign and logarithm of the absolute determinant."""
-    return _linalg_slogdet(self)[:2]
+_OF_SLOGDET = {"like": np.linalg.slogdet, "differs": ["no-integers-linalg"], "part": slice(2)}
+rows("linalg_slogdet slogdet", _linalg_slogdet, "Sign and logarithm of the absolute determinant.", **_OF_SLOGDET)
 
 
 @kernel("logdet", differs=["no-integers-linalg"])
@@ -291,15 +288,11 @@ _UNSOLVED = "The solver failed because the input matrix is singular."
 def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
     check_inexact("linalg.solve", A)
-    if A.dtype != B.dtype:
-        raise RuntimeError(
-            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
-            f"{dt.scalar_name(A.dtype)} and B of type {dt.scalar_name(B.dtype)} instead"
-        )
+    check_same(A, B, ("A", "B"), "linalg.solve: ")
     vector = _is_vector(A, B)
     right = B[..., None] if vector else B
     check_square("linalg.solve", A)
-    _check_sides("linalg.solve", A, right, left)
+    check_sides("linalg.solve", A, right, left)
     check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
     lu, pivots, info = lu_factor(A)
@@ -309,25 +302,16 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     return x[..., 0] if vector else x, lu, pivots, info
 
 
-def _check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
-    check_matrix(name, b, "B")
-    if a.shape[-2] != b.shape[-2 if left else -1]:
-        raise RuntimeError(
-            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
-        )
-
-
 def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bool = False) -> ndarray:
     """Solve with packed factors, matrix by matrix."""
     batch = broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    out = np.empty((*batch, *b.shape[-2:]), b.dtype) if not left else column_major((*batch, *b.shape[-2:]), b.dtype)
+    shape = (*batch, *b.shape[-2:])
+    out = column_major(shape, b.dtype) if left else np.empty(shape, b.dtype)
     if out.size == 0:
         return out
     getrs = _lapack("getrs", lu.dtype)
-    lu, pivots, b = (
-        np.broadcast_to(x, (*batch, *x.shape[x.ndim - k :])) for x, k in ((lu, 2), (pivots, 1), (b, 2))
-    )  # fmt: skip
+    lu, b = (np.broadcast_to(x, batch + x.shape[-2:]) for x in (lu, b))
+    pivots = np.broadcast_to(pivots, batch + pivots.shape[-1:])
     # X A = B is A^T X^T = B^T.
     trans = (2 if adjoint else 0) if left else (0 if adjoint else 1)
     conjugate = not left and adjoint and dt.is_complex(b.dtype)
@@ -339,11 +323,11 @@ def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: boo
     return out
 
 
-@kernel("linalg_solve_ex", differs=["solve-vectors", "no-integers-linalg"])
-def linalg_solve_ex(A, B, *, left=True, check_errors=False):
-    """Solution of A X = B or X A = B, with error codes."""
-    x, _, _, info = _linalg_solve_ex(A, B, left=left, check_errors=check_errors)
-    return x, info
+_WITHOUT_FACTORS = {"part": slice(None, None, 3), "differs": ["solve-vectors", "no-integers-linalg"]}
+(linalg_solve_ex,) = rows(
+    "linalg_solve_ex", lambda A, B, left, check: _linalg_solve_ex(A, B, left=left, check_errors=check),
+    "Solution of A X = B or X A = B, with error codes.", **_WITHOUT_FACTORS,
+)  # fmt: skip
 
 
 @kernel("linalg_solve", like=np.linalg.solve, differs=["solve-vectors", "no-integers-linalg"])
@@ -358,19 +342,13 @@ def linalg_solve(A, B, *, left=True):
 def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     """Solution of A X = B from the packed LU factors of A."""
     check_inexact("torch.linalg.lu_solve", LU)
-    if LU.dtype != B.dtype:
-        raise RuntimeError(
-            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
-            f"{dt.scalar_name(LU.dtype)} and B of type {dt.scalar_name(B.dtype)} instead"
-        )
+    check_same(LU, B, ("LU", "B"), "linalg.lu_solve: ")
     check(pivots.dtype == dt.int32, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     check_square("torch.linalg.lu_solve", LU)
-    _check_sides("linalg.lu_solve", LU, B, left)
+    check_sides("linalg.lu_solve", LU, B, left)
     check(pivots.ndim > 0, no_dimensions(-1))
-    check(
-        pivots.shape[-1] == LU.shape[-1],
-        "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix",
-    )
+    count = "Number of pivots per batch should be same as the dimension of the matrix"
+    check(pivots.shape[-1] == LU.shape[-1], f"linalg.lu_solve: {count}")
     if pivots.shape != LU.shape[:-1]:
         raise RuntimeError(
             "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
@@ -385,10 +363,11 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     return lu_solved(LU, pivots, B, left, adjoint)
 
 
-@kernel("lu_solve")
-def lu_solve(self, LU_data, LU_pivots):
-    """Solution of A X = self from the packed LU factors of A."""
-    return linalg_lu_solve(LU_data, LU_pivots, self)
+rows(
+    "lu_solve",
+    lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b),
+    "Solution of A X = self from the packed LU factors of A.",
+)
 
 
 @kernel("linalg_inv_ex", differs=["no-integers-linalg"])
@@ -408,12 +387,6 @@ def _inverse(a: ndarray) -> tuple[ndarray, ndarray]:
     return lu_solved(lu, pivots, identity, True), info
 
 
-@kernel("linalg_inv", like=np.linalg.inv, differs=["no-integers-linalg"])
-def linalg_inv(A):
-    """Inverses."""
-    return inverted(A, "linalg.inv")
-
-
 def inverted(a: ndarray, name: str) -> ndarray:
     """Inverses; the error for a singular matrix opens with the name."""
     out, info = _inverse(a)
@@ -421,11 +394,8 @@ def inverted(a: ndarray, name: str) -> ndarray:
     return out
 
 
-@kernel("inverse", like=np.linalg.inv, differs=["no-integers-linalg"])
-def inverse(self):
-    """Inverses."""
-    return linalg_inv(self)
-
+_OF_INV = {"like": np.linalg.inv, "differs": ["no-integers-linalg"]}
+linalg_inv, _ = rows("linalg_inv inverse", inverted, "Inverses.", name="linalg.inv", **_OF_INV)
 
 # ---------------------------------------------------------------- views and codes
 

@@ -10,8 +10,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, wrap_dim
 from torchnp.errors import shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.dropout import dropout as drop
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 State = tuple[ndarray, ...]  # (h,), or (h, c) for an LSTM
@@ -123,17 +123,9 @@ def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool, inner
 
 
 def _layers(
-    cell: Cell,
-    x: ndarray,
-    sizes: list[int] | None,
-    states: Sequence[ndarray],
-    params: Sequence[ndarray],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[ndarray, list[ndarray]]:
+    cell: Cell, x: ndarray, sizes: list[int] | None, states: Sequence[ndarray], params: Sequence[ndarray],
+    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[ndarray, list[ndarray]]:  # fmt: skip
     """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
     # torch rounds every step of a half type, except in its fused LSTM.
     dtype, inner = x.dtype, x.dtype if len(states) == 1 else dt.opmath(x.dtype)
@@ -169,72 +161,21 @@ def _layers(
     return dt.cast(y, dtype), [dt.cast(np.stack(parts), dtype) for parts in zip(*ends, strict=True)]
 
 
-def _sequence(cell: Cell, input: ndarray, states: Sequence[ndarray], batch_first: bool, *rest: Any) -> tuple:
+def _sequence(input: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:
+    *options, batch_first = rest
     x = input.swapaxes(0, 1) if batch_first else input
-    y, ends = _layers(cell, x, None, states, *rest)
+    y, ends = _layers(cell, x, None, _states(cell, hx, "lstm"), *options)
     return (y.swapaxes(0, 1) if batch_first else y, *ends)
 
 
-def _packed(cell: Cell, data: ndarray, batch_sizes: ndarray, states: Sequence[ndarray], *rest: Any) -> tuple:
-    y, ends = _layers(cell, data, [int(n) for n in batch_sizes], states, *rest)
+def _packed(data: ndarray, batch_sizes: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:
+    y, ends = _layers(cell, data, [int(n) for n in batch_sizes], _states(cell, hx, "lstm"), *rest)
     return (y, *ends)
 
 
-# ---------------------------------------------------------------- kernels
-
-
-@kernel("lstm.input", differs=["half-opmath"])
-def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Long short-term memory over a batch of sequences; gates in the order i, f, g, o."""
-    check(len(hx) == 2, "lstm expects two hidden states")
-    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-    return _sequence(_lstm, input, hx, batch_first, *rest)
-
-
-@kernel("lstm.data", differs=["half-opmath"])
-def lstm_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-    """`lstm` over packed sequences."""
-    check(len(hx) == 2, "lstm expects two hidden states")
-    return _packed(_lstm, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-@kernel("gru.input", differs=["half-opmath"])
-def gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Gated recurrent units over a batch of sequences; gates in the order reset, update, new."""
-    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-    return _sequence(_gru, input, [hx], batch_first, *rest)
-
-
-@kernel("gru.data", differs=["half-opmath"])
-def gru_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-    """`gru` over packed sequences."""
-    return _packed(_gru, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-@kernel("rnn_tanh.input", differs=["half-opmath"])
-def rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Plain recurrence with tanh over a batch of sequences."""
-    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-    return _sequence(_tanh, input, [hx], batch_first, *rest)
-
-
-@kernel("rnn_tanh.data", differs=["half-opmath"])
-def rnn_tanh_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-    """`rnn_tanh` over packed sequences."""
-    return _packed(_tanh, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-@kernel("rnn_relu.input", differs=["half-opmath"])
-def rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Plain recurrence with relu over a batch of sequences."""
-    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-    return _sequence(_relu, input, [hx], batch_first, *rest)
-
-
-@kernel("rnn_relu.data", differs=["half-opmath"])
-def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-    """`rnn_relu` over packed sequences."""
-    return _packed(_relu, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
+def _states(cell: Cell, hx: Any, name: str) -> Sequence[ndarray]:
+    check(cell is not _lstm or len(hx) == 2, f"{name} expects two hidden states")
+    return hx if cell is _lstm else [hx]
 
 
 # ---------------------------------------------------------------- single cells
@@ -243,54 +184,35 @@ def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout
 def _check_gates(cell: Cell, w_ih: ndarray, w_hh: ndarray) -> None:
     times, size = {_lstm: 4, _gru: 3}.get(cell, 1), w_hh.shape[1]
     for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
-        check(
-            w.shape[0] == times * size,
-            f"{name} first dim must be {times} * hidden_size = {times * size}, but got {w.shape[0]}",
-        )
+        words = f"{name} first dim must be {times} * hidden_size = {times * size}, but got {w.shape[0]}"
+        check(w.shape[0] == times * size, words)
 
 
-def _one(cell: Cell, input: ndarray, states: State, w_ih, w_hh, b_ih, b_hh) -> State:
+def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh: Any, *, cell: Cell) -> State:
+    states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
     if cell is not _gru:
         _check_gates(cell, w_ih, w_hh)
-    check(
-        input.shape[-1] == w_ih.shape[1],
-        f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[1]}",
-    )
+    size, wanted = input.shape[-1], w_ih.shape[1]
+    check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")
     for i, s in enumerate(states):
-        check(
-            input.shape[0] == s.shape[0],
-            f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {s.shape[0]}",
-        )
-        check(
-            s.shape[-1] == w_hh.shape[1],
-            f"hidden{i} has inconsistent hidden_size: got {s.shape[-1]}, expected {w_hh.shape[1]}",
-        )
+        batch, size, wanted = s.shape[0], s.shape[-1], w_hh.shape[1]
+        words = f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {batch}"
+        check(input.shape[0] == batch, words)
+        check(size == wanted, f"hidden{i} has inconsistent hidden_size: got {size}, expected {wanted}")
     _check_gates(cell, w_ih, w_hh)
-    return cell(linear(input, w_ih, b_ih), states, Weights(w_ih, w_hh, b_ih, b_hh, None))
+    return cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
 
 
-@kernel("lstm_cell", differs=["half-opmath"])
-def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of `lstm`."""
-    check(len(hx) == 2, "lstm_cell expects two hidden states")
-    return _one(_lstm, input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
+# ---------------------------------------------------------------- kernels
 
-
-@kernel("gru_cell", differs=["half-opmath"])
-def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of `gru`."""
-    return _one(_gru, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
-
-
-@kernel("rnn_tanh_cell", differs=["half-opmath"])
-def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of `rnn_tanh`."""
-    return _one(_tanh, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
-
-
-@kernel("rnn_relu_cell", differs=["half-opmath"])
-def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step of `rnn_relu`."""
-    return _one(_relu, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+for _name, _cell, _part, _doc in (
+    ("lstm", _lstm, ..., "Long short-term memory over a batch of sequences; gates in the order i, f, g, o."),
+    ("gru", _gru, 0, "Gated recurrent units over a batch of sequences; gates in the order reset, update, new."),
+    ("rnn_tanh", _tanh, 0, "Plain recurrence with tanh over a batch of sequences."),
+    ("rnn_relu", _relu, 0, "Plain recurrence with relu over a batch of sequences."),
+):
+    rows(f"{_name}.input", _sequence, _doc, cell=_cell, differs=["half-opmath"])
+    rows(f"{_name}.data", _packed, f"`{_name}` over packed sequences.", cell=_cell, differs=["half-opmath"])
+    rows(f"{_name}_cell", _one, f"One step of `{_name}`.", cell=_cell, part=_part, differs=["half-opmath"])

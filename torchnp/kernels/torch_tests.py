@@ -7,6 +7,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import expected_type
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import view
@@ -21,10 +22,17 @@ def _expect(condition: bool, what: str) -> None:
     check(condition, f"Expected {what} to be true, but got false.  {_IMPROVE}")
 
 
-@kernel("_foobar")
-def _foobar(self, arg1=True, arg2=True, *, arg3=True):
-    """The tensor itself."""
-    return self
+rows("_foobar _test_parallel_materialize", lambda self, *args, **kwargs: self, "The tensor itself.")
+_COPIED = (
+    "_test_autograd_multiple_dispatch.fullcoverage _test_warn_in_autograd _test_autograd_multiple_dispatch.ntonly "
+    "_test_functorch_fallback"
+)
+rows(_COPIED, lambda self, *_: clone(self), "A copy of the first tensor.", like=np.copy)
+rows(
+    "_test_autograd_multiple_dispatch_view", lambda self: view(self, [-1]), "All values in one dimension.",
+    like=np.ravel,
+)  # fmt: skip
+rows("_test_serialization_subcmul", lambda x, y, alpha: sub(x, mul(y, alpha)), "self - alpha * other.")
 
 
 @kernel("_test_ambiguous_defaults.a")
@@ -43,24 +51,6 @@ def _test_ambiguous_defaults_b(dummy, a=2, b="2"):
     return np.array(2, dt.int64)
 
 
-@kernel("_test_autograd_multiple_dispatch.fullcoverage", "_test_warn_in_autograd", like=np.copy)
-def _test_clone(self):
-    """A copy."""
-    return clone(self)
-
-
-@kernel("_test_autograd_multiple_dispatch.ntonly")
-def _test_autograd_multiple_dispatch_ntonly(self, b):
-    """A copy."""
-    return clone(self)
-
-
-@kernel("_test_autograd_multiple_dispatch_view", like=np.ravel)
-def _test_autograd_multiple_dispatch_view(self):
-    """All values in one dimension."""
-    return view(self, [-1])
-
-
 @kernel("_test_check_tensor")
 def _test_check_tensor(self):
     """A copy, if all values are true."""
@@ -69,25 +59,7 @@ def _test_check_tensor(self):
     return clone(self)
 
 
-@kernel("_test_functorch_fallback")
-def _test_functorch_fallback(self, other):
-    """A copy of the first tensor."""
-    return clone(self)
-
-
-@kernel("_test_optional_intlist", "_test_optional_filled_intlist")
-def _test_optional_intlist(values, addends):
-    """The values, each plus a number of a list if there is one."""
-    return _plus(values, addends, dt.int32)
-
-
-@kernel("_test_optional_floatlist")
-def _test_optional_floatlist(values, addends):
-    """The values, each plus a number of a list if there is one."""
-    return _plus(values, addends, dt.float32)
-
-
-def _plus(values: ndarray, addends: list | int | None, dtype: np.dtype) -> ndarray:
+def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> ndarray:
     if addends is None:
         return values
     _expect(values.ndim == 1, "values.dim() == 1")
@@ -99,16 +71,9 @@ def _plus(values: ndarray, addends: list | int | None, dtype: np.dtype) -> ndarr
     return values + np.array(listed[: values.size], dtype)
 
 
-@kernel("_test_parallel_materialize")
-def _test_parallel_materialize(self, num_parallel, skip_first=False):
-    """The tensor itself."""
-    return self
-
-
-@kernel("_test_serialization_subcmul")
-def _test_serialization_subcmul(self, other, alpha=1):
-    """self - alpha * other."""
-    return sub(self, mul(other, alpha))
+_LISTED = "The values, each plus a number of a list if there is one."
+rows("_test_optional_intlist _test_optional_filled_intlist", _plus, _LISTED, dtype=dt.int32)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32)
 
 
 @kernel("_test_string_default")

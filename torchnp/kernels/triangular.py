@@ -6,12 +6,14 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, warn
+from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     NOT_POSITIVE,
     _lapack,
     check_inexact,
     check_lapack,
-    check_matrix,
+    check_same,
+    check_sides,
     check_square,
     column_major,
     raise_first,
@@ -56,18 +58,9 @@ def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) ->
 def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     """Solution of A X = B or X A = B with triangular A."""
     name = "linalg.solve_triangular"
-    if self.dtype != B.dtype:
-        raise RuntimeError(
-            f"{name}: Expected A and B to have the same dtype, but found A of type {dt.scalar_name(self.dtype)} and B "
-            f"of type {dt.scalar_name(B.dtype)} instead"
-        )
+    check_same(self, B, ("A", "B"), f"{name}: ")
     check_square(name, self)
-    check_matrix(name, B, "B")
-    if self.shape[-1] != B.shape[-2 if left else -1]:
-        raise RuntimeError(
-            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({self.shape[-2]}x{self.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
-        )
+    check_sides(name, self, B, left)
     check_lapack("triangular_solve_cpu", self)
     if left:
         return _triangular(self, B, upper, 0, unitriangular)
@@ -77,11 +70,8 @@ def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
 def _check_system(name: str, b: ndarray, a: ndarray) -> None:
     m, n = a.shape[-2:]
     check(m == n, f"A must be batches of square matrices, but they are {m} by {n} matrices")
-    if n != b.shape[-2]:
-        raise RuntimeError(
-            f"Incompatible matrix sizes for {name}: each A matrix is {m} by {m} but each b matrix is {b.shape[-2]} by "
-            f"{b.shape[-1]}"
-        )
+    words = f"each A matrix is {m} by {m} but each b matrix is {b.shape[-2]} by {b.shape[-1]}"
+    check(n == b.shape[-2], f"Incompatible matrix sizes for {name}: {words}")
 
 
 @kernel("triangular_solve")
@@ -94,16 +84,9 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
         "X = torch.linalg.solve_triangular(A, B)."
     )
     for x, letter in ((self, "b"), (A, "A")):
-        check(
-            x.ndim >= 2,
-            f"torch.triangular_solve: Expected {letter} to have at least 2 dimensions, but it has {x.ndim} dimensions "
-            "instead",
-        )
-    if self.dtype != A.dtype:
-        raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {dt.scalar_name(self.dtype)} and A of type "
-            f"{dt.scalar_name(A.dtype)} instead."
-        )
+        words = f"Expected {letter} to have at least 2 dimensions, but it has {x.ndim} dimensions instead"
+        check(x.ndim >= 2, f"torch.triangular_solve: {words}")
+    check_same(self, A, ("b", "A"), end=".")
     _check_system("triangular_solve", self, A)
     check_lapack("triangular_solve_cpu", A, True)
     batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])
@@ -176,10 +159,7 @@ def cholesky_solve(self, input2, upper=False):
     return _triangular(input2, _triangular(input2, self, upper, first, False), upper, second, False)
 
 
-@kernel("_cholesky_solve_helper")
-def _cholesky_solve_helper(self, A, upper):
-    """`cholesky_solve` without its checks."""
-    return cholesky_solve(self, A, upper)
+rows("_cholesky_solve_helper", cholesky_solve, "`cholesky_solve` without its checks.")
 
 
 @kernel("cholesky_inverse")
@@ -191,8 +171,8 @@ def cholesky_inverse(self, upper=False):
     if self.size == 0:
         return out
     potri = _lapack("potri", self.dtype)
+    part, other = (np.triu, np.tril) if upper else (np.tril, np.triu)
     for i in np.ndindex(self.shape[:-2]):
-        half = potri(self[i], lower=not upper)[0]
-        triangle = np.triu(half) if upper else np.tril(half)
-        out[i] = triangle + np.triu(triangle.conj().T, 1) if not upper else triangle + np.tril(triangle.conj().T, -1)
+        half = part(potri(self[i], lower=not upper)[0])
+        out[i] = half + other(half.conj().T, -1 if upper else 1)
     return out
