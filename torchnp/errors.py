@@ -148,3 +148,9 @@ def multi_target() -> RuntimeError:
 
 def unknown_reduction(reduce: Any) -> RuntimeError:
     return RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+
+
+def expected_true(condition: str) -> RuntimeError:
+    """torch's words where a condition in its code does not hold."""
+    improve = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+    return RuntimeError(f"Expected {condition} to be true, but got false.  {improve}")

@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._rows import rows
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
 from torchnp.overlap import check_target, overlaps_itself
 from torchnp.registry import kernel
@@ -194,16 +195,15 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
     return found if training else (*found[:3], running_mean.copy(), running_var.copy())
 
 
-@kernel("_native_batch_norm_legit.no_stats", differs=["half-opmath"])
-def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps):
-    """`native_batch_norm` without running statistics."""
-    return batch_norm_values(input, weight, bias, None, None, training, momentum, eps)[:3]
-
-
-@kernel("_native_batch_norm_legit_no_training", differs=["half-opmath"])
-def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
-    """`native_batch_norm` with the running statistics as they are."""
-    return batch_norm_values(input, weight, bias, running_mean, running_var, False, momentum, eps)[:3]
+_FIXED = {"part": slice(3), "differs": ["half-opmath"]}
+rows(
+    "_native_batch_norm_legit.no_stats", lambda *args: batch_norm_values(*args[:3], None, None, *args[3:]),
+    "`native_batch_norm` without running statistics.", **_FIXED,
+)  # fmt: skip
+rows(
+    "_native_batch_norm_legit_no_training", lambda *args: batch_norm_values(*args[:5], False, *args[5:]),
+    "`native_batch_norm` with the running statistics as they are.", **_FIXED,
+)  # fmt: skip
 
 
 _RESERVE = np.empty(0, np.uint8)
@@ -276,21 +276,17 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
     return *out, _RESERVE.copy(), 0
 
 
-@kernel("batch_norm", differs=["half-opmath"])
-def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """Batch normalisation; writes the running statistics in training."""
-    return _batch_norm_impl_index(
-        input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
-    )[0]
+(batch_norm,) = rows(
+    "batch_norm", _batch_norm_impl_index, "Batch normalisation; writes the running statistics in training.", part=0,
+    differs=["half-opmath"],
+)  # fmt: skip
 
 
 @kernel("instance_norm", differs=["half-opmath"])
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
     """Batch normalisation of each sample on its own; the running statistics take the mean over samples."""
-    check(
-        use_input_stats or (running_mean is not None and running_var is not None),
-        "Expected running_mean and running_var to be defined when use_input_stats is false",
-    )
+    words = "Expected running_mean and running_var to be defined when use_input_stats is false"
+    check(use_input_stats or (running_mean is not None and running_var is not None), words)
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
 

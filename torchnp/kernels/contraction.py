@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, wrap_dim, wrap_dims
+from torchnp.checks import broadcast_shapes, check, check_type, warn, wrap_dim, wrap_dims
 from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
-from torchnp.kernels.matmul import _check_found, addmm, dot, mm, mv, vdot
+from torchnp.kernels.linalg import check_same
+from torchnp.kernels.matmul import addmm, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -54,7 +54,7 @@ def _batched(a: ndarray, b: ndarray) -> ndarray:
         raise batch2_mismatch(n, left.shape[-1], (n, b.shape[-2]))
     if a.size and b.size:
         check_products("bmm", a.dtype)
-    _check_found(a, b)
+    check_type(a.dtype, b)
     out = product(left, b)
     return out[..., 0, :] if a.ndim == 1 else out
 
@@ -94,10 +94,8 @@ def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
     """What is no product of numbers is tensordot's, which takes no other dtype."""
     x, d = bound["self"], outs[0].dtype
     if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
-        raise RuntimeError(
-            f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, "
-            f"but got an output tensor with dtype {dt.scalar_name(d)}"
-        )
+        found = f"but got an output tensor with dtype {dt.scalar_name(d)}"
+        raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, {found}")
 
 
 @kernel(
@@ -111,11 +109,9 @@ def inner(self, other):
     if self.ndim == 0 or other.ndim == 0:
         out = dt.result_type(self, other)
         return dt.cast(np.asarray(np.multiply(*(dt.cast(x, dt.opmath(out)) for x in (self, other)))), out)
-    if self.shape[-1] != other.shape[-1]:
-        raise RuntimeError(
-            "inner() the last dimension must match on both input tensors but got shapes "
-            f"{shape_text(self.shape)} and {shape_text(other.shape)}"
-        )
+    shapes = f"{shape_text(self.shape)} and {shape_text(other.shape)}"
+    same = self.shape[-1] == other.shape[-1]
+    check(same, f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
     return tensordot(self, other, [-1], [-1])
 
 
@@ -133,10 +129,8 @@ def tensordot(self, other, dims_self, dims_other):
         elif a.shape[i] == 1 and b.shape[j] != 1:
             b = _summed(b, j)
         elif a.shape[i] != b.shape[j]:
-            raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
-                f"size {b.shape[j]} in dim {j}"
-            )
+            sizes = f"first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
+            raise RuntimeError(f"contracted dimensions need to match, but {sizes}")
     if a.ndim == 0 or b.ndim == 0:
         return inner(a, b)
     wrap_dims(left, a.ndim), wrap_dims(right, b.ndim)
@@ -176,20 +170,14 @@ def bilinear(input1, input2, weight, bias=None):
     check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (m, n) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
         check(m == n, f"bilinear(): input batch dimensions do not match at dim {i}: got {m} and {n}")
-    for i, x in ((1, input1), (2, input2)):
-        if x.shape[-1] != weight.shape[i]:
-            raise RuntimeError(
-                f"bilinear(): input{i} size does not match weight size: got {x.shape[-1]} but expected {weight.shape[i]}"
-            )
-    if bias is not None and bias.shape[0] != weight.shape[0]:
-        raise RuntimeError(
-            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
-        )
+    sizes = [("input1", input1.shape[-1], weight.shape[1]), ("input2", input2.shape[-1], weight.shape[2])]
+    for name, found, expected in sizes if bias is None else [*sizes, ("bias", bias.shape[0], weight.shape[0])]:
+        words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
+        check(found == expected, words_)
     if not input1.dtype == input2.dtype == weight.dtype:
-        raise RuntimeError(
-            f"All tensors must have the same dtype, got input1: {words(input1.dtype)}, "
-            f"input2: {words(input2.dtype)}, weight: {words(weight.dtype)}"
-        )
+        given = (("input1", input1), ("input2", input2), ("weight", weight))
+        found = ", ".join(f"{name}: {words(x.dtype)}" for name, x in given)
+        raise RuntimeError(f"All tensors must have the same dtype, got {found}")
     batch = input1.shape[:-1]
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
     check_products("bmm", weight.dtype)
@@ -209,11 +197,9 @@ def chain_matmul(matrices):
     for m in matrices:
         check(m.ndim == 2, f"Tensor dimension is {m.ndim}, expected 2 instead.")
     check(len(matrices) > 0, "chain_matmul(): Expected one or more matrices")
-    warnings.warn(
+    warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
-        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        UserWarning,
-        stacklevel=2,
+        "instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
     return matrices[0].copy() if len(matrices) == 1 else linalg_multi_dot(matrices)
 
@@ -223,7 +209,8 @@ def linalg_multi_dot(tensors):
     """Product of a list of matrices, multiplied in the cheapest order; the first and last may be vectors."""
     n = len(tensors)
     check(n >= 2, f"multi_dot(): expected at least 2 tensors but got {n}")
-    _check_ends(tensors)
+    for word, t in (("first", tensors[0]), ("last", tensors[-1])):
+        check(t.ndim in (1, 2), f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     chain = list(tensors)
     if first:
@@ -232,24 +219,14 @@ def linalg_multi_dot(tensors):
         chain[-1] = chain[-1][:, None]
     for i, t in enumerate(chain):
         check(t.ndim == 2, f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
-        if t.dtype != chain[0].dtype:
-            raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {words(chain[0].dtype)} and "
-                f"tensor {i} is {words(t.dtype)}"
-            )
+        pair = f"tensor 0 is {words(chain[0].dtype)} and tensor {i} is {words(t.dtype)}"
+        check(t.dtype == chain[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {pair}")
     for i in range(n - 1):
-        if chain[i].shape[1] != chain[i + 1].shape[0]:
-            raise RuntimeError(
-                f"multi_dot(): tensors {i} and {i + 1} with shapes {shape_text(tensors[i].shape)} and "
-                f"{shape_text(tensors[i + 1].shape)} cannot be multiplied"
-            )
+        shapes = f"{shape_text(tensors[i].shape)} and {shape_text(tensors[i + 1].shape)}"
+        fits = chain[i].shape[1] == chain[i + 1].shape[0]
+        check(fits, f"multi_dot(): tensors {i} and {i + 1} with shapes {shapes} cannot be multiplied")
     out = _multiplied(chain, _cheapest(chain), 0, n - 1)
     return out.reshape([size for size, gone in zip(out.shape, (first, last), strict=True) if not gone])
-
-
-def _check_ends(tensors: list[ndarray]) -> None:
-    for word, t in (("first", tensors[0]), ("last", tensors[-1])):
-        check(t.ndim in (1, 2), f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
 
 
 def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
@@ -282,11 +259,7 @@ def linalg_vecdot(x, y, *, dim=-1):
     if not dt.is_inexact(x.dtype):
         got = dt.scalar_name(x.dtype)
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {got}")
-    if x.dtype != y.dtype:
-        raise RuntimeError(
-            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
-            f"{dt.scalar_name(x.dtype)} and y of type {dt.scalar_name(y.dtype)} instead"
-        )
+    check_same(x, y, ("x", "y"), "linalg.vecdot: ")
     if x.dtype in dt.FLOAT8S or x.dtype == dt.complex32:
         raise not_implemented("vdot" if x.dtype == dt.complex32 else "dot", x.dtype)
     shape = broadcast_shapes(x.shape, y.shape)
@@ -306,12 +279,11 @@ def linalg_cross(self, other, *, dim=-1):
     axis = wrap_dim(dim, self.ndim)
     if self.ndim == 0 or not self.shape[axis] == other.shape[axis] == 3:
         found = (x.shape[axis] if x.ndim else 1 for x in (self, other))
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {next(found)} and {next(found)}"
-        )
+        words_ = f"Got {next(found)} and {next(found)}"
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. {words_}")
     shape = broadcast_shapes(self.shape, other.shape)
     check_products("cross", self.dtype)
-    _check_found(self, other)
+    check_type(self.dtype, other)
     a, b = (np.moveaxis(x, axis, 0) for x in (self, other))
     out = np.empty(shape, self.dtype)
     o = np.moveaxis(out, axis, 0)
@@ -324,12 +296,10 @@ def linalg_cross(self, other, *, dim=-1):
 def cross(self, other, dim=None):
     """Cross products along a dimension, by default the first of size 3."""
     if dim is None:
-        warnings.warn(
+        warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
-            "a future release.",
-            UserWarning,
-            stacklevel=2,
+            "a future release."
         )
         dim = next((i for i, n in enumerate(self.shape) if n == 3), None)
         check(dim is not None, "no dimension of size 3 in input")

@@ -40,10 +40,8 @@ def _columns(x: ndarray) -> ndarray:
 @kernel("linalg_qr", like=np.linalg.qr, differs=["no-integers-linalg", "qr-mode-r"])
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
-    if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
-        )
+    words = f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+    check(mode in ("reduced", "complete", "r"), words)
     check_matrix("linalg.qr", A)
     check_inexact("linalg.qr", A)
     check_lapack("geqrf_cpu", A, True)
@@ -53,10 +51,10 @@ def linalg_qr(A, mode="reduced"):
     return _columns(q), _columns(r)
 
 
-@kernel("qr", like=np.linalg.qr, differs=["no-integers-linalg"])
-def qr(self, some=True):
-    """Orthonormal and upper triangular factors, reduced or complete."""
-    return linalg_qr(self, "reduced" if some else "complete")
+rows(
+    "qr", lambda x, some: linalg_qr(x, "reduced" if some else "complete"),
+    "Orthonormal and upper triangular factors, reduced or complete.", like=np.linalg.qr, differs=["no-integers-linalg"],
+)  # fmt: skip
 
 
 @kernel("geqrf")
@@ -73,23 +71,20 @@ def geqrf(self):
     return packed, tau
 
 
-@kernel("linalg_householder_product")
-def linalg_householder_product(input, tau):
-    """First columns of the product of Householder reflections."""
+def _check_tau(name: str, a: ndarray, tau: ndarray) -> None:
+    sizes = f"but got tau.ndim equal to {tau.ndim} and input.ndim is equal to {a.ndim}"
+    check(a.ndim - tau.ndim == 1, f"{name}: Expected tau to have one dimension less than input, {sizes}")
+
+
+def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     name = "torch.linalg.householder_product"
     check(input.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
     m, n = input.shape[-2:]
     check(m >= n, f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     check(n >= tau.shape[-1], f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    check(
-        input.ndim - tau.ndim == 1,
-        f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
-        f"input.ndim is equal to {input.ndim}",
-    )
-    if input.dtype != tau.dtype:
-        raise RuntimeError(
-            f"{name}: tau dtype {dt.scalar_name(tau.dtype)} does not match input dtype {dt.scalar_name(input.dtype)}"
-        )
+    _check_tau(name, input, tau)
+    pair = f"tau dtype {dt.scalar_name(tau.dtype)} does not match input dtype {dt.scalar_name(input.dtype)}"
+    check(input.dtype == tau.dtype, f"{name}: {pair}")
     check_lapack("orgqr_cpu", input, True)
     out = column_major(input.shape, input.dtype)
     out[...] = np.eye(m, n, dtype=input.dtype)
@@ -101,46 +96,31 @@ def linalg_householder_product(input, tau):
     return out
 
 
-@kernel("orgqr")
-def orgqr(self, input2):
-    """First columns of the product of Householder reflections."""
-    return linalg_householder_product(self, input2)
+linalg_householder_product, _ = rows(
+    "linalg_householder_product orgqr", _householder_product,
+    "First columns of the product of Householder reflections.",
+)  # fmt: skip
 
 
 def _check_ormqr(a: ndarray, tau: ndarray, other: ndarray, side: int) -> None:
-    name = "torch.ormqr:"
-    check(a.ndim >= 2, f"{name} input must have at least 2 dimensions.")
-    check(other.ndim >= 2, f"{name} other must have at least 2 dimensions.")
-    check(
-        other.shape[side] >= tau.shape[-1], f"{name} other.shape[{side}] must be greater than or equal to tau.shape[-1]"
-    )
-    check(other.shape[side] == a.shape[-2], f"{name} other.shape[{side}] must be equal to input.shape[-2]")
-    check(
-        tau.shape[-1] == min(other.shape[side], a.shape[-1]),
-        f"{name} tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])",
-    )
-    check(
-        a.ndim - tau.ndim == 1,
-        f"{name} Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
-        f"input.ndim is equal to {a.ndim}",
-    )
-    check(
-        a.ndim == other.ndim,
-        f"{name} Expected other to have the same number of dimensions as input, but got other.ndim equal to "
-        f"{other.ndim} and input.ndim is equal to {a.ndim}",
-    )
+    name = "torch.ormqr"
+    check(a.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
+    check(other.ndim >= 2, f"{name}: other must have at least 2 dimensions.")
+    size, found, count = other.shape[side], f"{name}: other.shape[{side}]", tau.shape[-1]
+    check(size >= count, f"{found} must be greater than or equal to tau.shape[-1]")
+    check(size == a.shape[-2], f"{found} must be equal to input.shape[-2]")
+    least = f"must be equal to min(other.shape[{side}], input.shape[-1])"
+    check(count == min(size, a.shape[-1]), f"{name}: tau.shape[-1] {least}")
+    _check_tau(name, a, tau)
+    sizes = f"but got other.ndim equal to {other.ndim} and input.ndim is equal to {a.ndim}"
+    words = "Expected other to have the same number of dimensions as input"
+    check(a.ndim == other.ndim, f"{name}: {words}, {sizes}")
     for spoken, shape in (("tau", tau.shape[:-1]), ("other", other.shape[:-2])):
-        if shape != a.shape[:-2]:
-            raise RuntimeError(
-                f"{name} Expected batch dimensions of {spoken} to be equal to input.shape[:-2], but got "
-                f"{shape_text(shape)}"
-            )
+        words = f"Expected batch dimensions of {spoken} to be equal to input.shape[:-2], but got {shape_text(shape)}"
+        check(shape == a.shape[:-2], f"{name}: {words}")
     for spoken, x in (("tau", tau), ("other", other)):
-        if x.dtype != a.dtype:
-            raise RuntimeError(
-                f"{name} Expected input and {spoken} to have the same dtype, but input has dtype"
-                f"{dt.scalar_name(a.dtype)} and {spoken} has dtype {dt.scalar_name(x.dtype)}"
-            )
+        pair = f"input has dtype{dt.scalar_name(a.dtype)} and {spoken} has dtype {dt.scalar_name(x.dtype)}"
+        check(x.dtype == a.dtype, f"{name}: Expected input and {spoken} to have the same dtype, but {pair}")
 
 
 @kernel("ormqr")
@@ -164,9 +144,8 @@ def ormqr(self, input2, input3, left=True, transpose=False):
 def _linalg_eigh(A, UPLO="L", compute_v=True):
     """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read."""
     check_square("linalg.eigh", A)
-    check(
-        len(UPLO) == 1 and UPLO.upper() in ("L", "U"), f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}"
-    )  # fmt: skip
+    right = len(UPLO) == 1 and UPLO.upper() in ("L", "U")
+    check(right, f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_lapack("linalg_eigh_cpu", A)
     real = dt.to_real(A.dtype)
     if A.size == 0:
@@ -176,30 +155,31 @@ def _linalg_eigh(A, UPLO="L", compute_v=True):
             return np.linalg.eigvalsh(A, UPLO), np.empty(0, A.dtype)
         values, vectors = np.linalg.eigh(A, UPLO)
     except np.linalg.LinAlgError:
-        raise LinAlgError(
-            f"linalg.eigh: {'' if A.ndim == 2 else '(Batch element 0): '}The algorithm failed to converge because the "
-            "input matrix is ill-conditioned or has too many repeated eigenvalues (error code: "
-            f"{A.shape[-1] - 1})."
-        ) from None
+        words = "input matrix is ill-conditioned or has too many repeated eigenvalues"
+        raise _no_convergence("eigh", A, f"{words} (error code: {A.shape[-1] - 1})") from None
     return values, _columns(vectors)
 
 
-@kernel("linalg_eigh", like=np.linalg.eigh, differs=["no-integers-linalg"])
-def linalg_eigh(self, UPLO="L"):
-    """Eigenvalues and eigenvectors of Hermitian matrices."""
-    return _linalg_eigh(self, UPLO, True)
+(linalg_eigh,) = rows(
+    "linalg_eigh", lambda A, UPLO: _linalg_eigh(A, UPLO, True), "Eigenvalues and eigenvectors of Hermitian matrices.",
+    like=np.linalg.eigh, differs=["no-integers-linalg"],
+)  # fmt: skip
+(linalg_eigvalsh,) = rows(
+    "linalg_eigvalsh", lambda A, UPLO: _linalg_eigh(A, UPLO, False), "Eigenvalues of Hermitian matrices.", part=0,
+    like=np.linalg.eigvalsh, differs=["no-integers-linalg"],
+)  # fmt: skip
 
 
-@kernel("linalg_eigvalsh", like=np.linalg.eigvalsh, differs=["no-integers-linalg"])
-def linalg_eigvalsh(self, UPLO="L"):
-    """Eigenvalues of Hermitian matrices."""
-    return _linalg_eigh(self, UPLO, False)[0]
+def _no_convergence(name: str, a: ndarray, why: str) -> LinAlgError:
+    batch = "" if a.ndim == 2 else "(Batch element 0): "
+    return LinAlgError(f"linalg.{name}: {batch}The algorithm failed to converge because the {why}.")
 
 
 def _check_eig(a: ndarray, name: str) -> np.dtype:
     check_square(name, a)
     out = dt.to_complex(a.dtype)
-    check(bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all()), f"torch.{name}: input tensor should not contain infs or NaNs.")  # fmt: skip
+    finite = bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all())
+    check(finite, f"torch.{name}: input tensor should not contain infs or NaNs.")
     check_lapack("linalg_eig_out_cpu", a, True)
     return out
 
@@ -231,7 +211,8 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
     check_matrix("linalg.svd", A)
     check_inexact("linalg.svd", A)
-    check(driver is None, "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")  # fmt: skip
+    words = "keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+    check(driver is None, f"torch.linalg.svd: {words}")
     check_lapack("linalg_svd_cpu", A)
     try:
         if not compute_uv:
@@ -241,10 +222,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
         if wide is not A:
             u, s, vh = u.astype(A.dtype), s.astype(dt.to_real(A.dtype)), vh.astype(A.dtype)
     except np.linalg.LinAlgError:
-        batch = "" if A.ndim == 2 else "(Batch element 0): "
-        raise LinAlgError(
-            f"linalg.svd: {batch}The algorithm failed to converge because the input matrix contained non-finite values."
-        ) from None
+        raise _no_convergence("svd", A, "input matrix contained non-finite values") from None
     return _columns(u), s, np.ascontiguousarray(vh)
 
 
@@ -254,23 +232,21 @@ def _singular_values(a: ndarray) -> ndarray:
     return np.linalg.svd(a, compute_uv=False)
 
 
-@kernel("linalg_svd", like=np.linalg.svd, differs=["no-integers-linalg"])
-def linalg_svd(A, full_matrices=True, *, driver=None):
-    """Singular vectors and values, with A = U diag(S) Vh."""
-    return _linalg_svd(A, full_matrices, True, driver=driver)
-
-
-@kernel("linalg_svdvals", like=np.linalg.svdvals, differs=["no-integers-linalg"])
-def linalg_svdvals(A, *, driver=None):
-    """Singular values in descending order."""
-    return _linalg_svd(A, False, False, driver=driver)[1]
+rows(
+    "linalg_svd", _linalg_svd, "Singular vectors and values, with A = U diag(S) Vh.", by_name=True, compute_uv=True,
+    like=np.linalg.svd, differs=["no-integers-linalg"],
+)  # fmt: skip
+(linalg_svdvals,) = rows(
+    "linalg_svdvals", _linalg_svd, "Singular values in descending order.", by_name=True, compute_uv=False, part=1,
+    like=np.linalg.svdvals, differs=["no-integers-linalg"],
+)  # fmt: skip
 
 
 @kernel("svd", like=np.linalg.svd, differs=["no-integers-linalg", "svd-v", "svd-reduced"])
 def svd(self, some=True, compute_uv=True):
     """Singular vectors and values, with self = U diag(S) V^H."""
-    check(self.ndim >= 2, "linalg.svd: input should have at least 2 dimensions, but has "
-          f"{self.ndim} dimensions instead")  # fmt: skip
+    words = f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead"
+    check(self.ndim >= 2, words)
     if compute_uv:
         u, s, vh = _linalg_svd(self, not some, True)
         return u, s, transposed(vh).conj()
@@ -326,26 +302,17 @@ def _rank_above(a: ndarray, tol: Any, hermitian: bool) -> ndarray:
 
 
 _OF_RANK = {"like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"]}
-rows(
-    "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor",
-    _rank_between,
-    "Number of singular values above the tolerance, which may be one for each matrix.",
-    **_OF_RANK,
-)
-rows(
-    "linalg_matrix_rank linalg_matrix_rank.tol_tensor",
-    _rank_above,
-    "Number of singular values above an absolute tolerance, which may be one for each matrix.",
-    **_OF_RANK,
-)
+_ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
+_BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"
+rows(_BETWEEN, _rank_between, _ABOVE, **_OF_RANK)
+_ABOVE = "Number of singular values above an absolute tolerance, which may be one for each matrix."
+rows("linalg_matrix_rank linalg_matrix_rank.tol_tensor", _rank_above, _ABOVE, **_OF_RANK)
 
 
 def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
-    check(
-        a.ndim >= 2 and a.dtype in LAPACK,
-        f"linalg.pinv({dt.scalar_name(a.dtype)}{{{shape_text(a.shape)}}}): expected a tensor with 2 or more dimensions of "
-        "float, double, cfloat or cdouble types",
-    )
+    found = f"{dt.scalar_name(a.dtype)}{{{shape_text(a.shape)}}}"
+    words = "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
+    check(a.ndim >= 2 and a.dtype in LAPACK, f"linalg.pinv({found}): {words}")
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     atol, rtol = _tolerance(a, atol, rtol)

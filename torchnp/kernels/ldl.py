@@ -7,13 +7,13 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check
 from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
-from torchnp.kernels.linalg import _lapack, check_inexact, check_lapack, check_square, column_major
+from torchnp.kernels.linalg import _lapack, check_inexact, check_lapack, check_same, check_square, column_major
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 # The words with which torch reports a zero on the diagonal of D, which its list of failures leaves out.
-_UNKNOWN = "Unknown error code: {}."
+_UNKNOWN = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. {}: Unknown error code: {}."
 
 
 def _factor(a: ndarray, hermitian: bool) -> tuple[ndarray, ndarray, ndarray]:
@@ -52,10 +52,7 @@ def linalg_ldl_factor(self, *, hermitian=False):
 
 def _raise(info: ndarray, name: str) -> None:
     if info.any():
-        code = int(info.reshape(-1)[np.flatnonzero(info.reshape(-1))[0]])
-        raise RuntimeError(
-            f"false INTERNAL ASSERT FAILED, please report a bug to PyTorch. {name}: {_UNKNOWN.format(code)}"
-        )
+        raise RuntimeError(_UNKNOWN.format(name, info[info != 0][0]))
 
 
 # ---------------------------------------------------------------- solving
@@ -86,23 +83,14 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
     name = "torch.linalg.ldl_solve"
     check_square(name, ld)
     check_inexact(name, ld)
-    if ld.dtype != b.dtype:
-        raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {dt.scalar_name(b.dtype)} and A of type "
-            f"{dt.scalar_name(ld.dtype)} instead."
-        )
+    check_same(b, ld, ("b", "A"), end=".")
     if b.ndim < 2:
         raise no_dimensions(-2) if b.ndim == 0 else dim_out_of_range(-2, b.ndim)
-    if ld.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"Incompatible matrix sizes for {name}: each A matrix is {ld.shape[-1]} by {ld.shape[-1]} but each b matrix "
-            f"is {b.shape[-2]} by {b.shape[-1]}"
-        )
-    if pivots.shape != ld.shape[:-1]:
-        raise RuntimeError(
-            f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-            f"{shape_text(pivots.shape)} instead"
-        )
+    rows, sizes = ld.shape[-1], f"each b matrix is {b.shape[-2]} by {b.shape[-1]}"
+    words = f"Incompatible matrix sizes for {name}: each A matrix is {rows} by {rows} but {sizes}"
+    check(rows == b.shape[-2], words)
+    words = "Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape"
+    check(pivots.shape == ld.shape[:-1], f"{name}: {words} {shape_text(pivots.shape)} instead")
     check(dt.is_integral(pivots.dtype), f"{name}: Expected pivots to be integers. Got {dt.scalar_name(pivots.dtype)}")
 
 

@@ -33,15 +33,10 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
         check_epsilon(self)
     check(self.ndim >= 2, f"{_NAME}: input must have at least 2 dimensions.")
     check(b.ndim >= 1, f"{_NAME}: other must have at least 1 dimension.")
-    check(
-        0 <= self.ndim - b.ndim <= 1,
-        f"{_NAME}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1",
-    )
-    if self.dtype != b.dtype:
-        raise RuntimeError(
-            f"{_NAME}: Expected input and other to have the same dtype, but got input's dtype "
-            f"{dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
-        )
+    words = "input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
+    check(0 <= self.ndim - b.ndim <= 1, f"{_NAME}: {words}")
+    pair = f"input's dtype {dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
+    check(self.dtype == b.dtype, f"{_NAME}: Expected input and other to have the same dtype, but got {pair}")
     check_lapack("linalg_lstsq_cpu", self, True)
     vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
     right = b[..., None] if vector else b

@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type
 from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
@@ -57,9 +58,8 @@ def mm(self, mat2):
     check(mat2.ndim == 2, "mat2 must be a matrix")
     check_matrices(self, mat2)
     if self.dtype != mat2.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {words(self.dtype)} != {words(mat2.dtype)}"
-        )
+        pair = f"{words(self.dtype)} != {words(mat2.dtype)}"
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {pair}")
     if self.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)
     return product(self, mat2)
@@ -71,7 +71,7 @@ def bmm(self, mat2):
     _check_batches(self, mat2)
     if self.size and mat2.size:
         check_products("bmm", self.dtype)
-    _check_found(self, mat2)
+    check_type(self.dtype, mat2)
     return product(self, mat2)
 
 
@@ -80,10 +80,6 @@ def _check_batches(a: ndarray, b: ndarray) -> None:
     check(b.ndim == 3, "batch2 must be a 3D tensor")
     if b.shape[:2] != (a.shape[0], a.shape[2]):
         raise batch2_mismatch(a.shape[0], a.shape[2], (b.shape[0], b.shape[1]))
-
-
-def _check_found(a: ndarray, b: ndarray) -> None:
-    check_type(a.dtype, b)
 
 
 # ---------------------------------------------------------------- plus a matrix
@@ -116,10 +112,8 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     check_matrices(mat1, mat2)
     for name, other in (("self", self), ("mat1", mat1)):
         if other.dtype != mat2.dtype:
-            raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got "
-                f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
-            )
+            pair = f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {pair}")
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
     if mat1.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)
@@ -154,13 +148,11 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     _check_batches(batch1, batch2)
     base = expanded(self, (*batch1.shape[:2], batch2.shape[2]))
     if self.dtype != batch1.dtype:
-        raise RuntimeError(
-            f"Input dtypes must be the same, got: input {words(self.dtype)}, batch1: {words(batch1.dtype)}, "
-            f"batch2: {words(batch2.dtype)}"
-        )
+        pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
+        raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
     if batch1.size and batch2.size:
         check_products("baddbmm", self.dtype)
-    _check_found(batch1, batch2)
+    check_type(batch1.dtype, batch2)
     b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
     total = product(batch1, batch2, round_=False)
     return dt.cast(beta_times(base, b, total if a == 1 else total * a), self.dtype)
@@ -176,16 +168,10 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     check(batch1.ndim == 3, "batch1 must be a 3D tensor")
     check(batch2.ndim == 3, "batch2 must be a 3D tensor")
-    if batch1.shape[0] != batch2.shape[0]:
-        raise RuntimeError(
-            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
-        )
-    if batch1.shape[2] != batch2.shape[1]:
-        raise RuntimeError(
-            f"Incompatible matrix sizes for bmm ({batch1.shape[1]}x{batch1.shape[2]} and "
-            f"{batch2.shape[1]}x{batch2.shape[2]})"
-        )
-    base = expanded(self, (batch1.shape[1], batch2.shape[2]))
+    (n, rows, inner), (count, found, columns) = batch1.shape, batch2.shape
+    check(n == count, f"batch1 and batch2 must have same number of batches, got {n} and {count}")
+    check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
+    base = expanded(self, (rows, columns))
     if batch1.shape[0] == 0 or base.size == 0:
         return dt.cast(np.asarray(beta_times(base, factor(beta, self.dtype), None)), self.dtype)
     if dt.is_half(self.dtype):  # torch rounds after each matrix
@@ -194,51 +180,40 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
             out, beta = addmm(out, a, b, beta=beta, alpha=alpha), 1
         return out
     # The sum over the batch is one product with the batch counted into the inner dimension.
-    rows = batch1.transpose(1, 0, 2).reshape(base.shape[0], -1)
-    return addmm(base, rows, batch2.reshape(-1, base.shape[1]), beta=beta, alpha=alpha)
+    wide = batch1.transpose(1, 0, 2).reshape(rows, -1)
+    return addmm(base, wide, batch2.reshape(-1, columns), beta=beta, alpha=alpha)
 
 
 # ---------------------------------------------------------------- with a result of another dtype
 
 
-def _check_out_dtype(a: ndarray, out_dtype: Any) -> np.dtype:
-    """The result's dtype: the operands' own, or float32 of a half type, which is not rounded then."""
+def _in_dtype(*given: Any, run: Any, **options: Any) -> ndarray:
+    """``run`` with the operands in the result's dtype: their own, or float32 of a half type, which is not rounded."""
+    *base, a, b, out_dtype = given
     out = dt.as_dtype(out_dtype)
     fits = out == a.dtype or (out == dt.float32 and dt.is_half(a.dtype))
     check(fits, "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
-    return out
+    for x in base:
+        first = "mat1" if run is addmm else "batch1"
+        check(x.dtype in (out, a.dtype), f"self dtype must match either out_dtype or {first} dtype")
+    second = dt.cast(b, out) if b.dtype == a.dtype else b
+    return run(*(dt.cast(x, out) for x in (*base, a)), second, **options)
 
 
-@kernel("mm.dtype", differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
-def mm_dtype(self, mat2, out_dtype):
-    """`mm` with the sums of half types left in float32; torch has code for it on GPUs only."""
-    out = _check_out_dtype(self, out_dtype)
-    return mm(dt.cast(self, out), dt.cast(mat2, out) if mat2.dtype == self.dtype else mat2)
+def _added_in_dtype(base: ndarray, a: ndarray, b: ndarray, out: Any, beta: Any, alpha: Any, *, run: Any) -> ndarray:
+    return _in_dtype(base, a, b, out, run=run, beta=beta, alpha=alpha)
 
 
-@kernel("bmm.dtype", differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
-def bmm_dtype(self, mat2, out_dtype):
-    """`bmm` with the sums of half types left in float32; torch has code for it on GPUs only."""
-    out = _check_out_dtype(self, out_dtype)
-    return bmm(dt.cast(self, out), dt.cast(mat2, out) if mat2.dtype == self.dtype else mat2)
-
-
-@kernel("addmm.dtype", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
-def addmm_dtype(self, mat1, mat2, out_dtype, *, beta=1, alpha=1):
-    """`addmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only."""
-    out = _check_out_dtype(mat1, out_dtype)
-    check(self.dtype in (out, mat1.dtype), "self dtype must match either out_dtype or mat1 dtype")
-    second = dt.cast(mat2, out) if mat2.dtype == mat1.dtype else mat2
-    return addmm(dt.cast(self, out), dt.cast(mat1, out), second, beta=beta, alpha=alpha)
-
-
-@kernel("baddbmm.dtype", differs=["no-mixed-products", "beta-zero", "half-opmath"])
-def baddbmm_dtype(self, batch1, batch2, out_dtype, *, beta=1, alpha=1):
-    """`baddbmm` with the sums of half types left in float32, ``self`` too; torch has code for it on GPUs only."""
-    out = _check_out_dtype(batch1, out_dtype)
-    check(self.dtype in (out, batch1.dtype), "self dtype must match either out_dtype or batch1 dtype")
-    second = dt.cast(batch2, out) if batch2.dtype == batch1.dtype else batch2
-    return baddbmm(dt.cast(self, out), dt.cast(batch1, out), second, beta=beta, alpha=alpha)
+_PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
+_SUM = ["no-mixed-products", "beta-zero", "half-opmath"]
+for _name, _body, _form, _differs, _too in (
+    ("mm", mm, _in_dtype, _PRODUCT, ""),
+    ("bmm", bmm, _in_dtype, _PRODUCT, ""),
+    ("addmm", addmm, _added_in_dtype, [*_SUM, "alpha-zero"], ", ``self`` too"),
+    ("baddbmm", baddbmm, _added_in_dtype, _SUM, ", ``self`` too"),
+):
+    _doc = f"`{_name}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
+    rows(f"{_name}.dtype", _form, _doc, run=_body, differs=_differs)
 
 
 # ---------------------------------------------------------------- vectors
@@ -259,10 +234,8 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
             f"size mismatch, got input ({size}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
         )
     if not self.dtype == mat.dtype == vec.dtype:
-        names = [dt.scalar_name(x.dtype) for x in (self, mat, vec)]
-        raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
-        )
+        a, b, c = (dt.scalar_name(x.dtype) for x in (self, mat, vec))
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {a}, {b}, and {c}")
     base = expanded(self, (mat.shape[0],))
     if not mat.size:
         return np.multiply(base, single(beta, self.dtype)) if beta != 0 else np.zeros(base.shape, self.dtype)
@@ -284,15 +257,12 @@ def _check_dot(a: ndarray, b: ndarray) -> None:
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
-        raise RuntimeError(
-            "dot : expected both vectors to have same dtype, but found "
-            f"{dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}"
-        )
+        pair = f"{dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}"
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {pair}")
     if a.shape != b.shape:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor {shape_text(a.shape)} and src {shape_text(b.shape)} to have "
-            f"the same number of elements, but got {a.size} and {b.size} elements respectively"
-        )
+        shapes = f"expected tensor {shape_text(a.shape)} and src {shape_text(b.shape)}"
+        counts = f"the same number of elements, but got {a.size} and {b.size} elements respectively"
+        raise RuntimeError(f"inconsistent tensor size, {shapes} to have {counts}")
 
 
 @kernel("dot", like=np.dot, differs=["no-mixed-products", "no-bool-product", "half-opmath", "vectors-only"])
@@ -343,23 +313,17 @@ def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
     if isinstance(number, bool):
         check(out == dt.bool_, f"Boolean {name} only supported for Boolean results.")
     if not dt.is_inexact(out):
-        check(
-            not isinstance(number, (float, complex)),
-            f"For integral input tensors, argument {name} must not be a floating point number.",
-        )
+        words = f"For integral input tensors, argument {name} must not be a floating point number."
+        check(not isinstance(number, (float, complex)), words)
 
 
-@kernel("outer", like=np.outer, differs=["three-tier-promotion", "outer-vectors"])
-def outer(self, vec2):
-    """Products of all pairs of two vectors."""
-    for name, v in (("self", self), ("vec2", vec2)):
+def _outer(a: ndarray, b: ndarray) -> ndarray:
+    for name, v in (("self", a), ("vec2", b)):
         check(v.ndim == 1, f"outer: Expected 1-D argument {name}, but got {v.ndim}-D")
-    out = dt.result_type(self, vec2)
+    out = dt.result_type(a, b)
     inner = dt.opmath(out)
-    return dt.cast(np.multiply.outer(dt.cast(self, inner), dt.cast(vec2, inner)), out)
+    return dt.cast(np.multiply.outer(dt.cast(a, inner), dt.cast(b, inner)), out)
 
 
-@kernel("ger", like=np.outer, differs=["three-tier-promotion", "outer-vectors"])
-def ger(self, vec2):
-    """Products of all pairs of two vectors."""
-    return outer(self, vec2)
+_OF_OUTER = {"like": np.outer, "differs": ["three-tier-promotion", "outer-vectors"]}
+outer, ger = rows("outer ger", _outer, "Products of all pairs of two vectors.", **_OF_OUTER)

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
 from torchnp.errors import shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
@@ -46,10 +47,7 @@ def _converted(x: ndarray, dtype: Any) -> ndarray:
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
     """The largest norm; 0 where there are none."""
-    axis = wrap_dim(dim[0], x.ndim)
-    if x.shape[axis] == 0:
-        return sum_dim(x, dim, keepdim)
-    return amax(x, dim, keepdim)
+    return amax(x, dim, keepdim) if x.shape[dim[0]] else sum_dim(x, dim, keepdim)
 
 
 @kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
@@ -86,49 +84,40 @@ def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
     return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
 
 
-@kernel("nuclear_norm.dim", like=np.linalg.norm, differs=["no-integers-linalg"])
-def nuclear_norm_dim(self, dim, keepdim=False):
-    """Sums of singular values."""
-    return linalg_matrix_norm_str(self, "nuc", dim, keepdim)
+_OF_NORM = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
+rows(
+    "nuclear_norm nuclear_norm.dim",
+    linalg_matrix_norm_str,
+    "Sums of singular values.",
+    by_name=True,
+    ord="nuc",
+    **_OF_NORM,
+)
 
 
-@kernel("nuclear_norm", like=np.linalg.norm, differs=["no-integers-linalg"])
-def nuclear_norm(self, keepdim=False):
-    """Sum of the singular values of a matrix."""
-    return linalg_matrix_norm_str(self, "nuc", (-2, -1), keepdim)
+def _norm_dims(x: ndarray, ord: Any, dim: Any) -> list[int] | None:
+    if dim is None:
+        words = f"If dim is not specified but ord is, the input must be 1D or 2D. Got {x.ndim}D."
+        check(ord is None or x.ndim in (1, 2), f"linalg.norm: {words}")
+        return None
+    return [dim] if isinstance(dim, int) else list(dim)
 
 
-@kernel("linalg_norm", like=np.linalg.norm, differs=["no-integers-linalg"])
+@kernel("linalg_norm", **_OF_NORM)
 def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."""
-    if dim is not None:
-        dims = [dim] if isinstance(dim, int) else list(dim)
-        check(
-            len(dims) in (1, 2),
-            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {shape_text(dims)}",
-        )
-    elif ord is not None:
-        check(
-            self.ndim in (1, 2),
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
-        )
-        dims = None
-    else:
-        dims = None
+    dims = _norm_dims(self, ord, dim)
+    words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
+    check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
     if ord is not None and (len(dims) == 2 if dims is not None else self.ndim == 2):
         return linalg_matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
     return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
-@kernel("linalg_norm.ord_str", like=np.linalg.norm, differs=["no-integers-linalg"])
+@kernel("linalg_norm.ord_str", **_OF_NORM)
 def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
     """Frobenius or nuclear norm of matrices."""
-    dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    check(
-        dims is not None or self.ndim in (1, 2),
-        f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
-    )
-    return linalg_matrix_norm_str(self, ord, dims or (0, 1), keepdim, dtype=dtype)
+    return linalg_matrix_norm_str(self, ord, _norm_dims(self, ord, dim) or (0, 1), keepdim, dtype=dtype)
 
 
 # ---------------------------------------------------------------- condition number
@@ -181,12 +170,9 @@ def _look_power(bound: Bound, outs: list[ndarray]) -> None:
 
 
 @kernel(
-    "linalg_matrix_power",
-    "matrix_power",
-    like=np.linalg.matrix_power,
-    differs=["half-opmath"],
+    "linalg_matrix_power", "matrix_power", like=np.linalg.matrix_power, differs=["half-opmath"],
     writes=Writes(out=_look_power),
-)
+)  # fmt: skip
 def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
     check_square("linalg.matrix_power", self)
@@ -242,10 +228,8 @@ def linalg_tensorinv(self, ind=2):
     check(ind > 0, "Expected a strictly positive integer for 'ind'")
     rows, columns = self.shape[:ind], self.shape[ind:]
     m, n = math.prod(rows), math.prod(columns)
-    check(
-        m == n,
-        f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}",
-    )
+    words = f"prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}"
+    check(m == n, f"Expected self to satisfy the requirement {words}")
     return inverted(self.reshape(m, n), "inv").reshape(*columns, *rows)
 
 
@@ -258,9 +242,7 @@ def linalg_tensorsolve(self, other, dims=None):
         a = np.moveaxis(self, moved, range(self.ndim - len(moved), self.ndim))
     shape = a.shape[other.ndim :]
     m, n = math.prod(shape), math.prod(other.shape)
-    check(
-        m == n,
-        "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
-        f"but got {m} != {math.prod(a.shape[: other.ndim])}",
-    )
+    words = "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"
+    found = f"but got {m} != {math.prod(a.shape[: other.ndim])}"
+    check(m == n, f"Expected self to satisfy the requirement {words}, {found}")
     return linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)

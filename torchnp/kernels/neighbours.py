@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, wrap_dim
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumsum
@@ -53,12 +54,9 @@ def _check_joined(part: ndarray | None, x: ndarray, axis: int) -> None:
     if part is None:
         return
     check(part.ndim == x.ndim, "diff expects prepend or append to be the same dimension as input")
+    words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
     for i, (a, b) in enumerate(zip(x.shape, part.shape, strict=True)):
-        if i != axis and a != b:
-            raise RuntimeError(
-                "diff expects the shape of tensor to prepend or append to match that of input except along the "
-                f"differencing dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}"
-            )
+        check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
 
 
 # ---------------------------------------------------------------- trapezoidal rule
@@ -85,39 +83,23 @@ def _neighbours(y: ndarray, axis: int) -> ndarray:
     return add(_part(y, axis, 1, None), _part(y, axis, None, -1))
 
 
-def _nothing(y: ndarray, axis: int) -> ndarray:
-    return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
+_OF_AREA = {"like": np.trapezoid, "differs": ["three-tier-promotion"]}
 
 
-@kernel("trapezoid.x", "trapz.x", like=np.trapezoid, differs=["three-tier-promotion"])
-def trapezoid(y, x, *, dim=-1):
-    """Area under the points (x, y) along a dimension."""
-    axis = _axis(y, dim)
+def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
+    axis = dim_of(y, dim)
     if y.shape[axis] == 0:
-        return _nothing(y, axis)
-    _check_samples("trapezoid", y, x)
-    return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
-
-
-@kernel("trapezoid.dx", like=np.trapezoid, differs=["three-tier-promotion"])
-def trapezoid_dx(y, *, dx=1, dim=-1):
-    """Area under points at equal distances along a dimension."""
-    axis = _axis(y, dim)
-    if y.shape[axis] == 0:
-        return _nothing(y, axis)
-    _check_samples("trapezoid", y, None, dx)
+        return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
+    if by == "x":
+        _check_samples("trapezoid", y, x)
+        return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+    _check_samples("trapezoid", y, None, x)
     ends = add(_part(y, axis, 0, 1), _part(y, axis, -1, None)).squeeze(axis)
-    return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), dx)
+    return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
 
 
-@kernel("trapz.dx", like=np.trapezoid, differs=["three-tier-promotion"])
-def trapz_dx(y, *, dx=1.0, dim=-1):
-    """Area under points at equal distances along a dimension."""
-    return trapezoid_dx(y, dx=dx, dim=dim)
-
-
-def _axis(y: ndarray, dim: int) -> int:
-    return dim_of(y, dim)
+rows("trapezoid.x trapz.x", _area, "Area under the points (x, y) along a dimension.", by="x", **_OF_AREA)
+rows("trapezoid.dx trapz.dx", _area, "Area under points at equal distances along a dimension.", by="dx", **_OF_AREA)
 
 
 def _running_axis(y: ndarray, dim: int) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import expected_type, not_implemented, shape_text
+from torchnp.errors import expected_true, expected_type, not_implemented, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.registry import kernel
@@ -96,25 +97,23 @@ def _repeated(row: Any, x: ndarray) -> Any:
     return np.tile(row, (step, 1)) if len(x) >= 2 * step > 2 and type(row) is ndarray else None
 
 
-def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None) -> int:
+def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None, lead: str = ", ") -> int:
     """Check the shapes as torch does; the number of normalised elements."""
     shape = tuple(normalized_shape)
     if not shape:
-        raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-            "but got normalized_shape = []"
-        )
+        words = "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got"
+        raise RuntimeError(f"{words} normalized_shape = []")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != shape:
+            found = f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {found}"
             )
-    if x.shape[max(x.ndim - len(shape), 0) :] != shape or x.ndim < len(shape):
-        raise RuntimeError(
-            f"Given normalized_shape={shape_text(shape)}, expected input with shape "
-            f"[*, {shape_text(shape)[1:]}, but got input of size{shape_text(x.shape)}"
+    if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
+        expected = (
+            f"Given normalized_shape={shape_text(shape)}, expected input with shape [*{lead}{shape_text(shape)[1:]}"
         )
+        raise RuntimeError(f"{expected}, but got input of size{shape_text(x.shape)}")
     return math.prod(shape)
 
 
@@ -145,17 +144,11 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             np.add(row, wide_shift[: len(row)], row)
         elif shift is not None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
             np.add(row, shift, row)
-    return (
-        dt.cast(y.reshape(input.shape), input.dtype),
-        dt.cast(mean.reshape(kept), stats),
-        dt.cast(rstd.reshape(kept), stats),
-    )
+    out = dt.cast(y.reshape(input.shape), input.dtype)
+    return out, dt.cast(mean.reshape(kept), stats), dt.cast(rstd.reshape(kept), stats)
 
 
-@kernel("layer_norm", differs=["half-opmath"])
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    """Layer normalisation."""
-    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=True, differs=["half-opmath"])
 
 
 # ---------------------------------------------------------------- RMS norm
@@ -167,7 +160,7 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     shape = tuple(normalized_shape)
     if input.dtype not in (*dt.FLOATS, dt.complex64, dt.complex128):
         raise not_implemented("rms_norm", input.dtype)
-    n = _check_rms(input, shape, weight)
+    n = check_layer(input, shape, weight, lead="")
     x = inner(input)
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     if eps is None:
@@ -181,29 +174,10 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     return dt.cast(y, input.dtype), rstd
 
 
-def _check_rms(x: ndarray, shape: tuple[int, ...], weight: ndarray | None) -> int:
-    if not shape:
-        raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-            "but got normalized_shape = []"
-        )
-    if weight is not None and weight.shape != shape:
-        raise RuntimeError(
-            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
-            f"{shape_text(weight.shape)} and normalized_shape = {shape_text(shape)}"
-        )
-    if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
-        raise RuntimeError(
-            f"Given normalized_shape={shape_text(shape)}, expected input with shape "
-            f"[*{', '.join(map(str, shape))}], but got input of size{shape_text(x.shape)}"
-        )
-    return math.prod(shape)
-
-
 @kernel("rms_norm", differs=["half-opmath"])
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Root-mean-square normalisation."""
-    _check_rms(input, tuple(normalized_shape), weight)
+    check_layer(input, normalized_shape, weight, lead="")
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 
@@ -213,16 +187,14 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
     check(group > 0, f"Expected num groups to be greater than 0, got {group}")
     if channels % group:
-        raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{shape_text(x.shape)} and num_groups={group}"
-        )
+        found = f"{shape_text(x.shape)} and num_groups={group}"
+        words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
+        raise RuntimeError(f"{words} {found}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (channels,):
-            raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                f"shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
-            )
+            found = f"{name} of shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
+            words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
+            raise RuntimeError(f"{words} {found}")
 
 
 def _in_format(x: ndarray) -> bool:
@@ -234,18 +206,10 @@ def _in_format(x: ndarray) -> bool:
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
     check_group(input, weight, bias, C, group)
-    check(
-        _in_format(input),
-        "Expected X.is_contiguous(memory_format) to be true, but got false.  (Could this error message be improved?  "
-        "If so, please report an enhancement request to PyTorch.)",
-    )
+    check(_in_format(input), expected_true("X.is_contiguous(memory_format)"))
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check_kernel("GroupNormKernelImpl", input, weight, bias)
-    check(
-        input.size == N * C * HxW,
-        "Expected X.numel() == N * C * HxW to be true, but got false.  (Could this error message be improved?  "
-        "If so, please report an enhancement request to PyTorch.)",
-    )
+    check(input.size == N * C * HxW, expected_true("X.numel() == N * C * HxW"))
     if input.size == 0:
         empty = np.zeros((N, group), stats)
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
@@ -308,7 +272,10 @@ def _weight_norm_interface(v, g, dim=0):
     return dt.cast(x * (inner(g) / norms), v.dtype), norms
 
 
-@kernel("_weight_norm", differs=["half-opmath"])
-def _weight_norm(v, g, dim=0):
-    """v * g / |v| with a norm for each slice along ``dim``."""
-    return _weight_norm_interface(v, g, dim)[0]
+rows(
+    "_weight_norm",
+    _weight_norm_interface,
+    "v * g / |v| with a norm for each slice along ``dim``.",
+    part=0,
+    differs=["half-opmath"],
+)

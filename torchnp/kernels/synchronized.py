@@ -55,9 +55,7 @@ def batch_norm_gather_stats_with_counts(
 def batch_norm_gather_stats(input, mean, invstd, running_mean, running_var, momentum, eps, count):
     """`batch_norm_gather_stats_with_counts` for processes of one count."""
     counts = np.full(len(mean), count, mean.dtype)
-    return batch_norm_gather_stats_with_counts(
-        input, mean, invstd, running_mean, running_var, momentum, eps, counts
-    )  # fmt: skip
+    return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts)
 
 
 @kernel("batch_norm_backward_reduce", differs=["half-opmath"])

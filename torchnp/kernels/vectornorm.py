@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.scalars import real
 
@@ -18,11 +19,9 @@ ndarray = np.ndarray
 
 
 @kernel(
-    "linalg_vector_norm",
-    like=np.linalg.vector_norm,
-    differs=["no-integers-norm", "empty-dim", "half-norm"],
+    "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"],
     foreach="norm",
-)
+)  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
     name = "linalg.vector_norm"
@@ -66,32 +65,22 @@ def _check_has_identity(name: str, x: ndarray, ord: float, dim: Any, axes: Any) 
     """Refuse norms of nothing that have no neutral element."""
     if x.size or not (ord < 0 or ord == math.inf):
         return
-    spelled = f"{ord:g}"
+    spelled = f"{name} cannot compute the {ord:g} norm on"
     if axes is None:
-        raise RuntimeError(
-            f"{name} cannot compute the {spelled} norm on an empty tensor because the operation does not have an identity"
-        )
+        raise RuntimeError(f"{spelled} an empty tensor because the operation does not have an identity")
+    words = "this dimension is empty and the operation does not have an identity"
     for axis in listed_axes(axes, x.ndim):
-        check(
-            x.shape[axis],
-            f"{name} cannot compute the {spelled} norm on the dimension {axis}because this dimension is empty and the "
-            "operation does not have an identity",
-        )
+        check(x.shape[axis], f"{spelled} the dimension {axis}because {words}")
 
 
 def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
     found = dt.scalar_name(wanted)
     check(dt.is_inexact(wanted), f"{name}: dtype should be floating point or complex, but got {found}")
     kind = "complex" if dt.is_complex(source) else "real"
-    check(
-        dt.is_complex(source) == dt.is_complex(wanted),
-        f"{name}: dtype should be {kind} for {kind} inputs, but got {found}",
-    )
-    if dt.promote_types(source, wanted) != wanted:
-        raise RuntimeError(
-            f"{name}: the dtype of the input ({dt.scalar_name(source)}) should be convertible without narrowing "
-            f"to the specified dtype ({found})"
-        )
+    same = dt.is_complex(source) == dt.is_complex(wanted)
+    check(same, f"{name}: dtype should be {kind} for {kind} inputs, but got {found}")
+    words = f"the dtype of the input ({dt.scalar_name(source)}) should be convertible without narrowing"
+    check(dt.promote_types(source, wanted) == wanted, f"{name}: {words} to the specified dtype ({found})")
     return wanted
 
 
@@ -114,58 +103,40 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- norm
 
 
-def _check_norm(x: ndarray) -> None:
+def _norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
     if not dt.is_inexact(x.dtype):
         got = dt.scalar_name(x.dtype)
         raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {got} instead.")
+    return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
 
 
-@kernel("norm.Scalar", "native_norm", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
-def norm_scalar(self, p=2):
-    """p-norm of all elements."""
-    _check_norm(self)
-    return linalg_vector_norm(self, p)
+def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
+    *over, dtype = given
+    return linalg_vector_norm(x, 2 if p is None else p, *over, dtype=x.dtype if dtype is None else dtype)
 
 
-@kernel("norm.ScalarOpt_dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
-def norm_dim(self, p, dim, keepdim=False):
-    """p-norm over dimensions; 2 by default."""
-    _check_norm(self)
-    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim)
-
-
-@kernel("norm.ScalarOpt_dtype", like=np.linalg.norm, differs=["no-integers-norm", "half-norm", "norm-flattens"])
-def norm_dtype(self, p, *, dtype):
-    """p-norm of all elements, computed in ``dtype``."""
-    return linalg_vector_norm(self, 2 if p is None else p, None, False, dtype=dtype)
-
-
-@kernel("norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
-def norm_dim_dtype(self, p, dim, keepdim, *, dtype):
-    """p-norm over dimensions, computed in ``dtype``."""
-    return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
-
-
-@kernel("native_norm.ScalarOpt_dim_dtype", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
-def native_norm_dim_dtype(self, p, dim, keepdim, dtype):
-    """p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."""
-    return norm_dim_dtype(self, p, dim, keepdim, dtype=self.dtype if dtype is None else dtype)
-
-
-@kernel("frobenius_norm.dim", like=np.linalg.norm, differs=["no-integers-norm", "empty-dim", "half-norm"])
-def frobenius_norm(self, dim, keepdim=False):
-    """2-norm over one or two dimensions."""
+def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
     check(len(dim) <= 2, f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
-    _check_norm(self)
-    return norm_dim(self, 2, dim, keepdim)
+    return _norm_of(x, 2, dim, keepdim)
+
+
+_OF_ALL = {"like": np.linalg.norm, "differs": ["no-integers-norm", "half-norm", "norm-flattens"]}
+_OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"]}
+_SPARSE = "p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."
+rows("norm.Scalar native_norm", _norm_of, "p-norm of all elements.", **_OF_ALL)
+rows("norm.ScalarOpt_dim", _norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
+rows("norm.ScalarOpt_dtype", _norm_in, "p-norm of all elements, computed in ``dtype``.", **_OF_ALL)
+rows("norm.ScalarOpt_dim_dtype", _norm_in, "p-norm over dimensions, computed in ``dtype``.", **_OVER)
+rows("native_norm.ScalarOpt_dim_dtype", _norm_in, _SPARSE, **_OVER)
+rows("frobenius_norm.dim", _frobenius, "2-norm over one or two dimensions.", **_OVER)
 
 
 @kernel("norm_except_dim")
 def norm_except_dim(v, pow=2, dim=0):
     """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
     if dim == -1:
-        return norm_scalar(v, pow)
-    return norm_dim(v, pow, [i for i in range(v.ndim) if i != dim], True)
+        return _norm_of(v, pow)
+    return _norm_of(v, pow, [i for i in range(v.ndim) if i != dim], True)
 
 
 @kernel("dist", differs=["no-integers-norm"])
@@ -173,4 +144,4 @@ def dist(self, other, p=2):
     """p-norm of the difference."""
     from torchnp.kernels.arithmetic import sub
 
-    return norm_scalar(sub(self, other), p)
+    return _norm_of(sub(self, other), p)

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import cast, opmath
 from torchnp.kernels._memory import RARE_OR_CHALF
+from torchnp.kernels._rows import rows
+from torchnp.kernels._spatial import Ints
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 
-def _write(part: ndarray, grad: ndarray) -> None:
+def _in_zeros(grad: ndarray, sizes: Ints, *where: Any, view: Callable[..., ndarray]) -> ndarray:
+    out = np.zeros(sizes, grad.dtype)
+    part = view(out, *where)
     if grad.shape != part.shape:
         broadcast_shapes(part.shape, grad.shape)
     part[...] = grad
-
-
-@kernel("select_backward")
-def select_backward(grad_output, input_sizes, dim, index):
-    """Zeros with the gradient at one position of a dimension."""
-    out = np.zeros(input_sizes, grad_output.dtype)
-    _write(select(out, dim, index), grad_output)
     return out
 
 
-@kernel("slice_backward")
-def slice_backward(grad_output, input_sizes, dim, start, end, step):
-    """Zeros with the gradient in a range of a dimension."""
-    out = np.zeros(input_sizes, grad_output.dtype)
-    _write(slice_tensor(out, dim, start, end, step), grad_output)
-    return out
-
-
-@kernel("diagonal_backward")
-def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
-    """Zeros with the gradient on a diagonal."""
-    out = np.zeros(input_sizes, grad_output.dtype)
-    _write(diagonal(out, offset, dim1, dim2), grad_output)
-    return out
+rows("select_backward", _in_zeros, "Zeros with the gradient at one position of a dimension.", view=select)
+rows("slice_backward", _in_zeros, "Zeros with the gradient in a range of a dimension.", view=slice_tensor)
+rows("diagonal_backward", _in_zeros, "Zeros with the gradient on a diagonal.", view=diagonal)
 
 
 @kernel("unfold_backward")
