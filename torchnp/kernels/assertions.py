@@ -74,13 +74,12 @@ def _with_token(*args: Any, body: Callable[..., None], bounds: bool = False) -> 
 
 
 for _name, _body, _bounds in (
-    ("_assert_async.msg", _assert_async_msg, False),
-    ("_assert_scalar", _assert_scalar, False),
-    ("sym_constrain_range", sym_constrain_range, True),
-    ("sym_constrain_range_for_size", sym_constrain_range_for_size, True),
+    ("_functional_assert_async.msg", _assert_async_msg, False),
+    ("_functional_assert_scalar", _assert_scalar, False),
+    ("_functional_sym_constrain_range", sym_constrain_range, True),
+    ("_functional_sym_constrain_range_for_size", sym_constrain_range_for_size, True),
 ):
-    _doc = f"`{_name}`, with a token that keeps calls in order."
-    rows(f"_functional_{_name.removeprefix('_')}", _with_token, _doc, body=_body, bounds=_bounds)
+    rows(_name, _with_token, f"`{_body.__name__}`, with a token that keeps calls in order.", body=_body, bounds=_bounds)
 
 
 # ---------------------------------------------------------------- tokens, and what is printed

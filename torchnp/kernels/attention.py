@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
-from torchnp.errors import batch2_mismatch, expected_type, not_implemented, shape_text
+from torchnp.errors import batch2_mismatch, expected_true, expected_type, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -101,10 +101,8 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated until each head of the queries has its own."""
     heads = query.shape[-3]
-    check(
-        all(x.shape[-3] and heads % x.shape[-3] == 0 for x in others),
-        "Number of heads in key and value must divide the number of heads in ",
-    )
+    fits = all(x.shape[-3] and heads % x.shape[-3] == 0 for x in others)
+    check(fits, "Number of heads in key and value must divide the number of heads in ")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
 
 
@@ -117,10 +115,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
 ):
     """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
     dtype = query.dtype
-    if dtype not in dt.FLOATS:
-        raise RuntimeError(
-            f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, but got {dt.scalar_name(dtype)} instead."
-        )
+    found = f"but got {dt.scalar_name(dtype)} instead."
+    check(dtype in dt.FLOATS, f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, {found}")
     check(query.ndim == key.ndim == value.ndim == 4, f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}")
     check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
     check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
@@ -133,29 +129,34 @@ def _scaled_dot_product_flash_attention_for_cpu(
     q, k, v = (dt.cast(x, inner) for x in (query, *per_query_head(query, key, value)))
     out, log_sum = attend(q, k, v, attn_mask, is_causal, scale, dtype)
     log_sum = dt.cast(log_sum, dt.opmath(dtype))
-    result = np.empty_like(query, shape=out.shape)  # laid out as the query
-    result[...] = dt.cast(out, dtype)
-    return result, log_sum.swapaxes(1, 2).copy().swapaxes(1, 2)
+    return _as_query(out, query), log_sum.swapaxes(1, 2).copy().swapaxes(1, 2)
+
+
+def _as_query(out: ndarray, query: ndarray) -> ndarray:
+    """The result, laid out as the query."""
+    result = np.empty_like(query, shape=out.shape)
+    result[...] = dt.cast(out, query.dtype)
+    return result
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
     if not query.dtype == key.dtype == value.dtype:
         a, b, c = (dt.c_name(x.dtype) for x in (query, key, value))
-        raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {a} key.dtype: {b} "
-            f"and value.dtype: {c} instead."
-        )
-    check(
-        min(query.ndim, key.ndim, value.ndim) >= 2,
-        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-        f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.",
-    )
+        found = f"query.dtype: {a} key.dtype: {b} and value.dtype: {c} instead."
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got {found}")
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        found = f"query.dim: {query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got {found}")
     if mask is not None and mask.dtype not in (dt.bool_, dt.float32, query.dtype):
         a, b = (dt.c_name(x.dtype) for x in (mask, query))
-        raise RuntimeError(
-            "Expected attn_mask dtype to be bool or float or to match query dtype, "
-            f"but got attn_mask.dtype: {a} and  query.dtype: {b} instead."
-        )
+        words = "Expected attn_mask dtype to be bool or float or to match query dtype, but got"
+        raise RuntimeError(f"{words} attn_mask.dtype: {a} and  query.dtype: {b} instead.")
+
+
+def _is_plain(q: ndarray, k: ndarray, v: ndarray, dropout_p: float) -> bool:
+    """Whether torch's fused kernel may take them."""
+    same = q.ndim == k.ndim == v.ndim == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
+    return dropout_p == 0 and same and q.dtype in dt.FLOATS
 
 
 @kernel("scaled_dot_product_attention", differs=["masked-row", "half-opmath"])
@@ -164,14 +165,8 @@ def scaled_dot_product_attention(
 ):
     """Values averaged by the softmax of queries times keys."""
     _check_operands(query, key, value, attn_mask)
-    flash = (
-        dropout_p == 0
-        and query.ndim == key.ndim == value.ndim == 4
-        and query.dtype in dt.FLOATS
-        and query.shape[-1] == key.shape[-1] == value.shape[-1]
-        and (enable_gqa or query.shape[:2] == key.shape[:2] == value.shape[:2])
-    )
-    if not flash:
+    same = enable_gqa or query.shape[:2] == key.shape[:2] == value.shape[:2]
+    if not (_is_plain(query, key, value, dropout_p) and same):
         if attn_mask is not None and attn_mask.dtype == dt.bool_:
             attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
         rest = (attn_mask, dropout_p, is_causal, None)
@@ -180,35 +175,22 @@ def scaled_dot_product_attention(
         key, value = per_query_head(query, key, value)
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    out = dt.cast(attend(q, k, v, attn_mask, is_causal, scale, query.dtype)[0], query.dtype)
-    result = np.empty_like(query, shape=out.shape)
-    result[...] = out
-    return result
+    return _as_query(attend(q, k, v, attn_mask, is_causal, scale, query.dtype)[0], query)
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
 def _scaled_dot_product_attention_math(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    dropout_mask=None,
-    *,
-    scale=None,
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None,
     enable_gqa=False,
-):
+):  # fmt: skip
     """Attention and its weights."""
     dtype = query.dtype
     if dt.is_complex(dtype):
         raise not_implemented("softmax_lastdim_kernel_impl", dtype)
     if not dt.is_inexact(dtype):
         raise expected_type(dt.float32, value.dtype)
-    check(
-        attn_mask is None or not is_causal,
-        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
-    )
+    words = "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    check(attn_mask is None or not is_causal, words)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     if enable_gqa:
@@ -233,15 +215,8 @@ def _fused_sdp_choice(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ) -> int:
     """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
-    fused = (
-        dropout_p == 0
-        and query.ndim == key.ndim == value.ndim == 4
-        and query.dtype in dt.FLOATS
-        and query.shape[-1] == key.shape[-1] == value.shape[-1]
-        and 0 not in query.shape + key.shape
-        and (attn_mask is None or attn_mask.ndim in (2, 4))
-    )
-    return int(fused)
+    taken = _is_plain(query, key, value, dropout_p) and 0 not in query.shape + key.shape
+    return int(taken and (attn_mask is None or attn_mask.ndim in (2, 4)))
 
 
 # ---------------------------------------------------------------- multi-head attention and the encoder layer
@@ -258,15 +233,11 @@ def _split_heads(x: ndarray, heads: int) -> ndarray:
 
 
 @kernel("_transform_bias_rescale_qkv")
-def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ndarray, ndarray]:
+def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ...]:
     """Queries (scaled), keys and values of all heads from one packed projection."""
     wrap_dim(2, qkv.ndim)
-    for condition, met in (("D % num_head", qkv.shape[2] // 3 % num_heads == 0), ("_3D % 3", qkv.shape[2] % 3 == 0)):
-        check(
-            met,
-            f"Expected {condition} == 0 to be true, but got false.  (Could this error message be improved?  If so, "
-            "please report an enhancement request to PyTorch.)",
-        )
+    check(qkv.shape[2] // 3 % num_heads == 0, expected_true("D % num_head == 0"))
+    check(qkv.shape[2] % 3 == 0, expected_true("_3D % 3 == 0"))
     if qkv.dtype not in dt.FLOATS:
         raise not_implemented("transform_bias_rescale_qkv", qkv.dtype)
     inner = dt.opmath(qkv.dtype)
@@ -285,19 +256,13 @@ def _masked(s: ndarray, mask: ndarray, mask_type: int | None) -> ndarray:
 
 
 def _multi_head(
-    x: tuple[ndarray, ndarray, ndarray],
-    heads: int,
-    weights: tuple[ndarray, ndarray, ndarray, ndarray],
-    mask: ndarray | None,
-    mask_type: int | None,
+    x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
     """Projections in, attention and projection out, all in one dtype; and the attention weights."""
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = proj_weight.shape[0]
-    projected = [
-        _split_heads(_linear(part, qkv_weight[i * size : (i + 1) * size], qkv_bias[i * size : (i + 1) * size]), heads)
-        for i, part in enumerate(x)
-    ]
+    parts = (slice(i * size, (i + 1) * size) for i in range(3))
+    projected = [_split_heads(_linear(x[i], qkv_weight[p], qkv_bias[p]), heads) for i, p in enumerate(parts)]
     s = scores(projected[0], projected[1], None, False, None)
     if mask is not None:
         s = _masked(s, mask, mask_type)
@@ -317,10 +282,8 @@ def _native_multi_head_attention(
     d = embed_dim
     check(query.ndim == 3, f"expected 3-D `query`, got {query.ndim}-D tensor")
     check(query.shape[2] == d, f"passed-in embed_dim {d} didn't match last dim of query {query.shape[2]}")
-    check(
-        qkv_weight.shape[0] == 3 * d,
-        f"expected `qkv_weight` first dim to be 3x embed_dim, got {shape_text(qkv_weight.shape)}",
-    )
+    words = f"expected `qkv_weight` first dim to be 3x embed_dim, got {shape_text(qkv_weight.shape)}"
+    check(qkv_weight.shape[0] == 3 * d, words)
     check(qkv_bias.ndim == 1, f"expected 1-D `qkv_bias`, got {qkv_bias.ndim}-D tensor")
     check(d % num_head == 0, "`embed_dim` must divide evenly by `num_heads`")
     dtype, inner = query.dtype, dt.opmath(query.dtype)

@@ -207,13 +207,13 @@ def _added_in_dtype(base: ndarray, a: ndarray, b: ndarray, out: Any, beta: Any, 
 _PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
 _SUM = ["no-mixed-products", "beta-zero", "half-opmath"]
 for _name, _body, _form, _differs, _too in (
-    ("mm", mm, _in_dtype, _PRODUCT, ""),
-    ("bmm", bmm, _in_dtype, _PRODUCT, ""),
-    ("addmm", addmm, _added_in_dtype, [*_SUM, "alpha-zero"], ", ``self`` too"),
-    ("baddbmm", baddbmm, _added_in_dtype, _SUM, ", ``self`` too"),
+    ("mm.dtype", mm, _in_dtype, _PRODUCT, ""),
+    ("bmm.dtype", bmm, _in_dtype, _PRODUCT, ""),
+    ("addmm.dtype", addmm, _added_in_dtype, [*_SUM, "alpha-zero"], ", ``self`` too"),
+    ("baddbmm.dtype", baddbmm, _added_in_dtype, _SUM, ", ``self`` too"),
 ):
-    _doc = f"`{_name}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
-    rows(f"{_name}.dtype", _form, _doc, run=_body, differs=_differs)
+    _doc = f"`{_body.__name__}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
+    rows(_name, _form, _doc, run=_body, differs=_differs)
 
 
 # ---------------------------------------------------------------- vectors

@@ -207,12 +207,20 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
 
 # ---------------------------------------------------------------- kernels
 
-for _name, _cell, _part, _doc in (
-    ("lstm", _lstm, ..., "Long short-term memory over a batch of sequences; gates in the order i, f, g, o."),
-    ("gru", _gru, 0, "Gated recurrent units over a batch of sequences; gates in the order reset, update, new."),
-    ("rnn_tanh", _tanh, 0, "Plain recurrence with tanh over a batch of sequences."),
-    ("rnn_relu", _relu, 0, "Plain recurrence with relu over a batch of sequences."),
-):
-    rows(f"{_name}.input", _sequence, _doc, cell=_cell, differs=["half-opmath"])
-    rows(f"{_name}.data", _packed, f"`{_name}` over packed sequences.", cell=_cell, differs=["half-opmath"])
-    rows(f"{_name}_cell", _one, f"One step of `{_name}`.", cell=_cell, part=_part, differs=["half-opmath"])
+for _names, _cell, _part, _doc in (
+    (
+        "lstm.input lstm.data lstm_cell", _lstm, ...,
+        "Long short-term memory over a batch of sequences; gates in the order i, f, g, o.",
+    ),
+    (
+        "gru.input gru.data gru_cell", _gru, 0,
+        "Gated recurrent units over a batch of sequences; gates in the order reset, update, new.",
+    ),
+    ("rnn_tanh.input rnn_tanh.data rnn_tanh_cell", _tanh, 0, "Plain recurrence with tanh over a batch of sequences."),
+    ("rnn_relu.input rnn_relu.data rnn_relu_cell", _relu, 0, "Plain recurrence with relu over a batch of sequences."),
+):  # fmt: skip
+    _padded, _data, _step = _names.split()
+    _name, _given = _padded.partition(".")[0], {"cell": _cell, "differs": ["half-opmath"]}
+    rows(_padded, _sequence, _doc, **_given)
+    rows(_data, _packed, f"`{_name}` over packed sequences.", **_given)
+    rows(_step, _one, f"One step of `{_name}`.", part=_part, **_given)

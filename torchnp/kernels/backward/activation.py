@@ -22,6 +22,7 @@ from torchnp.kernels._elementwise import (
     int_to_float,
     refuse_row,
 )
+from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.erf import erf
@@ -36,7 +37,7 @@ ndarray = np.ndarray
 
 def _inputs(
     cpu: str, *tensors: ndarray, takes: Any = FLOATS, into: np.dtype | None = None
-) -> tuple[list[ndarray], np.dtype, Callable[[Any], ndarray]]:
+) -> tuple[tuple[ndarray, ...], np.dtype, Callable[[Any], ndarray]]:
     """Promoted operands, the result dtype (or ``into``), and what makes numbers arrays for the computation."""
     check_broadcast(*tensors)
     if into is not None:
@@ -66,6 +67,12 @@ def tanh_backward(grad_output: ndarray, output: ndarray) -> ndarray:
     return finish(g * np.conjugate(num(1) - y * y), out)
 
 
+_IN_PLACE = (
+    "In-place {} backward calculation is triggered with a negative slope which is not supported. This is caused by "
+    "calling in-place forward function with a negative slope, please call out-of-place version instead."
+)
+
+
 # ---------------------------------------------------------------- rectifiers
 
 
@@ -79,13 +86,9 @@ def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> n
 @kernel("leaky_relu_backward")
 def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any, self_is_result: bool) -> ndarray:
     """``g``, times the slope where the input (or the result) is not positive."""
-    check(
-        not (self_is_result and negative_slope < 0),
-        "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. "
-        "This is caused by calling in-place forward function with a negative slope, "
-        "please call out-of-place version instead. File an issue at https://github.com/pytorch/pytorch if you do "
-        "require supporting in-place leakRelu backward calculation with negative slope",
-    )
+    if self_is_result and negative_slope < 0:
+        ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
+        raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
     (g, x), out, num = _inputs("leaky_relu_backward_cpu", grad_output, self)
     return finish(np.where(x > 0, g, g * num(negative_slope)), out)
 
@@ -137,12 +140,7 @@ def hardswish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
 @kernel("elu_backward")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """From the input, or from the result where the forward was in-place."""
-    check(
-        not (is_result and alpha < 0),
-        "In-place elu backward calculation is triggered with a negative slope which is not supported. "
-        "This is caused by calling in-place forward function with a negative slope, "
-        "please call out-of-place version instead.",
-    )
+    check(not (is_result and alpha < 0), _IN_PLACE.format("elu"))
     (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
     below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
     slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
@@ -227,16 +225,8 @@ def _shrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray
     return finish(np.where((x > limit) | (x < -limit), g, number(0, g.dtype)), out)
 
 
-@kernel("softshrink_backward")
-def softshrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
-    """``g`` outside ``[-lambd, lambd]``."""
-    return _shrink_backward(grad_output, self, lambd)
-
-
-@kernel("hardshrink_backward")
-def hardshrink_backward(grad_out: ndarray, self: ndarray, lambd: Any) -> ndarray:
-    """``g`` outside ``[-lambd, lambd]``."""
-    return _shrink_backward(grad_out, self, lambd)
+_OUTSIDE = "``g`` outside ``[-lambd, lambd]``."
+rows("softshrink_backward hardshrink_backward", _shrink_backward, _OUTSIDE)
 
 
 # ---------------------------------------------------------------- gelu
@@ -282,7 +272,8 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
 # ---------------------------------------------------------------- dropout
 
 
-@kernel("native_dropout_backward")
-def native_dropout_backward(grad_output: ndarray, mask: ndarray, scale: float) -> ndarray:
-    """The gradient of what was kept, scaled as it was."""
-    return mul(mul(grad_output, mask), scale)
+rows(
+    "native_dropout_backward",
+    lambda g, mask, scale: mul(mul(g, mask), scale),
+    "The gradient of what was kept, scaled as it was.",
+)

@@ -27,31 +27,18 @@ ndarray = np.ndarray
 
 @kernel("convolution_backward")
 def convolution_backward(
-    grad_output: ndarray,
-    input: ndarray,
-    weight: ndarray,
-    bias_sizes: Ints | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-    output_mask: Sequence[bool],
-) -> tuple[ndarray | None, ndarray | None, ndarray | None]:
+    grad_output: ndarray, input: ndarray, weight: ndarray, bias_sizes: Ints | None, stride: Ints, padding: Ints,
+    dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
+) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
     """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
     # torch's own callers pass [0] for "no bias".
     bias_shape = None if bias_sizes is None or list(bias_sizes) == [0] else bias_sizes
     g = geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
-    check(
-        grad_output.ndim == input.ndim,
-        "Expected input and grad_output to have the same number of dimensions, "
-        f"but got: {input.ndim} and {grad_output.ndim}",
-    )
-    check(
-        transposed or not any(g.output_padding),
-        "output_padding is not supported for non-transposed convolutions; got: " + " ".join(map(str, g.output_padding)),
-    )
+    ranks = f"but got: {input.ndim} and {grad_output.ndim}"
+    words = "Expected input and grad_output to have the same number of dimensions"
+    check(grad_output.ndim == input.ndim, f"{words}, {ranks}")
+    words = "output_padding is not supported for non-transposed convolutions; got:"
+    check(transposed or not any(g.output_padding), f"{words} {' '.join(map(str, g.output_padding))}")
     if 0 in input.shape:
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
     _check_gradient(grad_output, input, weight, g, transposed, groups)
@@ -98,22 +85,17 @@ def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed:
     shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes)
     if y.shape != shape:
         d = next(i for i, (a, b) in enumerate(zip(y.shape, shape, strict=True)) if a != b)
+        found = f"dimension {y.ndim} and tensor.size[{d}] = {y.shape[d]}"
         raise RuntimeError(
-            f"Expected a tensor of dimension {y.ndim} and tensor.size[{d}] == {shape[d]} "
-            f"but got: dimension {y.ndim} and tensor.size[{d}] = {y.shape[d]}"
+            f"Expected a tensor of dimension {y.ndim} and tensor.size[{d}] == {shape[d]} but got: {found}"
         )
 
 
 def _backward_of_nothing(
     input: ndarray, weight: ndarray, bias_sizes: Ints | None, output_mask: Sequence[bool]
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:
-    n, c = input.shape[:2]
-    check(
-        n == 0 or c == 0,
-        f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}",
-    )
-    return (
-        np.zeros(input.shape, input.dtype) if output_mask[0] else None,
-        np.zeros(weight.shape, weight.dtype) if output_mask[1] else None,
-        np.zeros(bias_sizes, weight.dtype) if output_mask[2] and bias_sizes is not None else None,
-    )
+    words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}"
+    check(0 in input.shape[:2], words)
+    shapes = ((input.shape, input.dtype), (weight.shape, weight.dtype), (bias_sizes, weight.dtype))
+    x, w, b = (np.zeros(s, t) if asked and s is not None else None for (s, t), asked in zip(shapes, output_mask))
+    return x, w, b

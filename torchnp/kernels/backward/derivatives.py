@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require, wrap_dim
+from torchnp.kernels._rows import rows
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
@@ -190,10 +191,10 @@ def _slow_conv2d_backward_out(
     return tuple(copied(out, grad) for out, grad in zip((grad_input, grad_weight, grad_bias), grads, strict=True))
 
 
-@kernel("adaptive_avg_pool3d_backward.grad_input")
-def adaptive_avg_pool3d_backward(grad_output, self, *, grad_input):
-    """`_adaptive_avg_pool3d_backward`, written into an out."""
-    return copied(grad_input, _adaptive_avg_pool3d_backward(grad_output, self))
+rows(
+    "adaptive_avg_pool3d_backward.grad_input", lambda grad, x, out: copied(out, _adaptive_avg_pool3d_backward(grad, x)),
+    "`_adaptive_avg_pool3d_backward`, written into an out.",
+)  # fmt: skip
 
 
 @kernel("max_pool2d_backward")
@@ -203,7 +204,4 @@ def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, di
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 
 
-@kernel("to_dense_backward")
-def to_dense_backward(grad, input, masked_grad=None):
-    """The gradient of `to_dense`: of a tensor that is dense, the same."""
-    return grad
+rows("to_dense_backward", lambda grad, *_: grad, "The gradient of `to_dense`: of a tensor that is dense, the same.")

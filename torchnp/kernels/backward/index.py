@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check
+from torchnp.kernels._rows import rows
 from torchnp.kernels.mask import masked_scatter, masked_select
 from torchnp.kernels.scatter import index_add, scatter, scatter_add
 from torchnp.kernels.view import unsqueeze, view
@@ -22,10 +23,10 @@ def gather_backward(grad, self, dim, index, sparse_grad):
     return scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
 
 
-@kernel("index_select_backward")
-def index_select_backward(grad, self_sizes, dim, index):
-    """The gradient's slices added at the positions that were selected."""
-    return index_add(np.zeros(self_sizes, grad.dtype), dim, index, grad)
+rows(
+    "index_select_backward", lambda grad, sizes, dim, index: index_add(np.zeros(sizes, grad.dtype), dim, index, grad),
+    "The gradient's slices added at the positions that were selected.",
+)  # fmt: skip
 
 
 @kernel("masked_select_backward")

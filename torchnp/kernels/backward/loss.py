@@ -31,15 +31,9 @@ ndarray = np.ndarray
 
 
 def _inputs(
-    cpu: str,
-    takes: Any,
-    reduction: int,
-    grad_output: ndarray,
-    self: ndarray,
-    target: ndarray,
-    scale: float = 1.0,
+    cpu: str, takes: Any, reduction: int, grad_output: ndarray, self: ndarray, target: ndarray, scale: float = 1.0,
     stepwise: tuple[np.dtype, ...] = dt.HALVES,
-) -> tuple[ndarray, ndarray, ndarray]:
+) -> tuple[ndarray, ndarray, ndarray]:  # fmt: skip
     """Gradient, difference and the factor of a mean; the result is written in the input's dtype.
 
     The half types in ``stepwise`` are rounded at each step.
@@ -108,14 +102,9 @@ def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarr
 
 
 def _scatter(
-    g: ndarray,
-    self: ndarray,
-    target: ndarray,
-    weight: ndarray | None,
-    reduction: int,
-    ignore_index: int,
+    g: ndarray, self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int,
     total_weight: ndarray,
-) -> ndarray:
+) -> ndarray:  # fmt: skip
     """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere."""
     dtype, inner = self.dtype, dt.opmath(self.dtype)
     index, counted = classes(target, ignore_index, self.shape[1])
@@ -134,25 +123,19 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     """Minus the weighted gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
-    check(
-        self.ndim == 1 or self.shape[0] == target.shape[0],
-        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
-    )
+    sizes = f"(got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})"
+    check(self.ndim == 1 or self.shape[0] == target.shape[0], f"size mismatch {sizes}")
     _check_total(total_weight)
-    check(
-        weight is None or weight.size == self.shape[-1], "weight tensor should be defined either for all or no classes"
-    )
+    words = "weight tensor should be defined either for all or no classes"
+    check(weight is None or weight.size == self.shape[-1], words)
     if reduction == NONE and self.ndim == 2:
-        n = self.shape[0]
-        check(
-            grad_output.ndim == 1 and grad_output.shape[0] == n,
-            f"Expected a tensor of dimension 1 and tensor.size[0] == {n} but got: dimension {grad_output.ndim} and "
-            f"tensor.size[0] = {grad_output.shape[0] if grad_output.ndim else 1}",
-        )
+        n, size = self.shape[0], grad_output.shape[0] if grad_output.ndim else 1
+        words = f"but got: dimension {grad_output.ndim} and tensor.size[0] = {size}"
+        check(grad_output.shape == (n,), f"Expected a tensor of dimension 1 and tensor.size[0] == {n} {words}")
     else:
         grad_output = _single(grad_output)
     require("nll_loss_backward_out_frame", self.dtype, FLOATS)
-    _check_target_index(target)
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
     check_weight_dtype(self, weight)
     if self.ndim == 2:
         return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)
@@ -161,23 +144,14 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
 
 
 def _single(grad: ndarray) -> ndarray:
-    check(
-        grad.ndim <= 1 and grad.size == 1,
-        f"Expected a single element grad_output tensor, but got: {shape_text(grad.shape)}",
-    )
+    words = f"Expected a single element grad_output tensor, but got: {shape_text(grad.shape)}"
+    check(grad.ndim <= 1 and grad.size == 1, words)
     return grad.reshape(())
 
 
 def _check_total(total_weight: ndarray) -> None:
-    check(
-        total_weight.size == 1,
-        f"expected total_weight to be a  single element tensor, got: {shape_text(total_weight.shape)} "
-        f"({total_weight.size} elements)",
-    )
-
-
-def _check_target_index(target: ndarray) -> None:
-    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
+    found = f"{shape_text(total_weight.shape)} ({total_weight.size} elements)"
+    check(total_weight.size == 1, f"expected total_weight to be a  single element tensor, got: {found}")
 
 
 @kernel("nll_loss2d_backward")
@@ -188,17 +162,14 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     check(dense, "grad_input must be contiguous")
     _check_total(total_weight)
     if reduction == NONE:
-        check(
-            grad_output.ndim == 3,
-            f"grad_output must have same dimension as target (3) but got dimension: {shape_text(grad_output.shape)}",
-        )
-        check(
-            grad_output.shape == target.shape,
-            f"size mismatch (got grad_output: {shape_text(grad_output.shape)}, target: {shape_text(target.shape)}",
-        )
+        shape = shape_text(grad_output.shape)
+        words = f"grad_output must have same dimension as target (3) but got dimension: {shape}"
+        check(grad_output.ndim == 3, words)
+        sizes = f"(got grad_output: {shape}, target: {shape_text(target.shape)}"
+        check(grad_output.shape == target.shape, f"size mismatch {sizes}")
     else:
         grad_output = _single(grad_output)
     require("nll_loss2d_backward_out_frame", self.dtype, FLOATS)
-    _check_target_index(target)
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
     check_weight_dtype(self, weight)
     return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)

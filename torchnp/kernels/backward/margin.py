@@ -37,10 +37,8 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
 def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
     """Each class inside a target's margin is pushed down, the target up."""
     x, rows = check_multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3)
-    check(
-        is_target.shape == target.shape,
-        f"inconsistent is_target size: {shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}",
-    )
+    sizes = f"{shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}"
+    check(is_target.shape == target.shape, f"inconsistent is_target size: {sizes}")
     index, _, reach = multilabel_reach(x, rows, is_target.reshape(x.shape) != 0)
     inside = (reach > 0).astype(x.dtype)
     grad = inside.sum(axis=1)

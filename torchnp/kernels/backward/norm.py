@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce
+from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
 from torchnp.kernels.norm import check_group, check_layer, inner, with_layout
 from torchnp.registry import kernel
@@ -36,10 +35,8 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     check(not output_mask[1] or weight is not None, "tensor does not have a device")
     check(not output_mask[2] or bias is not None, "tensor does not have a device")
     if input.size == 0:
-        return tuple(
-            np.zeros(t.shape, t.dtype) if wanted else None
-            for t, wanted in zip((input, weight, bias), output_mask, strict=True)
-        )
+        both = zip((input, weight, bias), output_mask, strict=True)
+        return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
     if input.dtype not in dt.FLOATS:
         raise not_implemented("LayerNormBackwardKernelImpl", input.dtype)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
@@ -107,7 +104,7 @@ def native_batch_norm_backward(
         along = (channel_dot(d.astype(np.float64), grad.astype(np.float64)) * invstd).astype(kind)
     else:
         total, along = channel_sum(grad), channel_dot(d, grad) * invstd
-    parameter = _parameter_dtype(input, weight, save_mean, running_mean)
+    parameter = next((p.dtype for p in (weight, save_mean, running_mean) if p is not None), input.dtype)
     grad_input = None
     if output_mask[0]:
         scale = invstd if weight is None else invstd * inner(weight)
@@ -120,18 +117,10 @@ def native_batch_norm_backward(
     return grad_input, grad_weight, grad_bias
 
 
-def _parameter_dtype(x: ndarray, *parameters: Any) -> np.dtype:
-    return next((p.dtype for p in parameters if p is not None), x.dtype)
-
-
-@kernel("batch_norm_backward", differs=["half-opmath"])
-def batch_norm_backward(
-    grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve
-):
-    """`native_batch_norm_backward`; the reserve is for other devices."""
-    return native_batch_norm_backward(
-        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
-    )
+rows(
+    "batch_norm_backward", lambda *args: native_batch_norm_backward(*args[:10]),
+    "`native_batch_norm_backward`; the reserve is for other devices.", differs=["half-opmath"],
+)  # fmt: skip
 
 
 @kernel("_weight_norm_interface_backward", differs=["half-opmath"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp.checks import check, refuse_elements, wrap_dim
 from torchnp.dtypes import is_inexact
-from torchnp.errors import no_dimensions, not_implemented
+from torchnp.errors import expected_true, no_dimensions, not_implemented
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
@@ -38,15 +38,8 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
     """The sizes that torch reads before it looks at the number of dimensions."""
     if reflects and n == 3:
-        for condition, met in (
-            ("input.dim() > 3", x.ndim > 3),
-            ("grad_output.dim() == input.dim()", grad.ndim == x.ndim),
-        ):
-            check(
-                met,
-                f"Expected {condition} to be true, but got false.  (Could this error message be improved?  If so, "
-                "please report an enhancement request to PyTorch.)",
-            )
+        check(x.ndim > 3, expected_true("input.dim() > 3"))
+        check(grad.ndim == x.ndim, expected_true("grad_output.dim() == input.dim()"))
     first = 0 if n == 3 else 1
     if x.ndim == 0:
         raise no_dimensions(first)
@@ -94,18 +87,13 @@ def _backward(grad, x, padding, *, op, n, positions):
     return _folded(grad, x, padding, positions)
 
 
+_DOC = "The gradient of the padding by reflection."
 rows(
     "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward",
     _backward,
-    "The gradient of the padding by reflection.",
+    _DOC,
     positions=reflected,
 )
-_DOC = "The gradient of the padding by replication."
+_DOC, _WRITES = "The gradient of the padding by replication.", Writes(out=_look_replication)
 rows("replication_pad1d_backward", _backward, _DOC, positions=replicated)
-rows(
-    "replication_pad2d_backward replication_pad3d_backward",
-    _backward,
-    _DOC,
-    writes=Writes(out=_look_replication),
-    positions=replicated,
-)
+rows("replication_pad2d_backward replication_pad3d_backward", _backward, _DOC, writes=_WRITES, positions=replicated)

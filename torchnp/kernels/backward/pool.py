@@ -28,9 +28,9 @@ def _check_shape(x: ndarray, shape: Ints) -> None:
         return
     d = next((i for i, (a, b) in enumerate(zip(x.shape, shape, strict=False)) if a != b), 0)
     at = x.shape[d] if x.ndim > d else 0
+    found = f"dimension {x.ndim} and tensor.size[{d}] = {at}"
     raise RuntimeError(
-        f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]} "
-        f"but got: dimension {x.ndim} and tensor.size[{d}] = {at}"
+        f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]} but got: {found}"
     )
 
 
@@ -54,12 +54,6 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
     return out.reshape(shape)
 
 
-def _max_backward(grad: ndarray, x: ndarray, indices: ndarray, n: int) -> ndarray:
-    if indices.dtype != dt.int64:
-        raise expected_type(dt.int64, indices.dtype)
-    return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
-
-
 def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
     w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     _same_dtype(x, grad, "egradOutput")
@@ -68,7 +62,9 @@ def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, in
     _check_shape(indices, shape)
     if x.dtype not in dt.FLOATS:
         raise not_implemented(f"max_pool{n}d_backward", x.dtype)
-    return _max_backward(grad, x, indices, n)
+    if indices.dtype != dt.int64:
+        raise expected_type(dt.int64, indices.dtype)
+    return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
 
 
 _AT_MAXIMA, _SHARED = "Gradients put where the maxima stood.", "Each gradient shared out over its window."
@@ -86,10 +82,8 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     _check_shape(grad, (*x.shape[:-n], *w.out))
     check_average(x.dtype, n, "_backward")
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
-    reach = [
-        max(s + p, (o - 1) * t - p + k) + p
-        for s, p, o, t, k in zip(w.sizes, w.padding, w.out, w.stride, w.kernel, strict=True)
-    ]
+    window = zip(w.sizes, w.padding, w.out, w.stride, w.kernel, strict=True)
+    reach = [max(s + p, (o - 1) * t - p + k) + p for s, p, o, t, k in window]
     total = np.zeros((*x.shape[:-n], *reach), share.dtype)
     for tap in taps(w.kernel):
         total[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] += share
@@ -103,12 +97,9 @@ rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)
 
 
 def _check_adaptive(grad: ndarray, x: ndarray, n: int, name: str) -> None:
+    words = f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes"
     for d in range(1, grad.ndim):
-        if grad.shape[d] == 0:
-            raise RuntimeError(
-                f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, "
-                f"but grad_output has sizes {shape_text(grad.shape)} with dimension {d} being empty"
-            )
+        check(grad.shape[d], f"{words} {shape_text(grad.shape)} with dimension {d} being empty")
 
 
 def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
@@ -151,19 +142,13 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
     name = f"adaptive_max_pool{n}d_backward"
     _check_adaptive(grad, x, n, name)
     shown, what = ("adaptive_max_pooling2d_backward", "grad_output") if n == 2 else (name, "gradOutput")
-    check(
-        grad.ndim in (n + 1, n + 2),
-        f"{shown}(): Expected {n + 1}D or {n + 2}D {what}, but got: {shape_text(grad.shape)}",
-    )
-    for other in (x, grad):
-        check(
-            indices.ndim == other.ndim,
-            f"expected dimensions {other.ndim} for `indices` but got dimensions {indices.ndim}",
-        )
-    check(
-        indices.shape == grad.shape,
-        f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape_text(grad.shape)}",
-    )
+    shape = shape_text(grad.shape)
+    words = f"{shown}(): Expected {n + 1}D or {n + 2}D {what}, but got: {shape}"
+    check(grad.ndim in (n + 1, n + 2), words)
+    for ndim in (x.ndim, grad.ndim):
+        check(indices.ndim == ndim, f"expected dimensions {ndim} for `indices` but got dimensions {indices.ndim}")
+    words = f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape}"
+    check(indices.shape == grad.shape, words)
     _same_dtype(x, grad, "egrad_output")
     if x.dtype not in dt.FLOATS:
         raise not_implemented(name, x.dtype)

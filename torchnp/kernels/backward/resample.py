@@ -21,25 +21,17 @@ By = Callable[[int, int, bool, float | None, np.dtype], Sampling]
 def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) -> None:
     check_sizes(len(input_size), input_size, output_size, n)
     shape = (*input_size[:2], *output_size)
-    check(
-        grad.ndim == n + 2, f"Expected grad_output to be a tensor of dimension {n + 2} but got: dimension {grad.ndim}"
-    )
+    words = f"Expected grad_output to be a tensor of dimension {n + 2} but got: dimension {grad.ndim}"
+    check(grad.ndim == n + 2, words)
+    words = "Expected grad_output to have the same shape as output;"
     for d, (a, b) in enumerate(zip(shape, grad.shape, strict=True)):
-        if a != b:
-            raise RuntimeError(
-                "Expected grad_output to have the same shape as output; "
-                f"output.size({d}) = {a} but got grad_output.size({d}) = {b}"
-            )
+        check(a == b, f"{words} output.size({d}) = {a} but got grad_output.size({d}) = {b}")
 
 
 def _backward(
-    grad: ndarray,
-    output_size: Ints,
-    input_size: Ints,
-    name: str,
-    samplings: Callable[..., Sampling],
+    grad: ndarray, output_size: Ints, input_size: Ints, name: str, samplings: Callable[..., Sampling],
     scales: Sequence[float | None],
-) -> ndarray:
+) -> ndarray:  # fmt: skip
     n = len(scales)
     _check_gradient(grad, output_size, input_size, n)
     accepted = (dt.float32, dt.float64) if "_aa" in name else dt.FLOATS
@@ -64,18 +56,10 @@ def _of_copies(grad: ndarray, output_size: Ints, input_size: Ints, *scales: floa
 
 
 _COPIES = "Gradients added up over the copies of each element."
-rows(
-    "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward",
-    _of_copies,
-    _COPIES,
-    exact=False,
-)
-rows(
-    "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward",
-    _of_copies,
-    _COPIES,
-    exact=True,
-)
+_LOW = "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward"
+_NEAR = "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward"
+rows(_LOW, _of_copies, _COPIES, exact=False)
+rows(_NEAR, _of_copies, _COPIES, exact=True)
 
 
 def _of_shares(
@@ -91,16 +75,9 @@ def _of_shares(
 
 
 _SHARES = "Gradients shared out by the weights of the forward op."
-rows(
-    "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward",
-    _of_shares,
-    _SHARES,
-    by=linear,
-)
+_LINEAR = "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward"
+rows(_LINEAR, _of_shares, _SHARES, by=linear)
 rows("upsample_bicubic2d_backward", _of_shares, _SHARES, by=cubic)
-for _name, _filter in (
-    ("_upsample_bilinear2d_aa_backward", "bilinear"),
-    ("_upsample_bicubic2d_aa_backward", "bicubic"),
-    ("_upsample_lanczos2d_aa_backward", "lanczos"),
-):
-    rows(_name, _of_shares, _SHARES, by=partial(antialiased, _filter))
+rows("_upsample_bilinear2d_aa_backward", _of_shares, _SHARES, by=partial(antialiased, "bilinear"))
+rows("_upsample_bicubic2d_aa_backward", _of_shares, _SHARES, by=partial(antialiased, "bicubic"))
+rows("_upsample_lanczos2d_aa_backward", _of_shares, _SHARES, by=partial(antialiased, "lanczos"))

@@ -27,6 +27,5 @@ def _backward(grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, i
     return scatter_planes(grad, indices, x.shape, n)
 
 
-rows(
-    "fractional_max_pool2d_backward fractional_max_pool3d_backward", _backward, "Gradients put where the maxima stood."
-)
+_DOC = "Gradients put where the maxima stood."
+rows("fractional_max_pool2d_backward fractional_max_pool3d_backward", _backward, _DOC)
