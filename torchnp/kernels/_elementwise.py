@@ -26,21 +26,22 @@ from torchnp.writes import NOTHING, PREDICATE, Writes
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
+Dtypes = frozenset[np.dtype]
 # What an op refuses beside the dtypes that its CPU kernel lacks: (dtypes, exception class, torch's words).
 Refusals = Sequence[tuple[Collection[np.dtype], type[Exception], str]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
 
-BOOL = frozenset({dt.bool_})
-INTS = frozenset(dt.INTS)
-UNSIGNED = frozenset(dt.BARE_UNSIGNED)
-FLOATS = frozenset(dt.FLOATS)
-WIDE = frozenset({dt.float32, dt.float64})
-COMPLEX = frozenset({dt.complex64, dt.complex128})
-ANY_COMPLEX = frozenset(dt.COMPLEXES)
-FLOAT8 = frozenset(dt.FLOAT8S)
-NUMBERS = INTS | FLOATS | ANY_COMPLEX
-ALL = frozenset(dt.ALL)
+BOOL: Dtypes = frozenset({dt.bool_})
+INTS: Dtypes = frozenset(dt.INTS)
+UNSIGNED: Dtypes = frozenset(dt.BARE_UNSIGNED)
+FLOATS: Dtypes = frozenset(dt.FLOATS)
+WIDE: Dtypes = frozenset({dt.float32, dt.float64})
+COMPLEX: Dtypes = frozenset({dt.complex64, dt.complex128})
+ANY_COMPLEX: Dtypes = frozenset(dt.COMPLEXES)
+FLOAT8: Dtypes = frozenset(dt.FLOAT8S)
+NUMBERS: Dtypes = INTS | FLOATS | ANY_COMPLEX
+ALL: Dtypes = frozenset(dt.ALL)
 
 # ---------------------------------------------------------------- promotion rules: result dtype of a common dtype
 
@@ -349,7 +350,7 @@ def finish(value: Any, out: np.dtype) -> ndarray:
 
 def _caller() -> str:
     """The family module that declares the row."""
-    frame = sys._getframe()
+    frame: Any = sys._getframe()
     while frame.f_globals["__name__"] == __name__:
         frame = frame.f_back
     return frame.f_globals["__name__"]

@@ -17,7 +17,7 @@ LONG = 4  # torch's number of int64, the default of the index factories
 
 # ---------------------------------------------------------------- bits
 
-_BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+_BITS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
 def bits(x: ndarray) -> ndarray:
@@ -29,7 +29,6 @@ def bits(x: ndarray) -> ndarray:
 
 RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S))
 RARE_OR_CHALF = RARE | {complex32}
-
 
 # ---------------------------------------------------------------- windows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
 Axes = tuple[int, ...] | None
+_add: Callable[..., Any] = np.add.reduce  # called by place, which is cheaper
 
 # Dtypes that torch's reduction kernels have no code for.
 NOT_NUMERIC = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32})
@@ -57,7 +58,7 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     NumPy adds in pairs only along the innermost axis; along the others, and across axes, it adds one after the other.
     """
     if x.size <= FEW or x.dtype.kind not in "fc":
-        return np.add.reduce(x, axes, None, None, keepdims, 0)
+        return _add(x, axes, None, None, keepdims, 0)
     if axes is None:
         axes = tuple(range(x.ndim))
     if x.size > SMALL:
@@ -65,7 +66,7 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     inner = min((abs(s), i) for i, s in enumerate(x.strides) if x.shape[i] > 1)[1]
     outer = prod(x.shape[a] for a in axes if a != inner)
     if outer <= BLOCK or (x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))):
-        return np.add.reduce(x, axes, None, None, keepdims, 0)
+        return _add(x, axes, None, None, keepdims, 0)
     return _large(x, axes, keepdims)
 
 
@@ -101,12 +102,12 @@ def _row_sums(rows: ndarray) -> ndarray:
     if n <= LANES:
         return np.matmul(rows, ones(n, rows.dtype))
     if m > 1 and n % LANES:
-        return np.add.reduce(rows, 1)
+        return _add(rows, 1)
     whole = n // LANES * LANES
     parts = np.matmul(rows[:, :whole].reshape(-1, LANES), ones(LANES, rows.dtype)).reshape(m, -1)
     if whole < n:
-        parts = np.concatenate([parts, np.add.reduce(rows[:, whole:], 1)[:, None]], 1)
-    return np.add.reduce(parts, 1)
+        parts = np.concatenate([parts, _add(rows[:, whole:], 1)[:, None]], 1)
+    return _add(parts, 1)
 
 
 def row_sums(rows: ndarray) -> ndarray:
@@ -121,11 +122,11 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
         whole = n // BLOCK * BLOCK
         head, tail = np.split(x, [whole], axis)
         parts = head.reshape(*x.shape[:axis], n // BLOCK, BLOCK, *x.shape[axis + 1 :])
-        x = np.add.reduce(parts, axis + 1)
+        x = _add(parts, axis + 1)
         if whole < n:
-            x = np.concatenate([x, np.add.reduce(tail, axis, keepdims=True)], axis)
+            x = np.concatenate([x, _add(tail, axis, keepdims=True)], axis)
         n = x.shape[axis]
-    return np.add.reduce(x, axis, None, None, True, 0)
+    return _add(x, axis, None, None, True, 0)
 
 
 # ---------------------------------------------------------------- tiles

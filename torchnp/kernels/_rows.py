@@ -24,8 +24,9 @@ def rows(
     names : str
         The overloads, separated by spaces.
     run : callable
-        Called with all arguments of the schema by place, defaults filled in, and with what is ``given`` by keyword.
-        Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
+        Called with all arguments of the schema, defaults filled in, and with what is ``given``. An argument that is a
+        keyword-only parameter of ``run`` goes by its name, so that overloads may lack it, as do all keyword-only ones
+        where ``run`` takes any; the others go by place. Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
     doc : str
         What the rows do, in a line.
     part : int or slice
@@ -38,7 +39,8 @@ def rows(
     """
     bodies = []
     family = sys._getframe(1).f_globals["__name__"]  # where the names stand, not where the function does
-    asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    parameters = inspect.signature(run).parameters.values()
+    asked = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
     settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
     for name in names.split():
@@ -55,22 +57,27 @@ def rows(
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
     """A body with the signature of a schema, which calls ``run``: written out, as a call by ``*args`` costs twice."""
     known: dict[str, Any] = {"_run": run, "_part": part} | {f"_{key}": value for key, value in given.items()}
-    parameters = [*inspect.signature(run).parameters]
-    taken, passed = [], []
+    found = inspect.signature(run).parameters
+    parameters, kinds = [*found], {p.name: p.kind for p in found.values()}
+    takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
+    taken, passed, named = [], [], []
     for a in schema.args:
         name = RESERVED.get(a.name, a.name)
-        if not by_name:
+        if by_name:
+            if name in parameters:
+                named.append(f"{name}={name}")
+            elif name == "self":
+                named.append(f"{'input' if 'input' in parameters else parameters[0]}=self")
+        elif kinds.get(name) is inspect.Parameter.KEYWORD_ONLY or (a.kwonly and takes_any):
+            named.append(f"{name}={name}")
+        else:
             passed.append(name)
-        elif name in parameters:
-            passed.append(f"{name}={name}")
-        elif name == "self":
-            passed.append(f"{'input' if 'input' in parameters else parameters[0]}=self")
         if a.kwonly and "*" not in taken:
             taken.append("*")
         if a.default is not REQUIRED:
             known[f"_default_{name}"] = tuple(a.default) if isinstance(a.default, list) else a.default
             name = f"{name}=_default_{name}"
         taken.append(name)
-    passed += [f"{key}=_{key}" for key in given]
+    passed += named + [f"{key}=_{key}" for key in given]
     call = f"_run({', '.join(passed)}){'' if part is ... else '[_part]'}"
     return eval(f"lambda {', '.join(taken)}: {call}", known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,10 +54,10 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
     lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     shape = (*lead, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)))
     out = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
-    inner = tuple(
+    inner: list[Any] = [
         slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)) for s, b, a in zip(sizes, before, after, strict=True)
-    )
-    source = tuple(slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True))
+    ]
+    source: list[Any] = [slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True)]
     out[(..., *inner)] = x[(..., *source)]
     return out
 
@@ -74,7 +75,7 @@ def taps(kernel: Ints) -> list[tuple[int, ...]]:
     return list(np.ndindex(*kernel))
 
 
-def tap_slices(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> tuple[slice, ...]:
+def tap_slices(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> tuple[Any, ...]:
     """Where one tap of every window lies in the padded array."""
     return tuple(
         slice(i * d, i * d + (n - 1) * t + 1, t) for i, n, t, d in zip(tap, out, stride, dilation, strict=True)

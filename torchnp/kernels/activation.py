@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, require, wrap_dim
 from torchnp.errors import complex_clamp
-from torchnp.kernels._elementwise import (
-    COMPLEX,
-    FLOATS,
-    INTS,
-    WIDE,
-    check_broadcast,
-    check_same_dtype,
-    common_dtype,
-    finish,
-    in_opmath,
-    int_to_float,
-    operand,
-    unary,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
@@ -33,24 +22,18 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- rectifiers
 
-
-_ZERO = {dtype: np.zeros((), dtype) for dtype in INTS | WIDE}
+_ZERO = {dtype: np.zeros((), dtype) for dtype in el.INTS | el.WIDE}
 
 
 def _relu(x: ndarray) -> ndarray:
     return np.maximum(_ZERO[x.dtype], x) if x.size <= STRIP else limited(x, _ZERO[x.dtype], None)
 
 
-relu = unary(
-    "relu",
-    _relu,
-    cpu="clamp_min_scalar_cpu",
-    takes=INTS | FLOATS,
-    refuses=[
-        ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
-        (dt.COMPLEXES, NotImplementedError, str(complex_clamp())),
-    ],
-)
+_NO_RELU = [
+    ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
+    (dt.COMPLEXES, NotImplementedError, str(complex_clamp())),
+]
+relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FLOATS, refuses=_NO_RELU)
 
 
 @kernel("hardtanh")
@@ -66,29 +49,26 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     return clamp(self, min_val, max_val)
 
 
-@kernel("relu6")
-def relu6(self: ndarray) -> ndarray:
-    """Limit to [0, 6]."""
-    return hardtanh(self, 0, 6)
+rows("relu6", lambda x: hardtanh(x, 0, 6), "Limit to [0, 6].")
 
 
 @kernel("leaky_relu")
 def leaky_relu(self: ndarray, negative_slope: Any = 0.01) -> ndarray:
     """``self`` where positive, else ``negative_slope * self``."""
-    (x,), out = in_opmath("leaky_relu_cpu", FLOATS, self)
+    (x,), out = el.in_opmath("leaky_relu_cpu", el.FLOATS, self)
     slope = scalar(negative_slope, x.dtype)
     scaled = x * slope
     # The larger of the two, unless a slope of 0 makes an infinity nan; np.where takes three times as long.
-    return finish(np.maximum(x, scaled) if 0 < slope <= 1 else np.where(x > 0, x, scaled), out)
+    return el.finish(np.maximum(x, scaled) if 0 < slope <= 1 else np.where(x > 0, x, scaled), out)
 
 
 @kernel("_prelu_kernel")
 def prelu_kernel(self: ndarray, weight: ndarray) -> ndarray:
     """``self`` where positive, else ``weight * self``, broadcast."""
-    check_broadcast(self, weight)
-    check_same_dtype(self, weight)
-    (x, w), out = in_opmath("prelu_cpu", FLOATS, self, weight)
-    return finish(np.where(x > 0, x, w * x), out)
+    el.check_broadcast(self, weight)
+    el.check_same_dtype(self, weight)
+    (x, w), out = el.in_opmath("prelu_cpu", el.FLOATS, self, weight)
+    return el.finish(np.where(x > 0, x, w * x), out)
 
 
 @kernel("prelu")
@@ -106,10 +86,7 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
             f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.size} "
             f"and channel size = {channels}.",
         )
-    check(
-        weight.ndim <= 1,
-        f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}",
-    )
+    check(weight.ndim <= 1, f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if self.ndim == 0:
         weight = weight.reshape(())
     elif self.ndim != 1:
@@ -119,17 +96,16 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
 
 def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarray:
     common = dt.result_type(x, other)
-    require("threshold_cpu", common, INTS | FLOATS)
+    require("threshold_cpu", common, el.INTS | el.FLOATS)
     limit, fill = scalar(threshold, dt.opmath(common)), scalar(value, common)
     x, other = dt.cast(x, common), dt.cast(other, common)
     return np.asarray(np.where(dt.cast(x, limit.dtype) <= limit, fill, other))
 
 
-@kernel("threshold")
-def threshold(self: ndarray, threshold: Any, value: Any) -> ndarray:
-    """``self`` where it is above the threshold, else ``value``; nan stays."""
-    return _threshold(self, self, threshold, value)
-
+rows(
+    "threshold", lambda x, limit, value: _threshold(x, x, limit, value),
+    "``self`` where it is above the threshold, else ``value``; nan stays.",
+)  # fmt: skip
 
 # ---------------------------------------------------------------- exponential units
 
@@ -137,15 +113,15 @@ def threshold(self: ndarray, threshold: Any, value: Any) -> ndarray:
 @kernel("elu")
 def elu(self: ndarray, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> ndarray:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    (x,), out = in_opmath("elu_cpu", FLOATS, self)
+    (x,), out = el.in_opmath("elu_cpu", el.FLOATS, self)
     a, s, i = (scalar(v, x.dtype) for v in (alpha, scale, input_scale))
-    return finish(np.where(x < 0, np.expm1(x * i) * (a * s), x * s), out)
+    return el.finish(np.where(x < 0, np.expm1(x * i) * (a * s), x * s), out)
 
 
-@kernel("selu")
-def selu(self: ndarray) -> ndarray:
-    """`elu` with the two constants of self-normalizing networks."""
-    return elu(self, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+rows(
+    "selu", lambda x: elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946),
+    "`elu` with the two constants of self-normalizing networks.",
+)  # fmt: skip
 
 
 @kernel("celu")
@@ -160,7 +136,7 @@ def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
 # ---------------------------------------------------------------- sigmoids
 
 
-_ONE = {dtype: np.ones((), dtype) for dtype in WIDE | COMPLEX}
+_ONE = {dtype: np.ones((), dtype) for dtype in el.WIDE | el.COMPLEX}
 
 
 def _sigmoid(x: ndarray) -> ndarray:
@@ -181,10 +157,6 @@ def _sigmoid_into(x: ndarray, y: ndarray) -> ndarray:
     np.exp(y, y)
     np.add(y, one, y)
     return np.divide(one, y, y)
-
-
-def _silu(x: ndarray) -> ndarray:
-    return in_strips(_silu_into, x)
 
 
 def _silu_into(x: ndarray, y: ndarray) -> ndarray:
@@ -214,40 +186,33 @@ def _relu6(x: ndarray) -> ndarray:
 
 
 REDUCED_SIGMOID = [(dt.FLOAT8S, NotImplementedError, "\"sigmoid_cpu_reduced_float\" not implemented for '{}'")]
-sigmoid = unary(
-    "sigmoid special_expit",
-    _sigmoid,
-    int_to_float,
-    cpu="sigmoid_cpu",
-    refuses=REDUCED_SIGMOID,
+sigmoid = el.unary(
+    "sigmoid special_expit", _sigmoid, el.int_to_float, cpu="sigmoid_cpu", refuses=REDUCED_SIGMOID,
     differs=["int-to-default-float"],
-)
-silu = unary("silu", _silu, cpu="silu_cpu", takes=FLOATS | COMPLEX)
-mish = unary("mish", _mish, cpu="mish_cpu", takes=FLOATS)
-hardsigmoid = unary("hardsigmoid", _hardsigmoid, cpu="hardsigmoid_cpu", takes=FLOATS)
-hardswish = unary("hardswish", _hardswish, cpu="hardswish_cpu", takes=FLOATS)
+)  # fmt: skip
+silu = el.unary("silu", partial(in_strips, _silu_into), cpu="silu_cpu", takes=el.FLOATS | el.COMPLEX)
+mish = el.unary("mish", _mish, cpu="mish_cpu", takes=el.FLOATS)
+hardsigmoid = el.unary("hardsigmoid", _hardsigmoid, cpu="hardsigmoid_cpu", takes=el.FLOATS)
+hardswish = el.unary("hardswish", _hardswish, cpu="hardswish_cpu", takes=el.FLOATS)
 
 
 @kernel("log_sigmoid_forward")
 def log_sigmoid_forward(self: ndarray) -> tuple[ndarray, ndarray]:
     """``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)`` that backward reads."""
-    (x,), out = in_opmath("log_sigmoid_cpu", FLOATS, self)
+    (x,), out = el.in_opmath("log_sigmoid_cpu", el.FLOATS, self)
     decay = np.exp(-np.abs(x))
-    return finish(np.minimum(number(0, x.dtype), x) - np.log1p(decay), out), finish(decay, out)
+    return el.finish(np.minimum(number(0, x.dtype), x) - np.log1p(decay), out), el.finish(decay, out)
 
 
-@kernel("log_sigmoid")
-def log_sigmoid(self: ndarray) -> ndarray:
-    """``log(sigmoid(self))`` without overflow."""
-    return log_sigmoid_forward(self)[0]
+rows("log_sigmoid", lambda x: log_sigmoid_forward(x)[0], "``log(sigmoid(self))`` without overflow.")
 
 
 @kernel("glu")
 def glu(self: ndarray, dim: int = -1) -> ndarray:
     """The first half along ``dim`` times the sigmoid of the second."""
     a, b = halves(self, dim)
-    (a, b), out = in_opmath("glu_cpu", FLOATS, a, b)
-    return finish(a * _sigmoid(b), out)
+    (a, b), out = el.in_opmath("glu_cpu", el.FLOATS, a, b)
+    return el.finish(a * _sigmoid(b), out)
 
 
 def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
@@ -263,10 +228,10 @@ def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
 @kernel("softplus")
 def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
     """``log(1 + exp(beta * x)) / beta``, linear where ``beta * x`` is above the threshold."""
-    (x,), out = in_opmath("softplus_cpu", FLOATS, self)
+    (x,), out = el.in_opmath("softplus_cpu", el.FLOATS, self)
     beta, limit = scalar(beta, x.dtype), scalar(threshold, x.dtype)
     scaled = x * beta
-    return finish(np.where(scaled > limit, x, np.log1p(np.exp(scaled)) / beta), out)
+    return el.finish(np.where(scaled > limit, x, np.log1p(np.exp(scaled)) / beta), out)
 
 
 # ---------------------------------------------------------------- shrinkage
@@ -286,19 +251,19 @@ def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
     lambd = real(lambd)
-    (x,), out = in_opmath("softshrink_check", FLOATS, self)
+    (x,), out = el.in_opmath("softshrink_check", el.FLOATS, self)
     _check_lambda(lambd, self.dtype)
     step = scalar(lambd, x.dtype)
     inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative
-    return finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
+    return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
 
 
 @kernel("hardshrink")
 def hardshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """0 within ``[-lambd, lambd]``, unchanged outside."""
-    (x,), out = in_opmath("hardshrink_cpu", FLOATS, self)
+    (x,), out = el.in_opmath("hardshrink_cpu", el.FLOATS, self)
     limit = dt.cast(scalar(lambd, out), x.dtype)
-    return finish(np.where((x >= -limit) & (x <= limit), number(0, x.dtype), x), out)
+    return el.finish(np.where((x >= -limit) & (x <= limit), number(0, x.dtype), x), out)
 
 
 # ---------------------------------------------------------------- gelu
@@ -307,10 +272,6 @@ def hardshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
 def _gelu(x: ndarray) -> ndarray:
     half, root = number(0.5, x.dtype), number(0.7071067811865476, x.dtype)
     return x * half * (number(1, x.dtype) + erf(x * root))
-
-
-def _gelu_tanh(x: ndarray) -> ndarray:
-    return in_strips(_gelu_tanh_into, x)
 
 
 def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
@@ -329,8 +290,8 @@ def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
 def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
     """``x`` times the normal distribution function at ``x``, or its approximation by tanh."""
     check_approximate(approximate)
-    (x,), out = in_opmath("GeluKernelImpl", FLOATS, self)
-    return finish(_gelu_tanh(x) if approximate == "tanh" else _gelu(x), out)
+    (x,), out = el.in_opmath("GeluKernelImpl", el.FLOATS, self)
+    return el.finish(in_strips(_gelu_tanh_into, x) if approximate == "tanh" else _gelu(x), out)
 
 
 def check_approximate(approximate: str) -> None:
@@ -340,7 +301,7 @@ def check_approximate(approximate: str) -> None:
 # ---------------------------------------------------------------- sums with relu
 
 
-_CLAMPED = frozenset((*WIDE, *(d for d in INTS if d.kind == "i")))
+_CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
@@ -348,21 +309,13 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     if self.dtype not in _CLAMPED:
         words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
         raise RuntimeError(words + dt.c_name(self.dtype))
-    common = common_dtype(self, other)
+    common = el.common_dtype(self, other)
     require("add_clamp_cpu", common, _CLAMPED)
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
-    a, b, factor, top = (x.astype(common) for x in (self, operand(other, common), scalar(alpha, common), np.array(top)))
-    check_broadcast(a, b)
+    given = (self, el.operand(other, common), scalar(alpha, common), np.array(top))
+    a, b, factor, top = (x.astype(common) for x in given)
+    el.check_broadcast(a, b)
     return np.clip(a + b * factor, common.type(0), top)
 
 
-@kernel("_add_relu.Tensor")
-def add_relu(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
-    """`relu` of the sum, as a number that is finite."""
-    return _add_relu(self, other, alpha)
-
-
-@kernel("_add_relu.Scalar")
-def add_relu_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
-    """`relu` of the sum, as a number that is finite."""
-    return _add_relu(self, other, alpha)
+rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, "`relu` of the sum, as a number that is finite.")

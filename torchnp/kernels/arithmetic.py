@@ -8,23 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.kernels._elementwise import (
-    ALL,
-    ANY_COMPLEX,
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    INTS,
-    NUMBERS,
-    WIDE,
-    binary,
-    check_broadcast,
-    common_dtype,
-    fast,
-    finish,
-    in_opmath,
-    int_to_float,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.quick import exact
 from torchnp.registry import kernel
@@ -32,30 +17,23 @@ from torchnp.scalars import scalar
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
-REAL = INTS | FLOATS
+REAL = el.INTS | el.FLOATS
 
 # ---------------------------------------------------------------- add, sub
 
-_ADDABLE = NUMBERS | BOOL
+_ADDABLE = el.NUMBERS | el.BOOL
 # Of complex numbers torch multiplies the second by alpha even when that is 1: an infinite part makes the other nan.
 _DIRECT_ADDABLE = [d for d in _ADDABLE if dt.opmath(d) == d and not dt.is_complex(d)]
 PROMOTION = [
-    "three-tier-promotion",
-    "int-float-promotion",
-    "number-promotion",
-    "number-wraps",
-    "complex-number-promotion",
+    "three-tier-promotion", "int-float-promotion", "number-promotion", "number-wraps", "complex-number-promotion",
     "unsigned-promotion",
-]
+]  # fmt: skip
 
 
 def _alpha(alpha: Any, common: np.dtype) -> None:
-    if (type(alpha) is float and common in FLOATS) or (alpha == 1 and type(alpha) is int):
+    if (type(alpha) is float and common in el.FLOATS) or (alpha == 1 and type(alpha) is int):
         return
-    check(
-        not isinstance(alpha, bool) or common == dt.bool_,
-        "Boolean alpha only supported for Boolean results.",
-    )
+    check(not isinstance(alpha, bool) or common == dt.bool_, "Boolean alpha only supported for Boolean results.")
     check(
         dt.is_inexact(common) or isinstance(alpha, int),
         "For integral input tensors, argument alpha must not be a floating point number.",
@@ -68,8 +46,8 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
-    _alpha(alpha, common_dtype(a, b))
-    (a, b), common = in_opmath("add_stub", _ADDABLE, a, b)
+    _alpha(alpha, el.common_dtype(a, b))
+    (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
         if dt.is_complex(common):
@@ -81,14 +59,14 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
             value = function(a, b)
         elif common == dt.bool_:
             value = np.add(a, b & scalar(alpha, common))
-        elif common in WIDE:  # torch fuses the multiplication and the addition
+        elif common in el.WIDE:  # torch fuses the multiplication and the addition
             value = fast_fma(b, scalar(alpha, common), a)
         else:
             value = np.add(a, b * dt.cast(scalar(alpha, common), inner))
     except ValueError:
-        check_broadcast(a, b)
+        el.check_broadcast(a, b)
         raise
-    return finish(value, common)
+    return el.finish(value, common)
 
 
 def _check_subtractable(a: Any, b: Any) -> None:
@@ -110,7 +88,7 @@ def _check_subtractable(a: Any, b: Any) -> None:
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
     _check_subtractable(a, b)
-    _alpha(alpha, common_dtype(a, b))
+    _alpha(alpha, el.common_dtype(a, b))
     if alpha == 1:
         return _scaled_sum(a, b, alpha, np.subtract)
     return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
@@ -128,7 +106,7 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
         "out-overlap",
         "fused-sum",
     ],
-    make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
+    make=el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
 )
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
@@ -138,49 +116,30 @@ def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     return _scaled_sum(self, other, alpha, np.add)
 
 
-@kernel(
-    "add.Scalar", like=np.add, differs=[*PROMOTION, "integer-alpha"], make=fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))
-)
-def add_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
-    """``self + alpha * other``."""
-    return _scaled_sum(self, other, alpha, np.add)
+(add_scalar,) = rows(
+    "add.Scalar", lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add), "``self + alpha * other``.",
+    like=np.add, differs=[*PROMOTION, "integer-alpha"], make=el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
+)  # fmt: skip
 
-
-_SUBTRACT = fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
+_SUBTRACT = el.fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
 _SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction"]
 
-
-@kernel("sub.Tensor", "subtract.Tensor", like=np.subtract, differs=_SUBTRACT_DIFFERS, make=_SUBTRACT)
-def sub(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
-    """``self - alpha * other``."""
-    return _difference(self, other, alpha)
-
-
-@kernel("sub.Scalar", "subtract.Scalar", like=np.subtract, differs=_SUBTRACT_DIFFERS, make=_SUBTRACT)
-def sub_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
-    """``self - alpha * other``."""
-    return _difference(self, other, alpha)
-
-
-@kernel("rsub.Tensor", like=np.subtract, differs=_SUBTRACT_DIFFERS)
-def rsub(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
-    """``other - alpha * self``."""
-    return sub(other, self, alpha=alpha)
-
-
-@kernel("rsub.Scalar", like=np.subtract, differs=_SUBTRACT_DIFFERS)
-def rsub_scalar(self: ndarray, other: Any, alpha: Any = 1) -> ndarray:
-    """``other - alpha * self``."""
-    return sub(other, self, alpha=alpha)
-
+sub, _, sub_scalar, _ = rows(
+    "sub.Tensor subtract.Tensor sub.Scalar subtract.Scalar", _difference, "``self - alpha * other``.",
+    like=np.subtract, differs=_SUBTRACT_DIFFERS, make=_SUBTRACT,
+)  # fmt: skip
+_, rsub_scalar = rows(
+    "rsub.Tensor rsub.Scalar", lambda x, other, alpha: _difference(other, x, alpha), "``other - alpha * self``.",
+    like=np.subtract, differs=_SUBTRACT_DIFFERS,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- mul, div
 
-mul = binary(
+mul = el.binary(
     "mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar",
     np.multiply,
     cpu="mul_cpu",
-    takes=ALL,
+    takes=el.ALL,
     exact_scalar=True,
     differs=PROMOTION,
     doc="Product; for bool, and.",
@@ -202,14 +161,19 @@ def _int_trunc_divide(a: ndarray, b: ndarray) -> ndarray:
     return quotient + (inexact & ((a < 0) != (b < 0)))
 
 
-def _int_floor_divide(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(a, b)
-    return np.floor_divide(a, b)
+def _checked(function: np.ufunc) -> Any:
+    """A division of integers, which torch refuses to do by zero."""
+
+    def divide(a: ndarray, b: ndarray) -> ndarray:
+        _check_divisor(a, b)
+        return function(a, b)
+
+    return divide
 
 
 def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
     """NumPy's own for float32 and float64; half types by the same formula, rounded at each step."""
-    if a.dtype in WIDE:
+    if a.dtype in el.WIDE:
         return np.floor_divide(a, b)
     rest = np.fmod(a, b)
     quotient = (a - rest) / b
@@ -220,48 +184,26 @@ def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
     return np.where(b == 0, a / b, np.where(quotient == 0, np.copysign(a.dtype.type(0), a / b), floor))
 
 
-div = binary(
-    "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar",
-    np.true_divide,
-    int_to_float,
-    cpu="div_cpu",
-    takes=FLOATS | COMPLEX,
-    exact_scalar=True,
-    differs=[*PROMOTION, "int-to-default-float"],
-    doc="True quotient.",
-)
-floor_divide = binary(
-    "floor_divide floor_divide.Scalar",
-    np.floor_divide,
-    cpu="div_floor_cpu",
-    takes=REAL,
-    integer=_int_floor_divide,
-    float=_floor_divide,
-    exact_scalar=True,
-    stepwise=True,
-    differs=[*PROMOTION, "integer-division-by-zero", "no-bool-remainder"],
-    doc="Quotient rounded down.",
-)
-_div_trunc = binary(
-    "",
-    lambda a, b: np.trunc(a / b),
-    cpu="div_trunc_cpu",
-    takes=REAL,
-    integer=_int_trunc_divide,
-    exact_scalar=True,
-    stepwise=True,
-    doc="Quotient rounded toward zero.",
-)
+div = el.binary(
+    "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", np.true_divide,
+    el.int_to_float, cpu="div_cpu", takes=el.FLOATS | el.COMPLEX, exact_scalar=True,
+    differs=[*PROMOTION, "int-to-default-float"], doc="True quotient.",
+)  # fmt: skip
+floor_divide = el.binary(
+    "floor_divide floor_divide.Scalar", np.floor_divide, cpu="div_floor_cpu", takes=REAL, integer=_checked(np.floor_divide),
+    float=_floor_divide, exact_scalar=True, stepwise=True,
+    differs=[*PROMOTION, "integer-division-by-zero", "no-bool-remainder"], doc="Quotient rounded down.",
+)  # fmt: skip
+_div_trunc = el.binary(
+    "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_int_trunc_divide, exact_scalar=True,
+    stepwise=True, doc="Quotient rounded toward zero.",
+)  # fmt: skip
 
 
 @kernel(
-    "div.Tensor_mode",
-    "div.Scalar_mode",
-    "divide.Tensor_mode",
-    "divide.Scalar_mode",
-    like=np.true_divide,
+    "div.Tensor_mode", "div.Scalar_mode", "divide.Tensor_mode", "divide.Scalar_mode", like=np.true_divide,
     differs=[*PROMOTION, "integer-division-by-zero", "div-trunc-of-integers"],
-)
+)  # fmt: skip
 def div_mode(self: ndarray, other: Any, *, rounding_mode: str | None) -> ndarray:
     """Quotient, rounded as ``rounding_mode`` says: not at all, toward zero ("trunc") or down ("floor")."""
     if rounding_mode is None:
@@ -282,35 +224,16 @@ def _remainder(a: ndarray, b: ndarray) -> ndarray:
     return np.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
 
 
-def _int_remainder(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(a, b)
-    return np.remainder(a, b)
-
-
-def _int_fmod(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(a, b)
-    return np.fmod(a, b)
-
-
-remainder = binary(
-    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
-    _remainder,
-    cpu="remainder_cpu",
-    takes=REAL,
-    integer=_int_remainder,
-    like=np.remainder,
+remainder = el.binary(
+    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _remainder, cpu="remainder_cpu", takes=REAL,
+    integer=_checked(np.remainder), like=np.remainder,
     differs=[*PROMOTION, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
     doc="Remainder with the sign of the divisor.",
-)
-fmod = binary(
-    "fmod.Tensor fmod.Scalar",
-    np.fmod,
-    cpu="fmod_cpu",
-    takes=REAL,
-    integer=_int_fmod,
-    differs=[*PROMOTION, "integer-division-by-zero"],
-    doc="Remainder with the sign of the dividend.",
-)
+)  # fmt: skip
+fmod = el.binary(
+    "fmod.Tensor fmod.Scalar", np.fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod),
+    differs=[*PROMOTION, "integer-division-by-zero"], doc="Remainder with the sign of the dividend.",
+)  # fmt: skip
 
 # ---------------------------------------------------------------- three operands
 
@@ -318,8 +241,8 @@ fmod = binary(
 def _three(
     cpu: str, takes: Any, self: ndarray, a: ndarray, b: ndarray, value: Any
 ) -> tuple[tuple[ndarray, ...], np.dtype]:
-    tensors, out = in_opmath(cpu, takes, self, a, b)
-    check_broadcast(self, a, b)
+    tensors, out = el.in_opmath(cpu, takes, self, a, b)
+    el.check_broadcast(self, a, b)
     if out == dt.complex32:
         scalar(value, out)
     return (*tensors, scalar(value, tensors[0].dtype)), out
@@ -356,11 +279,11 @@ def _quick_lerp(self, end, weight):
 @kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul))
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
-    takes = REAL | ANY_COMPLEX
+    takes = REAL | el.ANY_COMPLEX
     (x, a, b, scale), out = _three("addcmul_cpu_out", takes, self, tensor1, tensor2, value)
     # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
     scaled = a if value == 1 and not dt.is_complex(out) else scale * a
-    return finish(fast_fma(scaled, b, x), out)
+    return el.finish(fast_fma(scaled, b, x), out)
 
 
 @kernel("addcdiv")
@@ -374,8 +297,8 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
         "for float inputs. The future addcdiv behavior is just the latter implementation: "
         "(input + value * tensor1 / tensor2), for all dtypes.",
     )
-    (x, a, b, scale), out = _three("addcdiv_cpu_out", FLOATS | COMPLEX, self, tensor1, tensor2, value)
-    return finish(x + (a if value == 1 and not dt.is_complex(out) else scale * a) / b, out)
+    (x, a, b, scale), out = _three("addcdiv_cpu_out", el.FLOATS | el.COMPLEX, self, tensor1, tensor2, value)
+    return el.finish(x + (a if value == 1 and not dt.is_complex(out) else scale * a) / b, out)
 
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
@@ -400,18 +323,18 @@ def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
     _check_same_dtype(("self", self), ("end", end))
     if weight.ndim:
         _check_same_dtype(("self", self), ("weight", weight))
-    out = common_dtype(self, end, weight)  # a weight without dimensions takes part in promotion
-    require("lerp_kernel_tensor", out, FLOATS | COMPLEX)
-    check_broadcast(self, end, weight)
+    out = el.common_dtype(self, end, weight)  # a weight without dimensions takes part in promotion
+    require("lerp_kernel_tensor", out, el.FLOATS | el.COMPLEX)
+    el.check_broadcast(self, end, weight)
     inner = dt.opmath(out)
-    return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
+    return el.finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
 
 
 @kernel("lerp.Scalar", differs=["fused-sum"], quick=exact(_quick_lerp))
 def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     """``self + weight * (end - self)``."""
     _check_same_dtype(("self", self), ("end", end))
-    require("lerp_kernel_scalar", self.dtype, FLOATS | COMPLEX)
-    check_broadcast(self, end)
+    require("lerp_kernel_scalar", self.dtype, el.FLOATS | el.COMPLEX)
+    el.check_broadcast(self, end)
     inner = dt.opmath(self.dtype)
-    return finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), scalar(weight, inner)), self.dtype)
+    return el.finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), scalar(weight, inner)), self.dtype)

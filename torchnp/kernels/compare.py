@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, warn
+from torchnp.checks import check, refuse, require, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.numerics.blocks import STRIP, blocks
 from torchnp.kernels.pointwise import abs
@@ -38,27 +39,18 @@ ge = _of_ordered("ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar"
 # ---------------------------------------------------------------- logic
 
 
-def _logical_row(name: str, function: Any) -> None:
-    takes = _ORDERED | COMPLEX
-
-    @kernel(name, like=function, differs=["three-tier-promotion"], writes=PREDICATE)
-    def logical(self: ndarray, other: ndarray) -> ndarray:
-        """The logical operation on the truth of each element."""
-        common = dt.result_type(self, other)
-        if common not in takes:
-            raise not_implemented(f"{name}_cpu", common)
-        check_broadcast(self, other)
-        return function(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
-
-    logical.__name__ = logical.__qualname__ = name
+def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray:
+    common = dt.result_type(self, other)
+    require(f"{op}_cpu", common, _ORDERED | COMPLEX)
+    check_broadcast(self, other)
+    return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
-for _name, _function in (
-    ("logical_and", np.logical_and),
-    ("logical_or", np.logical_or),
-    ("logical_xor", np.logical_xor),
-):
-    _logical_row(_name, _function)
+_TRUTH = "The logical operation on the truth of each element."
+_declare = partial(rows, differs=["three-tier-promotion"], writes=PREDICATE)
+_declare("logical_and", _logical, _TRUTH, of=np.logical_and, like=np.logical_and)
+_declare("logical_or", _logical, _TRUTH, of=np.logical_or, like=np.logical_or)
+_declare("logical_xor", _logical, _TRUTH, of=np.logical_xor, like=np.logical_xor)
 
 # ---------------------------------------------------------------- whole tensors
 
@@ -69,8 +61,7 @@ def equal(self: ndarray, other: ndarray) -> bool:
     if self.shape != other.shape:
         return False
     common = dt.result_type(self, other)
-    if common == dt.complex32:
-        raise not_implemented("equal_cpu", common)
+    refuse("equal_cpu", common, (dt.complex32,))
     return bool(eq(self, other).all())
 
 
@@ -80,10 +71,7 @@ def isclose(
 ) -> ndarray:
     """``|self - other| <= atol + rtol * |other|``, in the tensors' dtype."""
     dtype = self.dtype
-    check(
-        dtype == other.dtype,
-        f"{dt.scalar_name(dtype)} did not match {dt.scalar_name(other.dtype)}",
-    )
+    check(dtype == other.dtype, f"{dt.scalar_name(dtype)} did not match {dt.scalar_name(other.dtype)}")
     check(rtol >= 0, f"rtol must be greater than or equal to zero, but got {rtol}")
     check(atol >= 0, f"atol must be greater than or equal to zero, but got {atol}")
     check_broadcast(self, other)
@@ -99,11 +87,10 @@ def isclose(
     return np.asarray(close | (np.isfinite(error) & le(error, allowed)))
 
 
-@kernel("allclose", like=np.allclose, differs=["no-mixed-dtypes"])
-def allclose(self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere."""
-    return bool(isclose(self, other, rtol, atol, equal_nan).all())
-
+rows(
+    "allclose", lambda *given: bool(isclose(*given).all()), "Whether `isclose` holds everywhere.", like=np.allclose,
+    differs=["no-mixed-dtypes"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- where
 
@@ -147,14 +134,9 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
 
 
 @kernel(
-    "where.self",
-    "where.ScalarOther",
-    "where.ScalarSelf",
-    "where.Scalar",
-    like=np.where,
-    differs=["three-tier-promotion", "where-number"],
-    quick=exact(_quick_where),
-)
+    "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar", like=np.where,
+    differs=["three-tier-promotion", "where-number"], quick=exact(_quick_where),
+)  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""
     if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
@@ -189,9 +171,13 @@ def where_indices(condition: ndarray) -> list[ndarray]:
 _NOT_IN = frozenset((dt.bool_, dt.complex64, dt.complex128))
 
 
-def _isin(elements: Any, tests: Any, invert: bool, unique: bool = False) -> ndarray:
-    for x in map(tensor, (elements, tests)):
+def _check_isin(*operands: Any) -> None:
+    for x in map(tensor, operands):
         check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
+
+
+def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
+    _check_isin(elements, tests)
     if not tensor(elements).size:
         return np.empty(elements.shape, bool)
     a, b = map(tensor, (elements, tests))
@@ -222,21 +208,16 @@ def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
     return (found ^ invert)[: a.size].reshape(a.shape)
 
 
-@kernel("isin.Tensor_Tensor", like=np.isin, differs=["three-tier-promotion"])
-def isin(elements: ndarray, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
-    """Whether each element is among the others, in the promoted dtype."""
-    return _isin(elements, test_elements, invert, assume_unique)
+def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> ndarray:
+    _check_isin(elements, number)
+    return (ne if invert else eq)(elements, number)
 
 
-@kernel("isin.Tensor_Scalar", like=np.isin, differs=["three-tier-promotion"])
-def isin_scalar(elements: ndarray, test_element: Any, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
-    """Whether each element equals the number."""
-    for x in map(tensor, (elements, test_element)):
-        check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
-    return (ne if invert else eq)(elements, test_element)
-
-
-@kernel("isin.Scalar_Tensor", like=np.isin, differs=["three-tier-promotion"])
-def scalar_isin(element: Any, test_elements: ndarray, *, assume_unique: bool = False, invert: bool = False) -> ndarray:
-    """Whether the number is among the elements."""
-    return _isin(element, test_elements, invert, assume_unique)
+rows(
+    "isin.Tensor_Tensor isin.Scalar_Tensor", _isin, "Whether each element is among the others, in the promoted dtype.",
+    like=np.isin, differs=["three-tier-promotion"],
+)  # fmt: skip
+rows(
+    "isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.",
+    like=np.isin, differs=["three-tier-promotion"],
+)  # fmt: skip

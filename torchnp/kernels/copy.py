@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, warn
-from torchnp.dtypes import (
-    as_dtype,
-    bool_,
-    cast,
-    complex32,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    is_complex,
-    is_floating,
-    uint8,
-)
 from torchnp.errors import empty_list, output_shape
 from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order, memory_order
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.scalars import number
 
@@ -44,16 +29,10 @@ def clone(self, *, memory_format=None):
     return out
 
 
-@kernel("_lazy_clone", like=np.copy)
-def _lazy_clone(self):
-    """A copy (torch copies at the first write)."""
-    return clone(self)
-
-
-@kernel("lift_fresh_copy", like=np.copy)
-def lift_fresh_copy(self):
-    """A copy."""
-    return clone(self)
+rows(
+    "_lazy_clone lift_fresh_copy", lambda x: clone(x),
+    "A copy, at once (torch copies a lazy clone at the first write).", like=np.copy,
+)  # fmt: skip
 
 
 @kernel("_foreach_clone", like=np.copy)
@@ -64,7 +43,7 @@ def _foreach_clone(self, *, memory_format=None):
 
 
 def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
-    if isinstance(src, ndarray) and src.dtype.kind == "c" and not is_complex(dtype) and dtype != bool_:
+    if isinstance(src, ndarray) and src.dtype.kind == "c" and not dt.is_complex(dtype) and dtype != dt.bool_:
         warn("Casting complex values to real discards the imaginary part")
 
 
@@ -72,7 +51,7 @@ def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)
-    value = cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
+    value = dt.cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
     if value.shape != self.shape:
         shape = broadcast_shapes(self.shape, value.shape)
         if shape != self.shape:
@@ -82,11 +61,7 @@ def copy(self, src, non_blocking=False):
     return out
 
 
-@kernel("_copy_from", like=np.copyto)
-def _copy_from(self, dst, non_blocking=False):
-    """``self`` in the shape and dtype of ``dst``."""
-    return copy(dst, self)
-
+rows("_copy_from", lambda x, dst, _: copy(dst, x), "``self`` in the shape and dtype of ``dst``.", like=np.copyto)
 
 # ---------------------------------------------------------------- conversion
 
@@ -99,8 +74,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if not isinstance(self, ndarray):
         return number(self, number_target(self, dtype)).copy()
     if dtype is not None:
-        _warn_of_cast(self, as_dtype(dtype))
-    value = self if dtype is None else cast(self, as_dtype(dtype))
+        _warn_of_cast(self, dt.as_dtype(dtype))
+    value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
     # The real part of a complex tensor is a view: only memory of its own is the result already.
     if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:
         out = empty_in_order(value.shape, value.dtype, like_order(self, memory_format))
@@ -111,9 +86,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 def number_target(value: Any, dtype: Any) -> np.dtype:
     """The dtype of a number that is converted: its own, unless one is given."""
-    from torchnp.dtypes import number_dtype
-
-    return number_dtype(value) if dtype is None else as_dtype(dtype)
+    return dt.number_dtype(value) if dtype is None else dt.as_dtype(dtype)
 
 
 def convert(
@@ -132,90 +105,59 @@ def convert(
 @kernel("to.dtype", like=np.ndarray.astype, differs=["cast-float8-saturates"])
 def to_dtype(self, dtype, non_blocking=False, copy=False, memory_format=None):
     """The tensor in another dtype; itself if it has that dtype."""
-    return convert(self, as_dtype(dtype), copy, memory_format)
+    return convert(self, dt.as_dtype(dtype), copy, memory_format)
 
 
-@kernel("to.device", like=np.ndarray.astype)
-def to_device(self, device, dtype, non_blocking=False, copy=False, memory_format=None):
-    """The tensor in another dtype; the only device is the CPU."""
-    return convert(self, as_dtype(dtype), copy, memory_format, None, device)
-
-
-@kernel("to.other", like=np.ndarray.astype)
-def to_other(self, other, non_blocking=False, copy=False, memory_format=None):
-    """The tensor in the dtype of another."""
+def _to_other(self, other, non_blocking=False, copy=False, memory_format=None):
     return convert(self, other.dtype, copy, memory_format)
+
+
+def _to_device(self, device, dtype, non_blocking, copy, memory_format):
+    return convert(self, dt.as_dtype(dtype), copy, memory_format, None, device)
+
+
+_OTHER = "The tensor in another dtype; the only device is the CPU."
+rows("to.device", _to_device, _OTHER, like=np.ndarray.astype)
+rows("to.other type_as", _to_other, "The tensor in the dtype of another.", like=np.ndarray.astype)
 
 
 @kernel("to.dtype_layout", like=np.ndarray.astype)
 def to_dtype_layout(
-    self,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=None,
-    non_blocking=False,
-    copy=False,
-    memory_format=None,
+    self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, memory_format=None
 ):
     """The tensor in another dtype; itself if it has that dtype."""
     check_options(None, None, pin_memory)
-    return convert(self, self.dtype if dtype is None else as_dtype(dtype), copy, memory_format, layout, device)
+    return convert(self, self.dtype if dtype is None else dt.as_dtype(dtype), copy, memory_format, layout, device)
 
 
-@kernel("type_as", like=np.ndarray.astype)
-def type_as(self, other):
-    """The tensor in the dtype of another."""
-    return convert(self, other.dtype, False, None)
+rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
 
 
-@kernel("to_dense")
-def to_dense(self, dtype=None, *, masked_grad=None):
-    """The tensor itself, in another dtype if one is given."""
-    return self if dtype is None else convert(self, as_dtype(dtype), False, None)
+def _as(self, dtype):
+    return self if dtype is None else convert(self, dt.as_dtype(dtype), False, None)
 
 
-@kernel("chalf")
-def chalf(self, *, memory_format=None):
-    """The tensor in complex32."""
-    return convert(self, complex32, False, memory_format)
-
-
-def _cast_row(name: str, dtype: np.dtype) -> None:
-    def body(self, non_blocking=False):
-        return convert(self, dtype, False, None)
-
-    body.__name__ = name
-    body.__doc__ = f"The tensor in {dtype}."
-    kernel(name, like=np.ndarray.astype)(body)
-
-
+rows("to_dense", lambda x, dtype, _: _as(x, dtype), "The tensor itself, in another dtype if one is given.")
 for _name, _dtype in (
-    ("_cast_Byte", uint8), ("_cast_Char", int8), ("_cast_Short", int16), ("_cast_Int", int32), ("_cast_Long", int64),
-    ("_cast_Half", float16), ("_cast_Float", float32), ("_cast_Double", float64),
+    ("_cast_Byte", dt.uint8), ("_cast_Char", dt.int8), ("_cast_Short", dt.int16), ("_cast_Int", dt.int32),
+    ("_cast_Long", dt.int64), ("_cast_Half", dt.float16), ("_cast_Float", dt.float32), ("_cast_Double", dt.float64),
 ):  # fmt: skip
-    _cast_row(_name, _dtype)
+    rows(_name, lambda x, _, *, to: _as(x, to), f"The tensor in {_dtype}.", like=np.ndarray.astype, to=_dtype)
 
 
 @kernel("_autocast_to_reduced_precision")
 def _autocast_to_reduced_precision(self, cuda_enabled, cpu_enabled, cuda_dtype, cpu_dtype):
     """float32 in the reduced dtype of the CPU, where autocast is on."""
-    return convert(self, as_dtype(cpu_dtype), False, None) if cpu_enabled and self.dtype == float32 else self
+    return _as(self, cpu_dtype if cpu_enabled and self.dtype == dt.float32 else None)
 
 
 @kernel("_autocast_to_full_precision")
 def _autocast_to_full_precision(self, cuda_enabled, cpu_enabled):
     """Half types in float32, where autocast is on."""
-    reduced = is_floating(self.dtype) and self.itemsize == 2
-    return convert(self, float32, False, None) if cpu_enabled and reduced else self
+    return _as(self, dt.float32 if cpu_enabled and dt.is_half(self.dtype) else None)
 
 
-@kernel("_to_cpu")
-def _to_cpu(tensors: Sequence[ndarray]):
-    """The tensors themselves: there is no other device."""
-    return list(tensors)
-
+rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 # ---------------------------------------------------------------- memory format
 

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
-from torchnp.dtypes import (
-    BARE_UNSIGNED,
-    as_dtype,
-    cast,
-    complex32,
-    complex64,
-    float16,
-    float32,
-    float64,
-    number_dtype,
-    scalar_name,
-    to_complex,
-)
-from torchnp.errors import empty_list, not_implemented, shape_text
-from torchnp.kernels._memory import (
-    FORMAT_OF_ORDER,
-    check_options,
-    check_size,
-    empty_in_order,
-    factory_dtype,
-    format_name,
-    format_order,
-    like_order,
-    memory_order,
-)
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, refuse
+from torchnp.errors import empty_list, shape_text
+from torchnp.kernels import _memory
+from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_name, format_order
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes
@@ -99,29 +80,16 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
     """Memory of another tensor's shape, dtype and order of dimensions."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
-    dtype = self.dtype if dtype is None else as_dtype(dtype)
+    dtype = self.dtype if dtype is None else dt.as_dtype(dtype)
     if memory_format is None and self.flags.c_contiguous:
         return np.empty(self.shape, dtype)
-    return empty_in_order(self.shape, dtype, like_order(self, memory_format))
+    return empty_in_order(self.shape, dtype, _memory.like_order(self, memory_format))
 
 
-@kernel("new_empty", like=np.empty)
-def new_empty(self, size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """`empty` in another tensor's dtype."""
-    return empty(size, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-@kernel("new_empty_strided", like=np.ndarray)
-def new_empty_strided(self, size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """`empty_strided` in another tensor's dtype."""
-    return empty_strided(size, stride, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-@kernel("_new_zeros_with_same_feature_meta", like=np.zeros)
-def _new_zeros_with_same_feature_meta(self, other, *, self_num_batch_dims=0):
-    """Zeros in the shape of ``other``, after ``self``'s batch dimensions."""
-    return np.zeros((*self.shape[:self_num_batch_dims], *other.shape), other.dtype)
-
+rows(
+    "_new_zeros_with_same_feature_meta", lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype),
+    "Zeros in the shape of ``other``, after ``self``'s batch dimensions.", like=np.zeros,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- filled
 
@@ -134,10 +102,7 @@ def zeros(size, *, dtype=None, layout=None, device=None, pin_memory=None):
     return np.zeros(size, factory_dtype(dtype))
 
 
-@kernel("_efficientzerotensor", like=np.zeros)
-def _efficientzerotensor(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Zeros (torch keeps no memory for them)."""
-    return zeros(size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+rows("_efficientzerotensor", zeros, "Zeros (torch keeps no memory for them).", like=np.zeros)
 
 
 @kernel("ones", like=np.ones, differs=["default-dtype"])
@@ -151,7 +116,7 @@ def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
 @kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
-    out = empty(size, dtype=dtype or number_dtype(fill_value), layout=layout, device=device, pin_memory=pin_memory)
+    out = empty(size, dtype=dtype or dt.number_dtype(fill_value), layout=layout, device=device, pin_memory=pin_memory)
     return filled(out, fill_value)
 
 
@@ -159,56 +124,50 @@ def filled(out: ndarray, value: Any) -> ndarray:
     """New memory with one number everywhere, checked as torch's ``fill_`` does."""
     if out.size == 1:
         out[...] = single(value, out.dtype)
-    elif out.dtype == complex32:  # of several elements torch takes the number as complex64 first
-        out[...] = cast(scalar(value, complex64), complex32)
+    elif out.dtype == dt.complex32:  # of several elements torch takes the number as complex64 first
+        out[...] = dt.cast(scalar(value, dt.complex64), dt.complex32)
     else:
         out[...] = scalar(value, out.dtype)
     return out
 
 
-@kernel("full_like", like=np.full_like, differs=["memory-format", "fill-overflow"])
-def full_like(self, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """One number in another tensor's shape and dtype."""
-    return filled(
-        empty_like(self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format),
-        fill_value,
-    )
+def _filled_like(self, value, **options):
+    return filled(empty_like(self, **options), value)
+
+
+rows(
+    "full_like", _filled_like, "One number in another tensor's shape and dtype.", like=np.full_like,
+    differs=["memory-format", "fill-overflow"],
+)  # fmt: skip
+rows(
+    "ones_like", partial(_filled_like, value=1), "Ones in another tensor's shape and dtype.", like=np.ones_like,
+    differs=["memory-format"],
+)  # fmt: skip
+rows(
+    "fill.Scalar", _filled_like, "One number in another tensor's shape and dtype.", like=np.full_like,
+    differs=["fill-overflow"],
+)  # fmt: skip
 
 
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
     if memory_format is None and layout is None and device is None and self.flags.c_contiguous:
-        return np.zeros(self.shape, self.dtype if dtype is None else as_dtype(dtype))
-    return full_like(
-        self, 0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format
-    )
+        return np.zeros(self.shape, self.dtype if dtype is None else dt.as_dtype(dtype))
+    options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
+    return _filled_like(self, 0, dtype=dtype, **options)
 
 
-@kernel("ones_like", like=np.ones_like, differs=["memory-format"])
-def ones_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """Ones in another tensor's shape and dtype."""
-    return full_like(
-        self, 1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format
-    )
+def _new(self, *sizes, factory, dtype, **options):
+    return factory(*sizes, dtype=dtype or self.dtype, **options)
 
 
-@kernel("new_full", like=np.full, differs=["fill-overflow"])
-def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """`full` in another tensor's dtype."""
-    return full(size, fill_value, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-@kernel("new_zeros", like=np.zeros)
-def new_zeros(self, size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """`zeros` in another tensor's dtype."""
-    return zeros(size, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-@kernel("new_ones", like=np.ones)
-def new_ones(self, size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """`ones` in another tensor's dtype."""
-    return ones(size, dtype=dtype or self.dtype, layout=layout, device=device, pin_memory=pin_memory)
+for _name, _make, _like in (
+    ("new_empty", empty, np.empty), ("new_empty_strided", empty_strided, np.ndarray), ("new_zeros", zeros, np.zeros),
+    ("new_ones", ones, np.ones),
+):  # fmt: skip
+    rows(_name, _new, f"`{_name.removeprefix('new_')}` in another tensor's dtype.", factory=_make, like=_like)
+rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=["fill-overflow"])
 
 
 @kernel("scalar_tensor", like=np.array, differs=["default-dtype", "fill-overflow"])
@@ -218,12 +177,6 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     return single(s, factory_dtype(dtype))
 
 
-@kernel("fill.Scalar", like=np.full_like, differs=["fill-overflow"])
-def fill(self, value):
-    """One number in another tensor's shape and dtype."""
-    return filled(empty_like(self), value)
-
-
 # torch reads the number before it writes.
 @kernel("fill.Tensor", like=np.full_like, writes=Writes(free=("value",)))
 def fill_tensor(self, value):
@@ -231,14 +184,11 @@ def fill_tensor(self, value):
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     out = empty_like(self)
-    out[...] = cast(value, out.dtype)
+    out[...] = dt.cast(value, out.dtype)
     return out
 
 
-@kernel("zero", like=np.zeros_like)
-def zero(self):
-    """Zeros in another tensor's shape and dtype."""
-    return zeros_like(self)
+rows("zero", lambda x: zeros_like(x), "Zeros in another tensor's shape and dtype.", like=np.zeros_like)
 
 
 @kernel("_foreach_zero", like=np.zeros_like)
@@ -248,40 +198,37 @@ def _foreach_zero(self):
     return [zeros_like(x) for x in self]
 
 
-@kernel("eye", like=np.eye, differs=["default-dtype"])
-def eye(n, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """The unit matrix."""
-    return eye_m(n, n, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-@kernel("eye.m", like=np.eye, differs=["default-dtype"])
-def eye_m(n, m, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Ones on the diagonal of an n by m matrix."""
+def _eye(n, m=None, *, dtype, layout, device, pin_memory):
     check_options(layout, device, pin_memory)
+    m = n if m is None else m
     check(n >= 0, f"n must be greater or equal to 0, got {n}")
     check(m >= 0, f"m must be greater or equal to 0, got {m}")
     dtype = factory_dtype(dtype)
-    if dtype in BARE_UNSIGNED or dtype == complex32:
-        raise not_implemented("eye", dtype)
+    refuse("eye", dtype, (*dt.BARE_UNSIGNED, dt.complex32))
     out = np.zeros((n, m), dtype)
     out.reshape(-1)[: min(n, m) * m : m + 1] = scalar(1, dtype)
     return out
 
 
+rows(
+    "eye eye.m", _eye, "Ones on the diagonal of an n by m matrix, square unless told.", like=np.eye,
+    differs=["default-dtype"],
+)  # fmt: skip
+
 # ---------------------------------------------------------------- complex
 
-_PARTS = (float16, float32, float64)
+_PARTS = (dt.float16, dt.float32, dt.float64)
 
 
 def _check_parts(a: ndarray, b: ndarray) -> tuple[int, ...]:
     if a.dtype not in _PARTS or b.dtype not in _PARTS:
         raise RuntimeError(
             "Expected both inputs to be Half, Float or Double tensors but got "
-            f"{scalar_name(a.dtype)} and {scalar_name(b.dtype)}"
+            f"{dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}"
         )
     if a.dtype != b.dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {scalar_name(a.dtype)} but got scalar type {scalar_name(b.dtype)} "
+            f"Expected object of scalar type {dt.scalar_name(a.dtype)} but got scalar type {dt.scalar_name(b.dtype)} "
             "for second argument"
         )
     return broadcast_shapes(a.shape, b.shape)
@@ -292,15 +239,14 @@ def complex_(real, imag):
     """The complex numbers of two parts."""
     pairs = np.empty((*_check_parts(real, imag), 2), real.dtype)
     pairs[..., 0], pairs[..., 1] = real, imag
-    return pairs.view(to_complex(real.dtype))[..., 0]
+    return pairs.view(dt.to_complex(real.dtype))[..., 0]
 
 
 @kernel("polar")
 def polar(abs, angle):
     """The complex numbers of an absolute value and an angle."""
     _check_parts(abs, angle)
-    if abs.dtype == float16:
-        raise not_implemented("polar_cpu", abs.dtype)
+    refuse("polar_cpu", abs.dtype, (dt.float16,))
     return complex_(abs * np.cos(angle), abs * np.sin(angle))
 
 
@@ -331,5 +277,5 @@ def resize_(self, size, *, memory_format=None):
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     if memory_format is not None and format_name(memory_format) == "preserve_format":
-        memory_format = FORMAT_OF_ORDER.get(memory_order(the_template))
+        memory_format = _memory.FORMAT_OF_ORDER.get(_memory.memory_order(the_template))
     return resize_(self, the_template.shape, memory_format=memory_format)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
-from torchnp.checks import check, check_expand, check_type
-from torchnp.dtypes import (
-    bool_,
-    can_cast,
-    cast,
-    float16,
-    float64,
-    is_floating,
-    is_integral,
-    opmath,
-    result_type,
-)
+from torchnp import dtypes as dt
+from torchnp.checks import check, check_expand, check_type, require
 from torchnp.errors import cannot_cast, not_implemented, shape_text
 from torchnp.kernels._memory import memory_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, FLOATS, arrange, fill
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
@@ -41,10 +33,10 @@ def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | N
 
 
 def _has_bernoulli(dtype: np.dtype) -> bool:
-    return dtype not in BARE and (is_integral(dtype) or dtype == bool_ or dtype in FLOATS)
+    return dtype not in BARE and (dt.is_integral(dtype) or dtype == dt.bool_ or dtype in FLOATS)
 
 
-def _bernoulli_each(
+def _each(
     shape: tuple[int, ...], dtype: np.dtype, p: ndarray, order: tuple[int, ...] | None, generator: Generator | None
 ) -> ndarray:
     """Draws of a probability each, walking memory in `order`: uniforms of p's precision, float64 or float32."""
@@ -54,42 +46,40 @@ def _bernoulli_each(
     if not _has_bernoulli(dtype):
         raise not_implemented("bernoulli_tensor_cpu_self_", dtype)
     check_expand(p, shape)
-    if p.dtype not in FLOATS:
-        raise not_implemented("bernoulli_tensor_cpu_p_", p.dtype)
-    p = cast(p, opmath(p.dtype))
+    require("bernoulli_tensor_cpu_p_", p.dtype, FLOATS)
+    p = dt.cast(p, dt.opmath(p.dtype))
     check(
         np.all((p >= 0) & (p <= 1)),
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  "
         "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)",
     )
     source = generator or default_generator
-    u = source.uniform64(n) if p.dtype == float64 else source.uniform32(n)
+    u = source.uniform64(n) if p.dtype == dt.float64 else source.uniform32(n)
     return (arrange(u, shape, order) < p).astype(dtype, copy=False)
 
 
-@kernel("bernoulli", like=np.random.binomial, differs=["random-stream"])
-def bernoulli(self, *, generator=None):
-    """1 with the probability that stands in each place, else 0."""
-    return _bernoulli_each(self.shape, self.dtype, self, None, generator)
-
-
-@kernel("bernoulli.p", like=np.random.binomial, differs=["random-stream"])
-def bernoulli_p(self, p, *, generator=None):
-    """1 with probability p, else 0."""
-    return bernoulli_values(self.size, self.dtype, p, generator).reshape(self.shape)
-
-
-@kernel("bernoulli_.float", like=np.random.binomial, differs=["random-stream"])
-def bernoulli__float(self, p=0.5, *, generator=None):
-    """Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."""
+def _in_order(self, p, generator):
     return fill(self, bernoulli_values(self.size, self.dtype, p, generator), memory_order(self))
 
 
-@kernel("bernoulli.Tensor", like=np.random.binomial, differs=["random-stream"])
-def bernoulli_tensor(self, p, *, generator=None):
-    """1 with the probability that stands in p, else 0, in the dtype of self."""
-    return _bernoulli_each(self.shape, self.dtype, p, memory_order(self), generator)
+def _bernoulli_p(self, p, generator):
+    return bernoulli_values(self.size, self.dtype, p, generator).reshape(self.shape)
 
+
+_declare = partial(rows, like=np.random.binomial, differs=["random-stream"])
+_declare(
+    "bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source),
+    "1 with the probability that stands in each place, else 0.",
+)  # fmt: skip
+_declare("bernoulli.p", _bernoulli_p, "1 with probability p, else 0.")
+_declare(
+    "bernoulli_.float", _in_order,
+    "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row).",
+)  # fmt: skip
+_declare(
+    "bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source),
+    "1 with the probability that stands in p, else 0, in the dtype of self.",
+)  # fmt: skip
 
 # ---------------------------------------------------------------- dropout
 
@@ -100,18 +90,18 @@ def native_dropout(input, p, train):
     if not input.size:
         return input, np.empty_like(input)
     if train is not None and not train:
-        return input.copy("K"), arrange(np.ones(input.size, bool_), input.shape, memory_order(input))
+        return input.copy("K"), arrange(np.ones(input.size, dt.bool_), input.shape, memory_order(input))
     keep = 1.0 - p
-    mask = arrange(bernoulli_values(input.size, bool_, keep, None), input.shape, memory_order(input))
+    mask = arrange(bernoulli_values(input.size, dt.bool_, keep, None), input.shape, memory_order(input))
     return _scale(_multiply(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
 
 
 def _multiply(x: ndarray, noise: ndarray) -> ndarray:
-    dtype = result_type(x, noise)
-    if is_floating(dtype) and dtype not in FLOATS:
+    dtype = dt.result_type(x, noise)
+    if dt.is_floating(dtype) and dtype not in FLOATS:
         raise not_implemented("mul_cpu_reduced_float", dtype)
-    wide = opmath(dtype)
-    return cast(cast(x, wide) * cast(noise, wide), dtype)
+    wide = dt.opmath(dtype)
+    return dt.cast(dt.cast(x, wide) * dt.cast(noise, wide), dtype)
 
 
 def _scale(x: ndarray, factor: float) -> ndarray:
@@ -120,15 +110,15 @@ def _scale(x: ndarray, factor: float) -> ndarray:
 
 def _number(ufunc: np.ufunc, x: ndarray, number: float, rounded: bool = False) -> ndarray:
     """x.op_(number); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
-    dtype = result_type(x, number)
-    if not can_cast(dtype, x.dtype):
+    dtype = dt.result_type(x, number)
+    if not dt.can_cast(dtype, x.dtype):
         raise cannot_cast(dtype, x.dtype)
-    wide = opmath(dtype)
+    wide = dt.opmath(dtype)
     factor = np.array(number)
-    return cast(ufunc(cast(x, wide), cast(cast(factor, dtype) if rounded else factor, wide)), x.dtype)
+    return dt.cast(ufunc(dt.cast(x, wide), dt.cast(dt.cast(factor, dtype) if rounded else factor, wide)), x.dtype)
 
 
-def _dropout(input: ndarray, p: float, train: bool, feature: bool, alpha: bool) -> ndarray:
+def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha: bool = False) -> ndarray:
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or not input.size:
@@ -145,36 +135,21 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool, alpha: bool) 
         return _multiply(input, _number(np.divide, noise, 1.0 - p))
     limit = 1.7580993408473766  # minus the value that SELU tends to
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
-    shift = noise.astype(np.int64) - 1 if noise.dtype == bool_ else _number(np.add, noise, -1, rounded=True)
+    shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _number(np.add, noise, -1, rounded=True)
     shift = _number(np.add, _scale(shift, limit * a), limit * a * p, rounded=True)
     product = _multiply(input, _scale(noise, a))
-    wide = opmath(product.dtype)
-    return cast(cast(product, wide) + cast(shift, wide), product.dtype)
+    wide = dt.opmath(product.dtype)
+    return dt.cast(dt.cast(product, wide) + dt.cast(shift, wide), product.dtype)
 
 
-@kernel("dropout", differs=["random-stream"])
-def dropout(input, p, train):
-    """Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."""
-    return _dropout(input, p, train, feature=False, alpha=False)
-
-
-@kernel("feature_dropout", differs=["random-stream"])
-def feature_dropout(input, p, train):
-    """Dropout of whole channels."""
-    return _dropout(input, p, train, feature=True, alpha=False)
-
-
-@kernel("alpha_dropout", differs=["random-stream"])
-def alpha_dropout(input, p, train):
-    """Dropout to SELU's limit, with mean and variance kept."""
-    return _dropout(input, p, train, feature=False, alpha=True)
-
-
-@kernel("feature_alpha_dropout", differs=["random-stream"])
-def feature_alpha_dropout(input, p, train):
-    """Alpha dropout of whole channels."""
-    return _dropout(input, p, train, feature=True, alpha=True)
-
+_declare = partial(rows, differs=["random-stream"])
+(dropout,) = _declare(
+    "dropout", _dropout,
+    "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do.",
+)  # fmt: skip
+_declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
+_declare("alpha_dropout", _dropout, "Dropout to SELU's limit, with mean and variance kept.", alpha=True)
+_declare("feature_alpha_dropout", _dropout, "Alpha dropout of whole channels.", feature=True, alpha=True)
 
 # ---------------------------------------------------------------- randomized leaky ReLU
 
@@ -188,13 +163,12 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
             f"Got self.shape = {shape_text(self.shape)} noise.shape = {shape_text(noise.shape)}"
         )
     dtype = self.dtype
-    wide = opmath(dtype)
+    wide = dt.opmath(dtype)
     if not training:
-        if dtype not in FLOATS:
-            raise not_implemented("leaky_relu_cpu", dtype)
-        x = cast(self, wide)
-        return cast(np.where(x > 0, x, x * wide.type((lower + upper) / 2)), dtype), noise.copy("K")
-    if dtype not in FLOATS or dtype == float16:
+        require("leaky_relu_cpu", dtype, FLOATS)
+        x = dt.cast(self, wide)
+        return dt.cast(np.where(x > 0, x, x * wide.type((lower + upper) / 2)), dtype), noise.copy("K")
+    if dtype not in FLOATS or dtype == dt.float16:
         raise not_implemented("rrelu_with_noise_out_cpu", dtype)
     check_type(dtype, noise)
     low, high = float(wide.type(lower)), float(wide.type(upper))
@@ -202,7 +176,7 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))
     slopes = np.ones(self.shape, wide)
     slopes[drawn] = u * (high - low) + low
-    return np.where(drawn, cast(cast(self, wide) * slopes, dtype), self), cast(slopes, dtype)
+    return np.where(drawn, dt.cast(dt.cast(self, wide) * slopes, dtype), self), dt.cast(slopes, dtype)
 
 
 @kernel("rrelu_with_noise", differs=["random-stream"])

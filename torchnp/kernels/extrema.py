@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import empty_list
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
+from torchnp.kernels._rows import rows
 from torchnp.quick import Quick, axes, exact
 from torchnp.registry import kernel
 
@@ -18,16 +19,16 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- values
 
 
-def _extreme(name: str, ufunc: np.ufunc, x: ndarray, dim: Any, keepdim: bool, cpu: str) -> ndarray:
+def _extreme(x: ndarray, dim: Any = None, keepdim: bool = False, *, op: str, ufunc: Any, cpu: str) -> ndarray:
     axes = axes_of(dim, x.ndim)
     if x.size == 0:
-        _check_not_empty(name, x, axes)
+        _check_not_empty(op, x, axes)
         return np.empty(reduced_shape(x.shape, axes, keepdim), x.dtype)
     refuse(cpu, x.dtype, NOT_ORDERED)
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
 
 
-def _quick_extreme(ufunc: np.ufunc) -> Quick:
+def _quick_extreme(ufunc: Any) -> Quick:
     reduce = ufunc.reduce
 
     def quick(self, dim=(), keepdim=False):
@@ -54,32 +55,23 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         check(x.shape[axis], f"{name}(): Expected reduction dim {axis} to have non-zero size.", IndexError)
 
 
-@kernel(
-    "amax",
-    like=np.max,
-    differs=["empty-dim", "zero-dim-axis", "no-complex-order"],
-    quick=_quick_extreme(np.maximum),
-)
-def amax(self, dim=(), keepdim=False):
-    """Largest element over dimensions; NaN wins."""
-    return _extreme("amax", np.maximum, self, dim, keepdim, "max_values_cpu")
-
-
-@kernel(
-    "amin",
-    like=np.min,
-    differs=["empty-dim", "zero-dim-axis", "no-complex-order"],
-    quick=_quick_extreme(np.minimum),
-)
-def amin(self, dim=(), keepdim=False):
-    """Smallest element over dimensions; NaN wins."""
-    return _extreme("amin", np.minimum, self, dim, keepdim, "min_values_cpu")
-
-
-@kernel("max", like=np.max, differs=["no-complex-order"])
-def max_all(self):
-    """Largest of all elements; NaN wins."""
-    return _extreme("max", np.maximum, self, None, False, "max_all")
+_ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order"]
+(amax,) = rows(
+    "amax", _extreme, "Largest element over dimensions; NaN wins.", ufunc=np.maximum, cpu="max_values_cpu",
+    like=np.max, differs=_ORDER, quick=_quick_extreme(np.maximum),
+)  # fmt: skip
+(amin,) = rows(
+    "amin", _extreme, "Smallest element over dimensions; NaN wins.", ufunc=np.minimum, cpu="min_values_cpu",
+    like=np.min, differs=_ORDER, quick=_quick_extreme(np.minimum),
+)  # fmt: skip
+(max_all,) = rows(
+    "max", _extreme, "Largest of all elements; NaN wins.", ufunc=np.maximum, cpu="max_all",
+    like=np.max, differs=["no-complex-order"],
+)  # fmt: skip
+(min_all,) = rows(
+    "min", _extreme, "Smallest of all elements; NaN wins.", ufunc=np.minimum, cpu="min_all",
+    like=np.min, differs=["no-complex-order"],
+)  # fmt: skip
 
 
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
@@ -92,12 +84,6 @@ def foreach_max(self):
             "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
         )
     return [max_all(x) for x in self]
-
-
-@kernel("min", like=np.min, differs=["no-complex-order"])
-def min_all(self):
-    """Smallest of all elements; NaN wins."""
-    return _extreme("min", np.minimum, self, None, False, "min_all")
 
 
 @kernel("aminmax")
@@ -122,17 +108,17 @@ def aminmax(self, *, dim=None, keepdim=False):
 # ---------------------------------------------------------------- values and indices along one dimension
 
 
-def _extreme_along(name: str, find: Any, x: ndarray, dim: int, keepdim: bool) -> tuple[ndarray, ndarray]:
+def _extreme_along(x: ndarray, dim: int, keepdim: bool, *, op: str, find: Any) -> tuple[ndarray, ndarray]:
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0:
-        _check_not_empty(name, x, (axis,))
-    check(not dt.is_complex(x.dtype), f"{name}(): does not support complex input")
+        _check_not_empty(op, x, (axis,))
+    check(not dt.is_complex(x.dtype), f"{op}(): does not support complex input")
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
     if x.size == 0:
         shape = reduced_shape(x.shape, (axis,), keepdim)
         return np.empty(shape, x.dtype), np.empty(shape, np.int64)
-    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
+    refuse(f"{op}_cpu", x.dtype, NOT_ORDERED)
     index = find(ordered(x), axis, None, keepdims=True)
     values = np.take_along_axis(x, index, axis)
     return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
@@ -143,63 +129,49 @@ def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int
     return tuple(1 if i in gone else n for i, n in enumerate(shape) if keepdim or i not in gone)
 
 
-@kernel("max.dim", differs=["zero-dim-axis", "no-complex-order", "max-with-indices"])
-def max_dim(self, dim, keepdim=False):
-    """Largest elements along a dimension and where the first of each is; the first NaN wins."""
-    return _extreme_along("max", np.argmax, self, dim, keepdim)
-
-
-@kernel("min.dim", differs=["zero-dim-axis", "no-complex-order", "max-with-indices"])
-def min_dim(self, dim, keepdim=False):
-    """Smallest elements along a dimension and where the first of each is; the first NaN wins."""
-    return _extreme_along("min", np.argmin, self, dim, keepdim)
-
+_ALONG = ["zero-dim-axis", "no-complex-order", "max-with-indices"]
+_FIRST = "elements along a dimension and where the first of each is; the first NaN wins."
+rows("max.dim", _extreme_along, f"Largest {_FIRST}", find=np.argmax, differs=_ALONG)
+rows("min.dim", _extreme_along, f"Smallest {_FIRST}", find=np.argmin, differs=_ALONG)
 
 # ---------------------------------------------------------------- indices
 
 
-def _arg(name: str, find: Any, x: ndarray, dim: int | None, keepdim: bool) -> ndarray:
-    check(not dt.is_complex(x.dtype), f"{name}(): does not support complex input")
-    check(x.dtype != dt.bool_, f"{name}(): does not support bool input")
+def _arg(x: ndarray, dim: int | None, keepdim: bool, *, op: str, find: Any) -> ndarray:
+    check(not dt.is_complex(x.dtype), f"{op}(): does not support complex input")
+    check(x.dtype != dt.bool_, f"{op}(): does not support bool input")
     axis = None if dim is None else wrap_dim(dim, x.ndim)
-    if x.size == 0:
-        if axis is None:
-            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
-        _check_not_empty(name, x, (axis,))
-    axes = None if axis is None or x.ndim == 0 else (axis,)
-    if x.size == 0:
-        return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
-    if axes is not None and x.shape[axis] == 1:
-        return np.zeros(reduced_shape(x.shape, axes, keepdim), np.int64)
-    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
+    if axis is None:
+        check(x.size > 0, f"{op}(): Expected reduction dim to be specified for input.numel() == 0.", IndexError)
+    elif x.ndim == 0:
+        axis = None
+    elif x.size == 0 or x.shape[axis] == 1:
+        _check_not_empty(op, x, (axis,))
+        return np.zeros(reduced_shape(x.shape, (axis,), keepdim), np.int64)
+    refuse(f"{op}_cpu", x.dtype, NOT_ORDERED)
     return find(ordered(x), axis, keepdims=keepdim)
 
 
-def _quick_argmax(self, dim, keepdim=False):
-    if keepdim is not False or type(self) is not ndarray or type(dim) is not int or not -self.ndim <= dim < self.ndim:
+def _quick_arg(find: Any) -> Quick:
+    def quick(self, dim, keepdim=False):
+        if keepdim is not False or type(self) is not ndarray or type(dim) is not int:
+            return None
+        if not -self.ndim <= dim < self.ndim or not self.size:
+            return None
+        if self.dtype is dt.float32 or self.dtype is dt.float64:
+            out = find(self, dim)
+            return out if type(out) is ndarray else np.asarray(out)
         return None
-    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size:
-        out = self.argmax(dim)
-        return out if type(out) is ndarray else np.asarray(out)
-    return None
+
+    return exact(quick)
 
 
-def _quick_argmin(self, dim, keepdim=False):
-    if keepdim is not False or type(self) is not ndarray or type(dim) is not int or not -self.ndim <= dim < self.ndim:
-        return None
-    if (self.dtype is dt.float32 or self.dtype is dt.float64) and self.size:
-        out = self.argmin(dim)
-        return out if type(out) is ndarray else np.asarray(out)
-    return None
-
-
-@kernel("argmax", like=np.argmax, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=exact(_quick_argmax))
-def argmax(self, dim=None, keepdim=False):
-    """Index of the first largest element; NaN is larger than all."""
-    return _arg("argmax", np.argmax, self, dim, keepdim)
-
-
-@kernel("argmin", like=np.argmin, differs=["no-bool", "no-complex-order", "zero-dim-axis"], quick=exact(_quick_argmin))
-def argmin(self, dim=None, keepdim=False):
-    """Index of the first smallest element; NaN is smaller than all."""
-    return _arg("argmin", np.argmin, self, dim, keepdim)
+_DIFFERS = ["no-bool", "no-complex-order", "zero-dim-axis"]
+rows(
+    "argmax", _arg, "Index of the first largest element; NaN is larger than all.", find=np.argmax,
+    like=np.argmax, differs=_DIFFERS, quick=_quick_arg(ndarray.argmax),
+)  # fmt: skip
+rows(
+    "argmin", _arg, "Index of the first smallest element; NaN is smaller than all.", find=np.argmin,
+    like=np.argmin, differs=_DIFFERS, quick=_quick_arg(ndarray.argmin),
+)  # fmt: skip

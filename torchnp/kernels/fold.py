@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import dim_out_of_range, not_implemented, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import dim_out_of_range, shape_text
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes, resize
@@ -62,11 +62,9 @@ _WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 
 @kernel(
-    "im2col",
-    like=np.lib.stride_tricks.sliding_window_view,
-    differs=["blocks-as-columns"],
+    "im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"],
     writes=Writes(out=_look_empty(*_WINDOW)),
-)
+)  # fmt: skip
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
     kernel_size, dilation, padding, stride = _pairs(
@@ -88,8 +86,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
             f"dilation={_pair_text(dilation)}, padding={_pair_text(padding)}, "
             f"calculated shape of the array of sliding blocks as {_pair_text(out)}, but its components must be at least one."
         )
-    if self.dtype not in _DTYPES:
-        raise not_implemented("im2col_out_cpu", self.dtype)
+    require("im2col_out_cpu", self.dtype, _DTYPES)
     x = pad(self, padding, padding)
     columns = np.empty((*self.shape[:-2], math.prod(kernel_size), *out), self.dtype)
     for i, tap in enumerate(taps(kernel_size)):
@@ -125,15 +122,13 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
             f"expected size of input's dimension {d + 1} to match the calculated number of sliding blocks "
             f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
         )
-    if self.dtype not in _DTYPES:
-        raise not_implemented("col2im_out_cpu", self.dtype)
+    require("col2im_out_cpu", self.dtype, _DTYPES)
     inner = dt.opmath(self.dtype)
     lead = self.shape[:d]
     columns = dt.cast(self, inner).reshape(*lead, self.shape[d] // size, size, *out)
-    total = np.zeros(
-        (*lead, self.shape[d] // size, *(o + 2 * p for o, p in zip(output_size, padding, strict=True))), inner
-    )
+    padded = [o + 2 * p for o, p in zip(output_size, padding, strict=True)]
+    total = np.zeros((*lead, self.shape[d] // size, *padded), inner)
     for i, tap in enumerate(taps(kernel_size)):
         total[(..., *tap_slices(tap, out, stride, dilation))] += columns[..., i, :, :]
-    inside = total[(..., *(slice(p, p + o) for o, p in zip(output_size, padding, strict=True)))]
-    return np.ascontiguousarray(dt.cast(inside, self.dtype))
+    inside: list[Any] = [slice(p, p + o) for o, p in zip(output_size, padding, strict=True)]
+    return np.ascontiguousarray(dt.cast(total[(..., *inside)], self.dtype))

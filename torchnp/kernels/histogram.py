@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, wrap_dim
+from torchnp.checks import check, refuse, require, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
@@ -50,11 +51,6 @@ def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
 
 
-def _outer_range(column: ndarray, low: Any, high: Any) -> tuple[Any, Any]:
-    """A range of no width is widened by 1 on either side."""
-    return (low - 1, high + 1) if low == high else (low, high)
-
-
 # ---------------------------------------------------------------- histc
 
 
@@ -66,7 +62,8 @@ def histc(self, bins=100, min=0, max=0):
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
-    low, high = _outer_range(self, low, high)
+    if low == high:
+        low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
         low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
         raise RuntimeError(f"torch.histc: range of [{low_text}, {high_text}] is not finite")
@@ -144,8 +141,7 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
         )
         found = list(zip(range_[::2], range_[1::2], strict=True))
     elif x.size:
-        if x.dtype not in (dt.float32, dt.float64):
-            raise not_implemented("histogramdd", x.dtype)
+        require("histogramdd", x.dtype, (dt.float32, dt.float64))
         rows = x.reshape(-1, n)
         found = list(zip(rows.min(0).tolist(), rows.max(0).tolist(), strict=True))
     else:
@@ -192,69 +188,61 @@ def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, densi
     return hist
 
 
-def _columns(x: ndarray) -> ndarray:
-    return x.reshape(-1, 1)
+def _histogram(self, bins, *, range=None, weight, density):
+    x = self.reshape(-1, 1)
+    if isinstance(bins, ndarray):
+        edges = bins.copy()
+    else:
+        _check_bins(bins, 0)
+        (edges,) = _equal_edges(x, [bins], range)
+    return _counted(x, [edges], None if weight is None else weight.reshape(-1), density), edges
 
 
-@kernel("histogram.bin_ct", like=np.histogram, differs=["histc-dtype"])
-def histogram(self, bins=100, *, range=None, weight=None, density=False):
-    """Counts or sums of weights in equal bins, and the edges."""
-    x = _columns(self)
-    _check_bins(bins, 0)
-    edges = _equal_edges(x, [bins], range)
-    return _counted(x, edges, None if weight is None else weight.reshape(-1), density), edges[0]
-
-
-@kernel("histogram.bins_tensor", like=np.histogram, differs=["histc-dtype"])
-def histogram_bins(self, bins, *, weight=None, density=False):
-    """Counts or sums of weights between given edges, and the edges."""
-    return _counted(_columns(self), [bins], None if weight is None else weight.reshape(-1), density), bins.copy()
-
-
-@kernel("_histogramdd_bin_edges")
-def _histogramdd_bin_edges(self, bins, *, range=None, weight=None, density=False):
-    """The edges of equal bins in each dimension."""
-    return _equal_edges(self, bins, range)
-
-
-@kernel("_histogramdd_from_bin_cts")
-def _histogramdd_from_bin_cts(self, bins, *, range=None, weight=None, density=False):
-    """Counts or sums of weights in boxes of equal size."""
-    return _counted(self, _equal_edges(self, bins, range), weight, density)
-
-
-@kernel("_histogramdd_from_bin_tensors")
-def _histogramdd_from_bin_tensors(self, bins, *, weight=None, density=False):
-    """Counts or sums of weights in boxes between given edges."""
-    return _counted(self, bins, weight, density)
-
-
-@kernel("histogramdd", like=np.histogramdd, differs=["histc-dtype"])
-def histogramdd(self, bins, range=None, weight=None, density=False):
-    """Counts or sums of weights in boxes of equal size, and the edges of each dimension."""
-    edges = _histogramdd_bin_edges(self, bins, range=range)
+def _histogramdd(self, bins, range, weight, density):
+    if isinstance(bins, int):
+        _check_matrix(self)
+        bins = [bins] * self.shape[-1]
+    edges = _equal_edges(self, bins, range)
     return _counted(self, edges, weight, density), edges
 
 
-@kernel("histogramdd.int_bins", like=np.histogramdd, differs=["histc-dtype"])
-def histogramdd_int(self, bins, range=None, weight=None, density=False):
-    """`histogramdd` with the same number of bins in each dimension."""
-    _check_matrix(self)
-    return histogramdd(self, [bins] * self.shape[-1], range, weight, density)
-
-
-@kernel("histogramdd.TensorList_bins", like=np.histogramdd, differs=["histc-dtype"])
-def histogramdd_edges(self, bins, range=None, weight=None, density=False):
-    """`histogramdd` between given edges, which are returned as they are."""
+def _between_edges(self, bins, range, weight, density):
     return _counted(self, bins, weight, density), list(bins)
 
+
+rows(
+    "histogram.bin_ct histogram.bins_tensor", _histogram,
+    "Counts or sums of weights in equal bins, or between given edges, and the edges.",
+    like=np.histogram, differs=["histc-dtype"],
+)  # fmt: skip
+rows(
+    "_histogramdd_bin_edges", lambda x, bins, limits, *_: _equal_edges(x, bins, limits),
+    "The edges of equal bins in each dimension.",
+)  # fmt: skip
+rows(
+    "_histogramdd_from_bin_cts", lambda x, bins, limits, *rest: _counted(x, _equal_edges(x, bins, limits), *rest),
+    "Counts or sums of weights in boxes of equal size.",
+)  # fmt: skip
+rows("_histogramdd_from_bin_tensors", _counted, "Counts or sums of weights in boxes between given edges.")
+rows(
+    "histogramdd histogramdd.int_bins", _histogramdd,
+    "Counts or sums of weights in boxes of equal size, and the edges of each dimension.",
+    like=np.histogramdd, differs=["histc-dtype"],
+)  # fmt: skip
+rows(
+    "histogramdd.TensorList_bins", _between_edges, "`histogramdd` between given edges, which are returned as they are.",
+    like=np.histogramdd, differs=["histc-dtype"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- quantiles
 
 
-def _quantile(x: ndarray, q: ndarray, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> ndarray:
-    modes = ("linear", "lower", "higher", "midpoint", "nearest")
-    if interpolation not in modes:
+def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, op: str) -> ndarray:
+    skip_nan = op == "nanquantile"
+    if not isinstance(q, ndarray):
+        check(0 <= q <= 1, f"quantile() q must be in the range [0, 1] but got {q:g}")
+        q = np.asarray(q, x.dtype if x.dtype in dt.FLOATS else dt.get_default_dtype())
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
@@ -286,38 +274,16 @@ def _quantile(x: ndarray, q: ndarray, dim: Any, keepdim: bool, interpolation: st
     out = np.moveaxis(value, -1, 0)
     if keepdim and axis is None:
         out = out.reshape(q.size, *(1,) * x.ndim)
-    elif keepdim and x.ndim:
+    elif keepdim and axis is not None and x.ndim:
         out = np.expand_dims(out, axis + 1)
     return (out if q.ndim else out[0]).copy()
 
 
-def _scalar_q(x: ndarray, q: float) -> ndarray:
-    check(0 <= q <= 1, f"quantile() q must be in the range [0, 1] but got {q:g}")
-    return np.asarray(q, x.dtype if x.dtype in dt.FLOATS else dt.get_default_dtype())
-
-
-_DIFFERS = ["quantile-dtypes"]
-
-
-@kernel("quantile", like=np.quantile, differs=_DIFFERS)
-def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """Values below which a fraction q of the elements lies; NaN if one is."""
-    return _quantile(self, q, dim, keepdim, interpolation, False)
-
-
-@kernel("quantile.scalar", like=np.quantile, differs=_DIFFERS)
-def quantile_scalar(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """The value below which a fraction q of the elements lies; NaN if one is."""
-    return _quantile(self, _scalar_q(self, q), dim, keepdim, interpolation, False)
-
-
-@kernel("nanquantile", like=np.nanquantile, differs=_DIFFERS)
-def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """`quantile` of the elements that are not NaN."""
-    return _quantile(self, q, dim, keepdim, interpolation, True)
-
-
-@kernel("nanquantile.scalar", like=np.nanquantile, differs=_DIFFERS)
-def nanquantile_scalar(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """`quantile.scalar` of the elements that are not NaN."""
-    return _quantile(self, _scalar_q(self, q), dim, keepdim, interpolation, True)
+rows(
+    "quantile quantile.scalar", _quantile, "Values below which a fraction q of the elements lies; NaN if one is.",
+    like=np.quantile, differs=["quantile-dtypes"],
+)  # fmt: skip
+rows(
+    "nanquantile nanquantile.scalar", _quantile, "`quantile` of the elements that are not NaN.",
+    like=np.nanquantile, differs=["quantile-dtypes"],
+)  # fmt: skip

@@ -149,12 +149,10 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
 
 
 @kernel(
-    "index_put",
-    "_unsafe_index_put",
-    like=np.ndarray.__setitem__,
+    "index_put", "_unsafe_index_put", like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
     writes=Writes(free=("values",), after=_look_apart, expanded=_write_expanded),
-)
+)  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
     check(len(indices) > 0, "sym_strides() called on an undefined Tensor")  # torch's words for no index
@@ -293,10 +291,7 @@ def index_select(self, dim, index):
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "index_select(): Index is supposed to be a vector", IndexError)
     if not self.ndim:
-        check(
-            index.size == 1,
-            f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)",
-        )
+        check(index.size == 1, f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     check(index.dtype in INDEX_DTYPES, "index_select(): Expected dtype int32 or int64 for index")
     if self.ndim < 2 and self.dtype in BARE_UNSIGNED:
         raise not_implemented("index_select", self.dtype)
@@ -393,7 +388,7 @@ def take_along_dim(self, indices, dim=None):
         return gather(self.reshape(-1), 0, indices.reshape(-1))
     check(
         indices.dtype == int64,
-        f"torch.take_along_dim(): dtype of indices should be Long but got {_python_name(indices.dtype)}",
+        f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}",
     )
     if self.ndim != indices.ndim:
         raise RuntimeError(
@@ -409,7 +404,3 @@ def take_along_dim(self, indices, dim=None):
     )
     shape = lambda x: (*around[ahead], x.shape[dim], *around[behind]) if x.ndim else ()
     return gather(expand(self, shape(self)), dim, expand(indices, shape(indices)))
-
-
-def _python_name(dtype: np.dtype) -> str:
-    return scalar_name(dtype)

@@ -10,6 +10,7 @@ from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
 from torchnp.errors import empty_list, shape_text
 from torchnp.kernels._memory import bits, empty_in_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
 from torchnp.quick import exact, is_axis
@@ -96,10 +97,9 @@ def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, positio
     )
 
 
-@kernel("concat", "concatenate", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"])
-def concat(tensors, dim=0):
-    """`cat`."""
-    return cat(tensors, dim)
+rows(
+    "concat concatenate", cat, "`cat`.", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"],
+)  # fmt: skip
 
 
 @kernel("stack", "_stack", like=np.stack, differs=["int-float-promotion"])
@@ -170,7 +170,7 @@ def block_diag(tensors):
 @kernel("_chunk_cat")
 def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
-    _check_list_named(tensors)
+    check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
     check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
     check(dim >= 0 or len({x.ndim for x in tensors}) == 1,
           "_chunk_cat expects non-negative dim when input tensors have different ndims")  # fmt: skip
@@ -188,10 +188,6 @@ def _chunk_cat(tensors, dim, num_chunks):
         padded[(*(slice(None),) * dim, slice(x.shape[dim]))] = x
         rows.append(padded.reshape(*x.shape[:dim], num_chunks, -1))
     return cat(rows, dim + 1)
-
-
-def _check_list_named(tensors: Sequence[ndarray]) -> None:
-    check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
 
 
 # ---------------------------------------------------------------- at least so many dimensions
@@ -221,22 +217,13 @@ def atleast_3d(self):
     return self.reshape(1, 1, 1)
 
 
-@kernel("atleast_1d.Sequence", like=np.atleast_1d)
-def atleast_1d_sequence(tensors):
-    """`atleast_1d` of each tensor."""
-    return [atleast_1d(x) for x in tensors]
+def _of_each(tensors, *, to):
+    return [to(x) for x in tensors]
 
 
-@kernel("atleast_2d.Sequence", like=np.atleast_2d)
-def atleast_2d_sequence(tensors):
-    """`atleast_2d` of each tensor."""
-    return [atleast_2d(x) for x in tensors]
-
-
-@kernel("atleast_3d.Sequence", like=np.atleast_3d)
-def atleast_3d_sequence(tensors):
-    """`atleast_3d` of each tensor."""
-    return [atleast_3d(x) for x in tensors]
+rows("atleast_1d.Sequence", _of_each, "`atleast_1d` of each tensor.", to=atleast_1d, like=np.atleast_1d)
+rows("atleast_2d.Sequence", _of_each, "`atleast_2d` of each tensor.", to=atleast_2d, like=np.atleast_2d)
+rows("atleast_3d.Sequence", _of_each, "`atleast_3d` of each tensor.", to=atleast_3d, like=np.atleast_3d)
 
 
 @kernel("broadcast_tensors", like=np.broadcast_arrays, differs=["expand-writable"])
@@ -258,16 +245,8 @@ def meshgrid(tensors):
         if x.ndim > 1:
             shape = "".join(f"{n:2d}" for n in x.shape)
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shape}")
-    shape = [x.size for x in tensors]
-    return [
-        expand(
-            x.reshape(*(-1 if i == j else 1 for j in range(len(shape))))
-            if x.size
-            else x.reshape([0 if i == j else 1 for j in range(len(shape))]),
-            shape,
-        )
-        for i, x in enumerate(tensors)
-    ]
+    shape, n = [x.size for x in tensors], len(tensors)
+    return [expand(x.reshape([x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
 
 
 @kernel("meshgrid.indexing", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])

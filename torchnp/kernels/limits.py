@@ -11,18 +11,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
 from torchnp.errors import cannot_cast, complex_clamp
-from torchnp.kernels._elementwise import (
-    ANY_COMPLEX,
-    BOOL,
-    FLOATS,
-    INTS,
-    UNSIGNED,
-    WIDE,
-    Refusals,
-    binary,
-    check_broadcast,
-    finish,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.quick import exact
 from torchnp.registry import kernel
@@ -30,32 +20,24 @@ from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
-REAL = INTS | FLOATS
+REAL = el.INTS | el.FLOATS
 
 # ---------------------------------------------------------------- limits
 
 
-def _no_complex(name: str) -> Refusals:
-    return [(ANY_COMPLEX, RuntimeError, f"{name} not implemented for complex tensors.")]
+def _no_complex(name: str) -> el.Refusals:
+    return [(el.ANY_COMPLEX, RuntimeError, f"{name} not implemented for complex tensors.")]
 
 
-_LIMITS = BOOL | REAL
-maximum = binary(
-    "maximum max.other",
-    np.maximum,
-    cpu="maximum_cpu",
-    takes=_LIMITS,
-    refuses=_no_complex("maximum"),
+_LIMITS = el.BOOL | REAL
+maximum = el.binary(
+    "maximum max.other", np.maximum, cpu="maximum_cpu", takes=_LIMITS, refuses=_no_complex("maximum"),
     differs=["no-complex-maximum", "three-tier-promotion"],
-)
-minimum = binary(
-    "minimum min.other",
-    np.minimum,
-    cpu="minimum_cpu",
-    takes=_LIMITS,
-    refuses=_no_complex("minimum"),
+)  # fmt: skip
+minimum = el.binary(
+    "minimum min.other", np.minimum, cpu="minimum_cpu", takes=_LIMITS, refuses=_no_complex("minimum"),
     differs=["no-complex-maximum", "three-tier-promotion"],
-)
+)  # fmt: skip
 
 
 def _first_of_equals(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
@@ -66,15 +48,10 @@ def _first_of_equals(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray
 # Integers go the way of maximum and minimum.
 _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
-    binary(
-        _name,
-        _function,
-        float=_first_of_equals(_function),
-        like=_function,
-        cpu=f"{_name}_cpu",
-        takes=_LIMITS,
-        refuses=[*_no_complex(_name), (UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
-    )
+    el.binary(
+        _name, _function, float=_first_of_equals(_function), like=_function, cpu=f"{_name}_cpu", takes=_LIMITS,
+        refuses=[*_no_complex(_name), (el.UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
+    )  # fmt: skip
 
 
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
@@ -82,7 +59,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
-    if out not in WIDE or any(type(x) is not float and type(x) is not int for x in given):
+    if out not in el.WIDE or any(type(x) is not float and type(x) is not int for x in given):
         if not (fixed and dt.is_floating(out)):
             out = out if dt.is_complex(out) else dt.result_type(self, *given)
         if dt.is_complex(out):
@@ -90,16 +67,16 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
         if fixed and any(math.isnan(real(x)) for x in given):  # before anything else is looked at
             return np.full_like(self, number(math.nan, out), out)
         require(cpu, out, takes)
-        check_broadcast(self, *given)
+        el.check_broadcast(self, *given)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
-    return finish(x, out)
+    return el.finish(x, out)
 
 
 def _limit(x: Any, out: np.dtype) -> ndarray:
     """A tensor or number rounded to the result dtype, in the dtype of the computation."""
     x = dt.cast(x, out) if isinstance(x, ndarray) else scalar(x, out)
-    return x if out in WIDE else dt.cast(x, dt.opmath(out))
+    return x if out in el.WIDE else dt.cast(x, dt.opmath(out))
 
 
 _CLAMP = ["three-tier-promotion", "clamp-of-bool"]
@@ -132,12 +109,7 @@ _WRITES = Writes(inplace=_look_inplace)
 
 
 @kernel(
-    "clamp",
-    "clip",
-    like=np.clip,
-    differs=[*_CLAMP, "clamp-needs-bound"],
-    quick=exact(_quick_clamp),
-    writes=_WRITES,
+    "clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"], quick=exact(_quick_clamp), writes=_WRITES
 )
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
@@ -154,23 +126,15 @@ def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None 
     return _clamp("maximum_cpu" if max is None else "minimum_cpu", _LIMITS, self, min, max)
 
 
-def _clamp_one(cpu: str, self: ndarray, low: Any, high: Any) -> ndarray:
-    if isinstance(low, complex) or isinstance(high, complex):
+def _clamp_one(self: ndarray, *, min: Any = None, max: Any = None, op: str) -> ndarray:
+    if isinstance(min, complex) or isinstance(max, complex):
         raise complex_clamp()
-    return _clamp(cpu, REAL, self, low, high, fixed=True)
+    return _clamp(f"{op}_scalar_cpu", REAL, self, min, max, fixed=True)
 
 
-@kernel("clamp_min", like=np.maximum, differs=_CLAMP, foreach="maximum", writes=_WRITES)
-def clamp_min(self: ndarray, min: Any) -> ndarray:
-    """Limit from below."""
-    return _clamp_one("clamp_min_scalar_cpu", self, min, None)
-
-
-@kernel("clamp_max", like=np.minimum, differs=_CLAMP, foreach="minimum", writes=_WRITES)
-def clamp_max(self: ndarray, max: Any) -> ndarray:
-    """Limit from above."""
-    return _clamp_one("clamp_max_scalar_cpu", self, None, max)
-
-
-binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS, args=("self", "min"))
-binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS, args=("self", "max"))
+(clamp_min,) = rows(
+    "clamp_min", _clamp_one, "Limit from below.", like=np.maximum, differs=_CLAMP, foreach="maximum", writes=_WRITES
+)
+rows("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, differs=_CLAMP, foreach="minimum", writes=_WRITES)
+el.binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS, args=("self", "min"))
+el.binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS, args=("self", "max"))

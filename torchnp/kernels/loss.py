@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dim
+from torchnp.checks import check, require
 from torchnp.errors import multi_target, output_shape, shape_text
-from torchnp.kernels._elementwise import (
-    FLOATS,
-    check_broadcast,
-    check_result_dtype,
-    check_same_dtype,
-    finish,
-    in_opmath,
-    in_place,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
 from torchnp.kernels.compare import eq, le, ne, where
@@ -46,12 +41,12 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     if reduction == MEAN:
         # The sum is rounded before the division, so that it overflows where torch's does.
         total = dt.cast(np.asarray(total), dt.opmath(out)) / number(loss.size, dt.opmath(out))
-    return finish(total, out)
+    return el.finish(total, out)
 
 
 def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, ndarray, np.dtype]:
-    check_broadcast(self, target)
-    (x, t), out = in_opmath(cpu, FLOATS, self, target)
+    el.check_broadcast(self, target)
+    (x, t), out = el.in_opmath(cpu, el.FLOATS, self, target)
     return x, t, out
 
 
@@ -69,14 +64,13 @@ def reshaped(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """The squared difference; half types round the difference too."""
     x, t, out = _elementwise("mse_cpu", self, target)
-    difference = dt.cast(finish(x - t, out), x.dtype)
-    return reduce(finish(np.square(difference), out), reduction)
+    difference = dt.cast(el.finish(x - t, out), x.dtype)
+    return reduce(el.finish(np.square(difference), out), reduction)
 
 
-@kernel("l1_loss")
-def l1_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
-    """The absolute difference."""
-    return reduce(abs(sub(self, target)), reduction)
+(l1_loss,) = rows(
+    "l1_loss", lambda x, target, reduction: reduce(abs(sub(x, target)), reduction), "The absolute difference."
+)
 
 
 @kernel("smooth_l1_loss")
@@ -89,20 +83,20 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
     if out == dt.float16:  # rounded at each step
         x, t = dt.cast(x, out), dt.cast(t, out)
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
-    return reduce(finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
+    return reduce(el.finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
 
 
 @kernel("huber_loss")
 def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float = 1.0) -> ndarray:
     """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
-    check_broadcast(self, target)
-    check_result_dtype(dt.result_type(self, target), self.dtype)
+    el.check_broadcast(self, target)
+    el.check_result_dtype(dt.result_type(self, target), self.dtype)
     x, t, out = _elementwise("huber_cpu", self, target)
     if out == dt.bfloat16:  # rounded at each step
         x, t = dt.cast(x, out), dt.cast(t, out)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return reduce(finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
+    return reduce(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
 
 
 # ---------------------------------------------------------------- probabilities
@@ -113,15 +107,15 @@ def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None 
     """``-(t * log(x) + (1 - t) * log(1 - x))``, each logarithm at least -100."""
     # torch squeezes both before it broadcasts, and the result has the input's shape.
     x, t = self.squeeze(), target.squeeze()
-    check_broadcast(x, t)
-    check_same_dtype(self, target)
-    require("binary_cross_entropy", self.dtype, FLOATS)  # half types are rounded at each step
+    el.check_broadcast(x, t)
+    el.check_same_dtype(self, target)
+    require("binary_cross_entropy", self.dtype, el.FLOATS)  # half types are rounded at each step
     check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
     check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
     loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
     loss = reshaped(np.asarray(loss), self.shape)
-    return reduce(loss if weight is None else in_place(loss, mul(loss, weight)), reduction)
+    return reduce(loss if weight is None else el.in_place(loss, mul(loss, weight)), reduction)
 
 
 @kernel("binary_cross_entropy_with_logits")
@@ -130,12 +124,12 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
     log_sigmoid = log_sigmoid_forward(self)[0]
     if pos_weight is not None:
         log_weight = add_scalar(mul(sub_scalar(pos_weight, 1), target), 1)
-        log_sigmoid = in_place(log_sigmoid, mul(log_sigmoid, log_weight))
+        log_sigmoid = el.in_place(log_sigmoid, mul(log_sigmoid, log_weight))
     loss = rsub_scalar(target, 1)
-    loss = in_place(loss, mul(loss, self))
-    loss = in_place(loss, sub(loss, log_sigmoid))
+    loss = el.in_place(loss, mul(loss, self))
+    loss = el.in_place(loss, sub(loss, log_sigmoid))
     if weight is not None:
-        loss = in_place(loss, mul(loss, weight))
+        loss = el.in_place(loss, mul(loss, weight))
     return reduce(loss, reduction)
 
 
@@ -143,7 +137,7 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
     value = log1p(exp(mul(neg(target), self)))
-    check_result_dtype(value.dtype, self.dtype)
+    el.check_result_dtype(value.dtype, self.dtype)
     if value.shape != self.shape:
         raise output_shape(self.shape, value.shape)
     return reduce(dt.cast(value, self.dtype), reduction)
@@ -197,7 +191,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 def _sum_last(x: ndarray) -> ndarray:
     """The sum over dimension 1, rounded to the tensor's dtype."""
-    return finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=-1), x.dtype)
+    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=-1), x.dtype)
 
 
 @kernel("cosine_embedding_loss")
@@ -227,22 +221,21 @@ def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-
     difference = add_scalar(sub(x1, x2), eps)
     out = difference.dtype
     size = np.abs(dt.cast(difference, dt.opmath(out)))
-    axis = wrap_dim(-1, size.ndim)
-    axis = axis if size.ndim else None
+    axis = -1 if size.ndim else None
+    total: Any = partial(np.add.reduce, axis=axis, keepdims=keepdim)
     if p == 0:
-        value = np.add.reduce(size != 0, axis=axis, keepdims=keepdim, dtype=size.dtype)
+        value = total(size != 0, dtype=size.dtype)
     elif p == np.inf:
-        value = np.maximum.reduce(size, axis=axis, keepdims=keepdim)
+        value = np.max(size, axis, keepdims=keepdim)
     elif p == -np.inf:
-        value = np.minimum.reduce(size, axis=axis, keepdims=keepdim)
+        value = np.min(size, axis, keepdims=keepdim)
     elif p == 1:
-        value = np.add.reduce(size, axis=axis, keepdims=keepdim)
+        value = total(size)
     elif p == 2:
-        value = np.sqrt(np.add.reduce(np.square(size), axis=axis, keepdims=keepdim))
+        value = np.sqrt(total(np.square(size)))
     else:
-        power = size.dtype.type(p)
-        value = np.power(np.add.reduce(np.power(size, power), axis=axis, keepdims=keepdim), size.dtype.type(1 / p))
-    return finish(value, dt.to_real(out))
+        value = np.power(total(np.power(size, size.dtype.type(p))), size.dtype.type(1 / p))
+    return el.finish(value, dt.to_real(out))
 
 
 @kernel("triplet_margin_loss")

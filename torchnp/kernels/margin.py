@@ -8,9 +8,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
-from torchnp.errors import expected_type, shape_text
+from torchnp.errors import shape_text
 from torchnp.kernels._elementwise import WIDE
+from torchnp.kernels._rows import rows
 from torchnp.kernels.loss import MEAN, NONE
+from torchnp.kernels.nll import check_weight_dtype
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -24,15 +26,6 @@ def _rows(self: ndarray) -> ndarray:
         "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape),
     )
     return self if self.ndim == 2 else self.reshape(1, -1)
-
-
-def _check_long(target: ndarray) -> None:
-    check(target.dtype == dt.int64, expected_type(dt.int64, target.dtype))
-
-
-def _check_weight(self: ndarray, weight: ndarray | None) -> None:
-    if weight is not None:
-        check_type(self.dtype, weight)
 
 
 # ---------------------------------------------------------------- one target class
@@ -56,8 +49,8 @@ def multi_margin(
     )
     if x.size:
         require(cpu, self.dtype, WIDE)
-        _check_long(target)
-        _check_weight(self, weight)
+        check_type(dt.int64, target)
+        check_weight_dtype(self, weight)
     index = target.reshape(-1)
     check(np.all((index >= 0) & (index < c)), "target out of range")
     reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
@@ -110,7 +103,7 @@ def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) ->
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
     if x.size:
         require(cpu, self.dtype, WIDE)
-        _check_long(target)
+        check_type(dt.int64, target)
     return x, rows
 
 
@@ -123,7 +116,7 @@ def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: in
     return _reduced(loss, reduction, self.ndim == 2), is_target.astype(x.dtype).reshape(target.shape)
 
 
-@kernel("multilabel_margin_loss")
-def multilabel_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
-    """`multilabel_margin_loss_forward`, the loss alone."""
-    return multilabel_margin_loss_forward(self, target, reduction)[0]
+rows(
+    "multilabel_margin_loss", lambda *given: multilabel_margin_loss_forward(*given)[0],
+    "`multilabel_margin_loss_forward`, the loss alone.",
+)  # fmt: skip

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, check_expand, refuse_elements, warn
-from torchnp.dtypes import (
-    BARE_UNSIGNED,
-    as_dtype,
-    bool_,
-    c_name,
-    int64,
-    is_complex,
-    scalar_name,
-    uint8,
-)
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, check_expand, refuse, refuse_elements, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
+from torchnp.kernels._rows import rows
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
-_BARE = frozenset(BARE_UNSIGNED)
+_BARE = frozenset(dt.BARE_UNSIGNED)
 
 # ---------------------------------------------------------------- fill
 
@@ -31,11 +23,10 @@ _BARE = frozenset(BARE_UNSIGNED)
 @kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"])
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
-    if mask.dtype != bool_:
-        name = c_name(mask.dtype)
+    if mask.dtype != dt.bool_:
+        name = dt.c_name(mask.dtype)
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
-    if self.dtype in RARE:
-        raise not_implemented("masked_fill", self.dtype)
+    refuse("masked_fill", self.dtype, RARE)
     number = scalar(value, self.dtype)
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
@@ -46,12 +37,7 @@ def masked_fill(self, mask, value):
 
 
 # torch reads the number before it writes.
-@kernel(
-    "masked_fill.Tensor",
-    like=np.where,
-    differs=["masked-fill-truncates"],
-    writes=Writes(free=("value",)),
-)
+@kernel("masked_fill.Tensor", like=np.where, differs=["masked-fill-truncates"], writes=Writes(free=("value",)))
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
     check(
@@ -67,7 +53,7 @@ def masked_fill_tensor(self, mask, value):
 @kernel("masked_select", like=np.extract)
 def masked_select(self, mask):
     """The elements where the mask is true, in one dimension."""
-    check(mask.dtype == bool_, "masked_select: expected BoolTensor for mask")
+    check(mask.dtype == dt.bool_, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
     refuse_elements("masked_select", self, _BARE)
     x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
@@ -77,31 +63,28 @@ def masked_select(self, mask):
 
 def _look_mask(bound: Bound, _: list[ndarray]) -> None:
     """In place the mask has to expand to the target."""
-    x, mask = bound["self"], bound["mask"]
-    if x.dtype != bound["source"].dtype:
-        return
-    check_expand(mask, x.shape)
+    if bound["self"].dtype == bound["source"].dtype:
+        check_expand(bound["mask"], bound["self"].shape)
 
 
 @kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
-    if mask.dtype == uint8:
+    if mask.dtype == dt.uint8:
         warn(
             "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now deprecated,"
             "please use a mask with dtype torch.bool instead."
         )
     check(
-        mask.dtype == bool_,
-        f"masked_scatter_ only supports boolean masks, but got mask with dtype {scalar_name(mask.dtype)}",
+        mask.dtype == dt.bool_,
+        f"masked_scatter_ only supports boolean masks, but got mask with dtype {dt.scalar_name(mask.dtype)}",
     )
     if self.dtype != source.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
-            f"{scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
+            f"{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}"
         )
-    if self.dtype in RARE_OR_CHALF:
-        raise not_implemented("masked_scatter", self.dtype)
+    refuse("masked_scatter", self.dtype, RARE_OR_CHALF)
     shape = broadcast_shapes(mask.shape, self.shape)
     out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
     mask = np.broadcast_to(mask, shape)
@@ -117,13 +100,12 @@ def masked_scatter(self, mask, source):
 @kernel("nonzero", like=np.argwhere, differs=["nonzero-rows", "nonzero-0d"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
-    if self.dtype in RARE:  # empty or not
-        raise not_implemented("nonzero_count_cpu", self.dtype)
+    refuse("nonzero_count_cpu", self.dtype, RARE)  # empty or not
     if not self.ndim:
-        return np.empty((int(bool(_truth(self))), 0), int64)
+        return np.empty((int(bool(_truth(self))), 0), dt.int64)
     found = _truth(self).nonzero()
     # torch fills a matrix by columns: its transpose is contiguous.
-    out = np.empty((self.ndim, len(found[0])), int64)
+    out = np.empty((self.ndim, len(found[0])), dt.int64)
     for row, places in zip(out, found):
         row[...] = places
     return out.T
@@ -133,10 +115,7 @@ def _truth(x: ndarray) -> ndarray:
     return x if x.dtype.num <= 255 else x != 0
 
 
-@kernel("argwhere", like=np.argwhere, differs=["nonzero-rows"])
-def argwhere(self):
-    """`nonzero`."""
-    return nonzero(self)
+rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere, differs=["nonzero-rows"])
 
 
 @kernel("nonzero_numpy", like=np.nonzero)
@@ -150,7 +129,7 @@ def nonzero_numpy(self):
 def nonzero_static(self, *, size, fill_value=-1):
     """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
-    out = np.full((size, self.ndim), fill_value, int64)
+    out = np.full((size, self.ndim), fill_value, dt.int64)
     found = nonzero(self)[:size]
     out[: len(found)] = found
     return out
@@ -164,8 +143,8 @@ def _rowwise_prune(weight, mask, compressed_indices_dtype):
         mask.size == len(weight),
         "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'.",
     )
-    if weight.dtype in RARE or weight.dtype == bool_ or is_complex(weight.dtype):
+    if weight.dtype in RARE or weight.dtype == dt.bool_ or dt.is_complex(weight.dtype):
         raise not_implemented("rowwise_prune_helper", weight.dtype)
     mask = mask.reshape(-1).astype(bool)
     places = np.where(mask, np.cumsum(mask) - 1, -1)
-    return weight[mask], places.astype(as_dtype(compressed_indices_dtype))
+    return weight[mask], places.astype(dt.as_dtype(compressed_indices_dtype))

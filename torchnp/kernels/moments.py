@@ -104,13 +104,9 @@ def _quick_spread(self, dim, correction, keepdim):
     if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or self.size > FEW:
         return None
     n = self.shape[1]
-    if (
-        keepdim is not False
-        or axes(dim, 2) not in ((1,), (-1,))
-        or n > 16
-        or not self.size
-        or not self.flags.c_contiguous
-    ):
+    if keepdim is not False or n > 16 or not self.size or not self.flags.c_contiguous:
+        return None
+    if axes(dim, 2) not in ((1,), (-1,)):
         return None
     if correction is not None and type(correction) is not int and type(correction) is not float:
         return None
@@ -152,55 +148,31 @@ def _look_out(bound: Bound, outs: list[ndarray]) -> None:
 _WRITES = Writes(out=_look_out)
 
 
-def _corrected(x: ndarray, dim: Any, correction: Any, keepdim: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
-    spread, mean = _moments(op, x, dim, correction, keepdim)
+def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op):
+    spread, mean = _moments(op, x, dim, correction if unbiased is None else int(unbiased), keepdim)
     return (spread, mean) if op.endswith("_mean") else spread
 
 
-def _unbiased(x: ndarray, dim: Any, unbiased: bool, keepdim: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
-    return _corrected(x, dim, int(unbiased), keepdim, op=op)
-
-
-def _of_all(x: ndarray, unbiased: bool, *, op: str) -> ndarray | tuple[ndarray, ndarray]:
-    return _corrected(x, None, int(unbiased), False, op=op)
-
-
-_VAR = "Mean squared distance from the mean, over N - correction (1 if unbiased)."
-_STD, _PAIR = "Square root of `var`.", "`var` or `std`, and the mean."
+for _name, _like, _quick, _doc in (
+    ("var", np.var, _quick_var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
+    ("std", np.std, _quick_std, "Square root of `var`."),
+):
+    _twin = within(1, _quick, _DOUBLE)
+    rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_WRITES)
+    rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_WRITES)
+    rows(_name, _spread, _doc, like=_like, differs=_DIFFERS)
 rows(
-    "var.correction",
-    _corrected,
-    _VAR,
-    like=np.var,
-    differs=_DIFFERS,
-    quick=within(1, _quick_var, _DOUBLE),
-    writes=_WRITES,
-)
-rows("var.dim", _unbiased, _VAR, like=np.var, differs=_DIFFERS, writes=_WRITES)
-rows("var", _of_all, _VAR, like=np.var, differs=_DIFFERS)
-rows(
-    "std.correction",
-    _corrected,
-    _STD,
-    like=np.std,
-    differs=_DIFFERS,
-    quick=within(1, _quick_std, _DOUBLE),
-    writes=_WRITES,
-)
-rows("std.dim", _unbiased, _STD, like=np.std, differs=_DIFFERS, writes=_WRITES)
-rows("std", _of_all, _STD, like=np.std, differs=_DIFFERS)
-rows("var_mean.correction std_mean.correction", _corrected, _PAIR, differs=_DIFFERS)
-rows("var_mean.dim std_mean.dim", _unbiased, _PAIR, differs=_DIFFERS)
-rows("var_mean std_mean", _of_all, _PAIR, differs=_DIFFERS)
+    "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,
+    "`var` or `std`, and the mean.", differs=_DIFFERS,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- logsumexp
 
 
 @kernel(
-    "logsumexp",
-    "special_logsumexp",
+    "logsumexp", "special_logsumexp",
     differs=["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"],
-)
+)  # fmt: skip
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)

@@ -10,6 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
 from torchnp.kernels.pointwise import neg
@@ -22,10 +23,8 @@ ndarray = np.ndarray
 
 
 def check_target(target: ndarray) -> None:
-    check(
-        target.dtype in (dt.int64, dt.uint8),
-        f"expected target dtype to be Long or Byte, but got {dt.scalar_name(target.dtype)}",
-    )
+    name = dt.scalar_name(target.dtype)
+    check(target.dtype in (dt.int64, dt.uint8), f"expected target dtype to be Long or Byte, but got {name}")
 
 
 def check_weight_dtype(self: ndarray, weight: ndarray | None) -> None:
@@ -100,10 +99,7 @@ def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     check_nll2d(self, target, weight)
     check_target(target)
-    check(
-        target.dtype == dt.int64 or (not target.size and reduction != NONE),
-        expected_type(dt.int64, target.dtype),
-    )
+    check(target.dtype == dt.int64 or (not target.size and reduction != NONE), expected_type(dt.int64, target.dtype))
     require("nll_loss2d_forward_out_frame", self.dtype, FLOATS)
     check_weight_dtype(self, weight)
     return _forward(self, target, weight, reduction, ignore_index)
@@ -119,8 +115,7 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
         f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}",
     )
     check(
-        weight is None or weight.size == self.shape[1],
-        "weight tensor should be defined either for all or no classes",
+        weight is None or weight.size == self.shape[1], "weight tensor should be defined either for all or no classes"
     )
     check(
         (self.shape[0], *self.shape[2:]) == target.shape,
@@ -128,16 +123,10 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
     )
 
 
-@kernel("nll_loss")
-def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
-    """`nll_loss_forward`, the loss alone."""
-    return nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
-
-
-@kernel("nll_loss2d")
-def nll_loss2d(self, target, weight=None, reduction=1, ignore_index=-100):
-    """`nll_loss2d_forward`, the loss alone."""
-    return nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
+nll_loss, nll_loss2d = (
+    rows(name, lambda *given, of: of(*given)[0], f"`{name}_forward`, the loss alone.", of=forward)[0]
+    for name, forward in (("nll_loss", nll_loss_forward), ("nll_loss2d", nll_loss2d_forward))
+)
 
 
 @kernel("nll_loss_nd")
@@ -153,7 +142,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
         return nll_loss2d(self, target, weight, reduction, ignore_index)
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
-    n, c, points = *self.shape[:2], math.prod(self.shape[2:])
+    (n, c), points = self.shape[:2], math.prod(self.shape[2:])
     flat = nll_loss2d(self.reshape(n, c, 1, points), target.reshape(n, 1, points), weight, reduction, ignore_index)
     return flat.reshape(expected) if reduction == NONE else flat
 
@@ -225,12 +214,7 @@ def _of_probabilities(
 
 
 def _smoothed(
-    scores: ndarray,
-    target: ndarray,
-    weight: ndarray | None,
-    reduction: int,
-    ignore_index: int,
-    label_smoothing: float,
+    scores: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> ndarray:
     axis = 0 if scores.ndim == 1 else 1
     n_classes = scores.shape[axis]

@@ -139,21 +139,15 @@ def _padded(self, padding, *, op, n, positions):
 
 
 _REFLECT = rows(
-    "reflection_pad1d reflection_pad2d reflection_pad3d",
-    _padded,
-    "The last dimensions mirrored at their first and last elements.",
-    like=np.pad,
-    differs=["pad-order", "pad-reflect-once", "pad-crops"],
-    positions=reflected,
-)
+    "reflection_pad1d reflection_pad2d reflection_pad3d", _padded,
+    "The last dimensions mirrored at their first and last elements.", like=np.pad,
+    differs=["pad-order", "pad-reflect-once", "pad-crops"], positions=reflected,
+)  # fmt: skip
 _REPLICATE = rows(
-    "replication_pad1d replication_pad2d replication_pad3d",
-    _padded,
-    "The last dimensions continued by their first and last elements.",
-    like=np.pad,
-    differs=["pad-order", "pad-crops"],
+    "replication_pad1d replication_pad2d replication_pad3d", _padded,
+    "The last dimensions continued by their first and last elements.", like=np.pad, differs=["pad-order", "pad-crops"],
     positions=replicated,
-)
+)  # fmt: skip
 
 
 @kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-crops"])

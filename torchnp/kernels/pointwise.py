@@ -9,61 +9,43 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import require
-from torchnp.kernels._elementwise import (
-    ALL,
-    ANY_COMPLEX,
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    INTS,
-    NUMBERS,
-    UNSIGNED,
-    always_bool,
-    bool_to_int,
-    complex_to_real,
-    complex_to_real_float,
-    int_to_float,
-    unary,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.scalars import number
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers
-COPIES = INTS | UNSIGNED | FLOATS
+COPIES = el.INTS | el.UNSIGNED | el.FLOATS
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
-exp = unary("exp", np.exp, int_to_float, cpu="exp_vml_cpu", differs=FLOAT)
-unary("exp2 special_exp2", np.exp2, int_to_float, cpu="exp2", differs=FLOAT)
-unary("expm1 special_expm1", np.expm1, int_to_float, cpu="expm1_vml_cpu", differs=FLOAT)
-log = unary("log", np.log, int_to_float, cpu="log_vml_cpu", differs=FLOAT)
-unary("log10", np.log10, int_to_float, cpu="log10_vml_cpu", differs=FLOAT)
-log1p = unary("log1p special_log1p", np.log1p, int_to_float, cpu="log1p_vml_cpu", differs=FLOAT)
-unary("log2", np.log2, int_to_float, cpu="log2_vml_cpu", differs=FLOAT)
-sqrt = unary("sqrt", np.sqrt, int_to_float, cpu="sqrt_vml_cpu", differs=FLOAT)
-unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), int_to_float, cpu="rsqrt_cpu", differs=FLOAT)
+exp = el.unary("exp", np.exp, el.int_to_float, cpu="exp_vml_cpu", differs=FLOAT)
+el.unary("exp2 special_exp2", np.exp2, el.int_to_float, cpu="exp2", differs=FLOAT)
+el.unary("expm1 special_expm1", np.expm1, el.int_to_float, cpu="expm1_vml_cpu", differs=FLOAT)
+log = el.unary("log", np.log, el.int_to_float, cpu="log_vml_cpu", differs=FLOAT)
+el.unary("log10", np.log10, el.int_to_float, cpu="log10_vml_cpu", differs=FLOAT)
+log1p = el.unary("log1p special_log1p", np.log1p, el.int_to_float, cpu="log1p_vml_cpu", differs=FLOAT)
+el.unary("log2", np.log2, el.int_to_float, cpu="log2_vml_cpu", differs=FLOAT)
+sqrt = el.unary("sqrt", np.sqrt, el.int_to_float, cpu="sqrt_vml_cpu", differs=FLOAT)
+el.unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), el.int_to_float, cpu="rsqrt_cpu", differs=FLOAT)
 
 
 def _reciprocal(x: ndarray) -> ndarray:
     return np.divide(1, x, dtype=x.dtype)
 
 
-reciprocal = unary(
-    "reciprocal",
-    _reciprocal,
-    int_to_float,
-    cpu="reciprocal_cpu",
-    like=np.reciprocal,
+reciprocal = el.unary(
+    "reciprocal", _reciprocal, el.int_to_float, cpu="reciprocal_cpu", like=np.reciprocal,
     differs=["reciprocal-of-integers", "reciprocal-of-complex-zero"],
-)
+)  # fmt: skip
 
 # ---------------------------------------------------------------- trigonometry
 
-unary("sin", np.sin, int_to_float, cpu="sin_vml_cpu", differs=FLOAT)
-cos = unary("cos", np.cos, int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
-unary("tan", np.tan, int_to_float, cpu="tan_vml_cpu", differs=FLOAT)
-unary("asin arcsin", np.arcsin, int_to_float, cpu="asin_vml_cpu", differs=FLOAT)
+el.unary("sin", np.sin, el.int_to_float, cpu="sin_vml_cpu", differs=FLOAT)
+cos = el.unary("cos", np.cos, el.int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
+el.unary("tan", np.tan, el.int_to_float, cpu="tan_vml_cpu", differs=FLOAT)
+el.unary("asin arcsin", np.arcsin, el.int_to_float, cpu="asin_vml_cpu", differs=FLOAT)
 
 
 def _acos(z: ndarray) -> ndarray:
@@ -71,14 +53,14 @@ def _acos(z: ndarray) -> ndarray:
     return np.pi / 2 - np.arcsin(z) if z.dtype == dt.complex128 else np.arccos(z)
 
 
-unary("acos arccos", np.arccos, int_to_float, cpu="acos_vml_cpu", complex=_acos, differs=FLOAT)
-unary("atan arctan", np.arctan, int_to_float, cpu="atan_vml_cpu", differs=FLOAT)
-unary("sinh", np.sinh, int_to_float, cpu="sinh_cpu", differs=FLOAT)
-unary("cosh", np.cosh, int_to_float, cpu="cosh_cpu", differs=FLOAT)
-unary("tanh", np.tanh, int_to_float, cpu="tanh_vml_cpu", differs=FLOAT)
-unary("asinh arcsinh", np.arcsinh, int_to_float, cpu="asinh_cpu", differs=FLOAT)
-unary("acosh arccosh", np.arccosh, int_to_float, cpu="acosh_cpu", differs=FLOAT)
-unary("atanh arctanh", np.arctanh, int_to_float, cpu="atanh_cpu", differs=FLOAT)
+el.unary("acos arccos", np.arccos, el.int_to_float, cpu="acos_vml_cpu", complex=_acos, differs=FLOAT)
+el.unary("atan arctan", np.arctan, el.int_to_float, cpu="atan_vml_cpu", differs=FLOAT)
+el.unary("sinh", np.sinh, el.int_to_float, cpu="sinh_cpu", differs=FLOAT)
+el.unary("cosh", np.cosh, el.int_to_float, cpu="cosh_cpu", differs=FLOAT)
+el.unary("tanh", np.tanh, el.int_to_float, cpu="tanh_vml_cpu", differs=FLOAT)
+el.unary("asinh arcsinh", np.arcsinh, el.int_to_float, cpu="asinh_cpu", differs=FLOAT)
+el.unary("acosh arccosh", np.arccosh, el.int_to_float, cpu="acosh_cpu", differs=FLOAT)
+el.unary("atanh arctanh", np.arctanh, el.int_to_float, cpu="atanh_cpu", differs=FLOAT)
 
 
 def _sinc(x: ndarray) -> ndarray:
@@ -86,7 +68,7 @@ def _sinc(x: ndarray) -> ndarray:
     return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)
 
 
-unary("sinc special_sinc", _sinc, int_to_float, cpu="sinc_cpu", like=np.sinc, differs=["int-to-default-float"])
+el.unary("sinc special_sinc", _sinc, el.int_to_float, cpu="sinc_cpu", like=np.sinc, differs=["int-to-default-float"])
 
 
 def _scale(factor: float) -> Any:
@@ -94,27 +76,17 @@ def _scale(factor: float) -> Any:
 
 
 def _no_complex(words: str) -> list[tuple]:
-    return [(ANY_COMPLEX, RuntimeError, words)]
+    return [(el.ANY_COMPLEX, RuntimeError, words)]
 
 
-unary(
-    "deg2rad",
-    _scale(np.pi / 180),
-    int_to_float,
-    cpu="mul_cpu_reduced_float",
-    refuses=_no_complex("deg2rad is not supported for complex tensors."),
-    like=np.deg2rad,
-    differs=FLOAT,
-)
-unary(
-    "rad2deg",
-    _scale(180 / np.pi),
-    int_to_float,
-    cpu="mul_cpu_reduced_float",
-    refuses=_no_complex("rad2deg is not supported for complex tensors."),
-    like=np.rad2deg,
-    differs=FLOAT,
-)
+el.unary(
+    "deg2rad", _scale(np.pi / 180), el.int_to_float, cpu="mul_cpu_reduced_float",
+    refuses=_no_complex("deg2rad is not supported for complex tensors."), like=np.deg2rad, differs=FLOAT,
+)  # fmt: skip
+el.unary(
+    "rad2deg", _scale(180 / np.pi), el.int_to_float, cpu="mul_cpu_reduced_float",
+    refuses=_no_complex("rad2deg is not supported for complex tensors."), like=np.rad2deg, differs=FLOAT,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- rounding
 
@@ -124,34 +96,32 @@ def _rounding(name: str) -> dict[str, Any]:
     return {
         "cpu": f"{name}_vml_cpu",
         "takes": COPIES,
-        "refuses": [(ANY_COMPLEX, NotImplementedError, words)],
+        "refuses": [(el.ANY_COMPLEX, NotImplementedError, words)],
         "integer": np.positive,
         "differs": ["no-bool-rounding"],
     }
 
 
-unary("ceil", np.ceil, **_rounding("ceil"))
-unary("floor", np.floor, **_rounding("floor"))
-unary("trunc fix", np.trunc, **_rounding("trunc"))
-unary("round", np.rint, cpu="round_vml_cpu", takes=COPIES, integer=np.positive, like=np.round)
-unary("frac", lambda x: x - np.trunc(x), cpu="frac_cpu", takes=FLOATS)
+el.unary("ceil", np.ceil, **_rounding("ceil"))
+el.unary("floor", np.floor, **_rounding("floor"))
+el.unary("trunc fix", np.trunc, **_rounding("trunc"))
+el.unary("round", np.rint, cpu="round_vml_cpu", takes=COPIES, integer=np.positive, like=np.round)
+el.unary("frac", lambda x: x - np.trunc(x), cpu="frac_cpu", takes=el.FLOATS)
 
 
-@kernel("round.decimals", like=np.round, differs=["round-decimals-of-integers"])
-def round_decimals(self: ndarray, *, decimals: int) -> ndarray:
-    """Round half to even at a number of decimals, which may be negative."""
-    require("round_cpu" if decimals else "round_vml_cpu", self.dtype, FLOATS)
+def _round_decimals(self, decimals):
+    require("round_cpu" if decimals else "round_vml_cpu", self.dtype, el.FLOATS)
     x = dt.cast(self, dt.opmath(self.dtype))
     ten = number(10.0 ** max(decimals, -decimals), x.dtype)
     rounded = np.rint(x * ten) / ten if decimals > 0 else np.rint(x / ten) * ten
     return dt.cast(np.asarray(rounded), self.dtype)
 
 
-@kernel("special_round", like=np.round, differs=["round-decimals-of-integers"])
-def special_round(self: ndarray, *, decimals: int = 0) -> ndarray:
-    """`round.decimals`."""
-    return round_decimals(self, decimals=decimals)
-
+rows(
+    "round.decimals special_round", _round_decimals,
+    "Round half to even at a number of decimals, which may be negative.",
+    like=np.round, differs=["round-decimals-of-integers"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- sign and magnitude
 
@@ -176,63 +146,40 @@ def copied(x: ndarray) -> ndarray:
     return x.copy(order="K")
 
 
-_SIGNED = {"cpu": "sign_cpu", "bool": copied, "integer": np.sign}
+_SIGNED: dict[str, Any] = {"cpu": "sign_cpu", "bool": copied, "integer": np.sign}
 
-abs = unary("abs absolute", np.abs, complex_to_real, cpu="abs_cpu", takes=NUMBERS | frozenset(dt.FLOAT8S[:4]))
-neg = unary(
-    "neg negative",
-    np.negative,
-    differs=["negative-strided"],
-    cpu="neg_cpu",
-    takes=NUMBERS,
-    refuses=[
-        (
-            BOOL,
-            RuntimeError,
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-            "use the `~` or `logical_not()` operator instead.",
-        )
-    ],
+abs = el.unary("abs absolute", np.abs, el.complex_to_real, cpu="abs_cpu", takes=el.NUMBERS | frozenset(dt.FLOAT8S[:4]))
+_NEGATED_MASK = (
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+    "use the `~` or `logical_not()` operator instead."
 )
-sign = unary(
-    "sign",
-    _sign,
-    takes=INTS | FLOATS | BOOL,
-    refuses=[
-        (
-            ANY_COMPLEX,
-            NotImplementedError,
-            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
-        )
-    ],
-    like=np.sign,
-    differs=["sign-of-nan", "sign-of-bool"],
+neg = el.unary(
+    "neg negative", np.negative, differs=["negative-strided"], cpu="neg_cpu", takes=el.NUMBERS,
+    refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)],
+)  # fmt: skip
+_COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+sign = el.unary(
+    "sign", _sign, takes=el.INTS | el.FLOATS | el.BOOL, refuses=[(el.ANY_COMPLEX, NotImplementedError, _COMPLEX_SIGN)],
+    like=np.sign, differs=["sign-of-nan", "sign-of-bool"], **_SIGNED,
+)  # fmt: skip
+el.unary(
+    "sgn", _sign, takes=el.NUMBERS | el.BOOL, complex=_sgn, like=np.sign, differs=["sign-of-nan", "sign-of-bool"],
     **_SIGNED,
-)
-unary(
-    "sgn", _sign, takes=NUMBERS | BOOL, complex=_sgn, like=np.sign, differs=["sign-of-nan", "sign-of-bool"], **_SIGNED
-)
-unary(
-    "signbit",
-    np.signbit,
-    always_bool,
-    cpu="signbit_cpu",
-    takes=BOOL | COPIES,
-    refuses=[(ANY_COMPLEX, NotImplementedError, "signbit is not implemented for complex tensors.")],
-    integer=lambda x: x < 0,
-    bool=np.zeros_like,
-)
-unary(
-    "angle",
-    _angle,
-    complex_to_real_float,
-    cpu="angle_cpu",
-    complex=lambda z: np.arctan2(z.imag, z.real),
-    like=np.angle,
-    differs=["angle-of-negative-zero", "int-to-default-float"],
-)
-unary("square", np.square, bool_to_int, cpu="pow", takes=INTS | FLOATS | COMPLEX, differs=["bool-power-is-int64"])
-unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=NUMBERS | BOOL, bool=copied)
+)  # fmt: skip
+el.unary(
+    "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
+    refuses=[(el.ANY_COMPLEX, NotImplementedError, "signbit is not implemented for complex tensors.")],
+    integer=lambda x: x < 0, bool=np.zeros_like,
+)  # fmt: skip
+el.unary(
+    "angle", _angle, el.complex_to_real_float, cpu="angle_cpu", complex=lambda z: np.arctan2(z.imag, z.real),
+    like=np.angle, differs=["angle-of-negative-zero", "int-to-default-float"],
+)  # fmt: skip
+el.unary(
+    "square", np.square, el.bool_to_int, cpu="pow", takes=el.INTS | el.FLOATS | el.COMPLEX,
+    differs=["bool-power-is-int64"],
+)  # fmt: skip
+el.unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=el.NUMBERS | el.BOOL, bool=copied)
 
 
 @kernel("conj_physical", like=np.conjugate)
@@ -245,34 +192,33 @@ def conj_physical(self: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- predicates
 
-_FINITE = BOOL | INTS | UNSIGNED | FLOATS | ANY_COMPLEX | {dt.float8_e5m2}
+_FINITE = el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS | el.ANY_COMPLEX | {dt.float8_e5m2}
 _nowhere = np.zeros_like
 
 
 def _no_complex_infinity(name: str) -> dict[str, Any]:
     return {
         "cpu": f"{name}_cpu",
-        "takes": BOOL | INTS | UNSIGNED | FLOATS,
+        "takes": el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS,
         "refuses": _no_complex(f"{name} does not support complex inputs."),
         "integer": lambda x: np.zeros_like(x, np.bool_),
         "bool": _nowhere,
     }
 
 
-unary("isnan", np.isnan, always_bool, differs=["predicate-strided"], takes=ALL)
-unary("isinf", np.isinf, always_bool, cpu="isinf", takes=_FINITE)
-unary("isfinite", np.isfinite, always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
-unary("isposinf", lambda x: x == np.inf, always_bool, like=np.isposinf, **_no_complex_infinity("isposinf"))
-unary("isneginf", lambda x: x == -np.inf, always_bool, like=np.isneginf, **_no_complex_infinity("isneginf"))
-unary(
-    "isreal",
-    lambda x: np.ones_like(x, np.bool_),
-    always_bool,
-    takes=ALL,
-    complex=lambda z: z.imag == 0,
+el.unary("isnan", np.isnan, el.always_bool, differs=["predicate-strided"], takes=el.ALL)
+el.unary("isinf", np.isinf, el.always_bool, cpu="isinf", takes=_FINITE)
+el.unary("isfinite", np.isfinite, el.always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
+el.unary("isposinf", lambda x: x == np.inf, el.always_bool, like=np.isposinf, **_no_complex_infinity("isposinf"))
+el.unary("isneginf", lambda x: x == -np.inf, el.always_bool, like=np.isneginf, **_no_complex_infinity("isneginf"))
+el.unary(
+    "isreal", lambda x: np.ones_like(x, np.bool_), el.always_bool, takes=el.ALL, complex=lambda z: z.imag == 0,
     like=np.isreal,
-)
-unary("logical_not", np.logical_not, always_bool, cpu="logical_not_cpu", takes=BOOL | INTS | FLOATS | COMPLEX)
+)  # fmt: skip
+el.unary(
+    "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu",
+    takes=el.BOOL | el.INTS | el.FLOATS | el.COMPLEX,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- nan_to_num
 
@@ -283,7 +229,7 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
     dtype = self.dtype
     if not dt.is_inexact(dtype):
         return self.copy(order="K")
-    require("nan_to_num", dtype, FLOATS | COMPLEX)
+    require("nan_to_num", dtype, el.FLOATS | el.COMPLEX)
     real = dt.to_real(dtype)
     largest = float(ml_dtypes.finfo(real).max)
     given = (0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)

@@ -80,14 +80,10 @@ def _chebyshev_row(kind: str, limit: int, shifted: bool) -> None:
 
 def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
     binary(
-        f"special_{name} special_{name}.x_scalar special_{name}.n_scalar",
-        function,
-        int_to_float,
-        cpu=f"{name}_cpu",
-        takes=WIDE,
-        args=("x", "n"),
+        f"special_{name} special_{name}.x_scalar special_{name}.n_scalar", function, int_to_float, cpu=f"{name}_cpu",
+        takes=WIDE, args=("x", "n"),
         doc=f"{name.replace('_', ' ').capitalize()} of degree n (truncated to an integer; 0 below 0).",
-    )
+    )  # fmt: skip
 
 
 for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w", 8, 4)):
@@ -95,21 +91,16 @@ for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w
     _chebyshev_row(_kind, _shifted_limit, True)
 
 
-def _too_high(x: ndarray, n: ndarray, value: ndarray) -> ndarray:
-    """torch gives nan above these degrees."""
-    return np.where(n > (128 if x.dtype == np.float32 else 512), x.dtype.type(np.nan), value)
+def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
+    """The physicists' (2) or the probabilists' (1) polynomials; torch gives nan above a degree."""
 
+    def function(x: ndarray, n: ndarray) -> ndarray:
+        x, n = _operands(x, n)
+        real, y = x.dtype.type, x * x.dtype.type(scale)
+        value = _recurrence(np.minimum(n, 513), y, lambda k, p, q: fma(y, q, -(real(scale * k) * p)))
+        return np.where(n > (128 if x.dtype == np.float32 else 512), real(np.nan), value)
 
-def _hermite_h(x: ndarray, n: ndarray) -> ndarray:
-    x, n = _operands(x, n)
-    value = _recurrence(np.minimum(n, 513), x + x, lambda k, p, q: fma(x + x, q, -(x.dtype.type(2 * k) * p)))
-    return _too_high(x, n, value)
-
-
-def _hermite_he(x: ndarray, n: ndarray) -> ndarray:
-    x, n = _operands(x, n)
-    value = _recurrence(np.minimum(n, 513), x, lambda k, p, q: fma(x, q, -(x.dtype.type(k) * p)))
-    return _too_high(x, n, value)
+    return function
 
 
 def _laguerre_l(x: ndarray, n: ndarray) -> ndarray:
@@ -135,7 +126,7 @@ def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
     return np.where(edge & (n >= 0), np.where(x > 0, real(1), _alternate(n, np.ones_like(x))), value)
 
 
-_row("hermite_polynomial_h", _hermite_h)
-_row("hermite_polynomial_he", _hermite_he)
+_row("hermite_polynomial_h", _hermite(2))
+_row("hermite_polynomial_he", _hermite(1))
 _row("laguerre_polynomial_l", _laguerre_l)
 _row("legendre_polynomial_p", _legendre_p)

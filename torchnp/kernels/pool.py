@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import dim_out_of_range, not_implemented, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import dim_out_of_range, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
@@ -34,11 +34,16 @@ class Windows(NamedTuple):
 _WORDS = {1: "one", 2: "two", 3: "three"}
 
 
+def _numbers(value: Any) -> tuple[int, ...]:
+    """An argument of numbers, of which one may stand alone, as a tuple."""
+    return (int(value),) if isinstance(value, (int, np.integer)) else tuple(value)
+
+
 def _expand(value: Ints, n: int, name: str, what: str, words: str) -> tuple[int, ...]:
-    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    if len(value) not in (1, n):
+    given = _numbers(value)
+    if len(given) not in (1, n):
         raise RuntimeError(f"{name}: {what} {words} a single int, or a tuple of {_WORDS[n]} ints")
-    return value * n if len(value) == 1 else value
+    return given * n if len(given) == 1 else given
 
 
 def is_omitted(stride: Ints) -> bool:
@@ -111,12 +116,8 @@ def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> 
     words = "pad should be smaller than or equal to half of kernel size, but got "
     if n == 2:
         return RuntimeError(f"{words}padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}")
-    sizes = (
-        f"{what}{axis}: {v}"
-        for what, row in (("k", kernel), ("pad", padding))
-        for axis, v in zip("TWH", row, strict=True)
-    )
-    return RuntimeError(words + " ".join(sizes))
+    named = (("k", kernel), ("pad", padding))
+    return RuntimeError(words + " ".join(f"{what}{axis}: {v}" for what, row in named for axis, v in zip("TWH", row)))
 
 
 def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -171,7 +172,7 @@ def lowest(dtype: np.dtype) -> float:
     return -np.inf if dt.is_floating(dtype) else int(np.iinfo(dtype).min)
 
 
-def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, ndarray | None]:
+def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any]:
     """The maximum of each window and where it stands in the unpadded, flattened plane.
 
     The first of equal maxima counts, the last NaN, and the first element if all are -inf.
@@ -218,19 +219,16 @@ def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
 
 def _max_pool(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
     w = windows(x, n, f"max_pool{n}d", *window)
-    if x.dtype not in dt.INTS + dt.FLOATS:
-        raise not_implemented(f"max_pool{n}d", x.dtype)
+    require(f"max_pool{n}d", x.dtype, dt.INTS + dt.FLOATS)
     best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
     channels_last = channels_last_of(x, n)
     return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
 
 
 max_pool2d_with_indices, max_pool3d_with_indices = rows(
-    "max_pool2d_with_indices max_pool3d_with_indices",
-    _max_pool,
-    "Maximum over windows of an image or volume, and its flat index in there.",
-    differs=["pool-windows"],
-)
+    "max_pool2d_with_indices max_pool3d_with_indices", _max_pool,
+    "Maximum over windows of an image or volume, and its flat index in there.", differs=["pool-windows"],
+)  # fmt: skip
 rows("max_pool2d max_pool3d", lambda *args, n: _max_pool(*args, n=n)[0], "Maximum over windows of an image or volume.")
 
 
@@ -243,9 +241,8 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
             f"but got:{shape_text(self.shape)}"
         )
     kernel = _single(kernel_size, "kernel_size must be an int, list of ints or tuple of ints")
-    step = (
-        kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or tuple of ints")
-    )
+    words = "stride must be None, an int, list of ints, or tuple of ints"
+    step = kernel if is_omitted(stride) else _single(stride, words)
     border = _single(padding, "padding must be an int, list of ints, or tuple of ints")
     spread = _single(dilation, "dilation must be an int, list of ints or tuple of ints")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
@@ -257,23 +254,22 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     )
     out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
     check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
-    if self.dtype not in dt.FLOATS:
-        raise not_implemented("max_pool1d_impl", self.dtype)
+    require("max_pool1d_impl", self.dtype, dt.FLOATS)
     w = Windows((kernel,), (step,), (border,), (spread,), self.shape[-1:], (out,))
     return np.ascontiguousarray(max_pool(self, w, indices=False)[0])
 
 
 def _single(value: Ints, words: str) -> int:
-    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    check(len(value) == 1, f"max_pool1d() {words} of size 1 but got size {len(value)}")
-    return value[0]
+    given = _numbers(value)
+    check(len(given) == 1, f"max_pool1d() {words} of size 1 but got size {len(given)}")
+    return given[0]
 
 
 def one_int(value: Ints, name: str, argument: str) -> int:
     """The number of an ``int[1]`` argument."""
-    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    check(len(value) == 1, f"{name}() argument '{argument}' should contain one int (got {len(value)})")
-    return value[0]
+    given = _numbers(value)
+    check(len(given) == 1, f"{name}() argument '{argument}' should contain one int (got {len(given)})")
+    return given[0]
 
 
 def check_sequence(x: ndarray, name: str) -> None:
@@ -310,7 +306,7 @@ def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) 
 
 @functools.lru_cache(maxsize=256)
 def _counts(w: Windows, count_include_pad: bool) -> ndarray:
-    counts = np.ones((), np.int64)
+    counts: Any = np.ones((), np.int64)
     for size, window, stride, border, out in zip(w.sizes, w.kernel, w.stride, w.padding, w.out, strict=True):
         start = np.arange(out) * stride - border
         end = np.minimum(start + window, size + border)
@@ -335,10 +331,8 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
     total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
     for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions
         axis = total.ndim - n + d
-        views = [
-            total[(*(slice(None),) * axis, slice(i, i + (w.out[d] - 1) * w.stride[d] + 1, w.stride[d]))]
-            for i in range(w.kernel[d])
-        ]
+        reach, step = (w.out[d] - 1) * w.stride[d] + 1, w.stride[d]
+        views = [total[(*(slice(None),) * axis, slice(i, i + reach, step))] for i in range(w.kernel[d])]
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
@@ -350,16 +344,13 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
 def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
     """Refuse what torch's average pools have no code for."""
     accepted = (dt.int64, *dt.FLOATS) if n == 2 else (dt.int64, dt.float32, dt.float64)
-    if dtype not in accepted:
-        raise not_implemented(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype)
+    require(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype, accepted)
 
 
 rows(
-    "avg_pool2d avg_pool3d",
-    _avg_pool,
-    "Mean over windows of an image or volume.",
+    "avg_pool2d avg_pool3d", _avg_pool, "Mean over windows of an image or volume.",
     differs=["pool-windows", "pool-counts-padding"],
-)
+)  # fmt: skip
 
 
 @kernel("avg_pool1d", differs=["pool-windows", "pool-counts-padding"])

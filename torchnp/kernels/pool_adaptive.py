@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import negative_size, not_implemented, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
@@ -35,7 +36,11 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
     # torch takes the first dimension for the batch, and looks at the channels of no average over an image
-    for d in range(x.ndim - n if average and n == 2 else 1, x.ndim):
+    _check_filled(x, x.ndim - n if average and n == 2 else 1, name)
+
+
+def _check_filled(x: ndarray, first: int, name: str) -> None:
+    for d in range(first, x.ndim):
         if x.shape[d] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, "
@@ -50,8 +55,7 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d"
     check_bins(x, n, output_size, name)
     check(min(output_size) >= 0, "numel: integer multiplication overflow")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     if x.shape[-n:] == tuple(output_size):
         return result(x.copy("K"), n, n == 2 and channels_last_of(x, n))
     total = dt.cast(x, dt.opmath(x.dtype))
@@ -70,7 +74,7 @@ def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
     total = x.take(start, axis)
     for i in range(1, length.max(initial=0)):
         reach = np.flatnonzero(length > i)
-        into = (*(slice(None),) * axis, reach)
+        into: tuple[Any, ...] = (*(slice(None),) * axis, reach)
         total[into] += x.take(start[reach] + i, axis)
     return total / length.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
 
@@ -119,8 +123,7 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     check_bins(x, n, output_size, name)
     lead, sizes, out = x.shape[:-n], x.shape[-n:], tuple(output_size)
     check(min(out) >= 0, negative_size(min(out), (*lead, *out)))
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     v = dt.cast(x, dt.opmath(x.dtype))
     if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
@@ -139,28 +142,22 @@ def _bin_maxima(x: ndarray, n: int, out: Ints) -> tuple[ndarray, ndarray]:
     indices = np.empty((*lead, *out), np.int64)
     for step, tap in enumerate(np.ndindex(*(length.max(initial=0) for _, length in spans))):
         grids = np.ix_(*(np.minimum(start + t, s - 1) for (start, _), t, s in zip(spans, tap, sizes, strict=True)))
-        inside = [
-            (length > t).reshape(-1, *[1] * (n - 1 - d))
-            for d, ((_, length), t) in enumerate(zip(spans, tap, strict=True))
-        ]
         at = np.zeros((), np.int64)
         for grid, size in zip(grids, sizes, strict=True):
             at = at * size + grid
         values = x[(..., *grids)]
         take = (values > best) | np.isnan(values) | (step == 0)
-        for mask in inside:
-            take = take & mask
+        for d, ((_, length), t) in enumerate(zip(spans, tap, strict=True)):
+            take = take & (length > t).reshape(-1, *[1] * (n - 1 - d))
         np.copyto(best, values, where=take)
         np.copyto(indices, at, where=take)
     return best, indices
 
 
 rows(
-    "adaptive_max_pool2d adaptive_max_pool3d",
-    _adaptive_max,
-    "Maximum over bins of an image or volume, and its flat index in there.",
-    differs=_BINS,
-)
+    "adaptive_max_pool2d adaptive_max_pool3d", _adaptive_max,
+    "Maximum over bins of an image or volume, and its flat index in there.", differs=_BINS,
+)  # fmt: skip
 
 
 @kernel("adaptive_max_pool1d", differs=["adaptive-bins"])
@@ -168,11 +165,6 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     """Maximum over bins of a sequence, and its index."""
     check_sequence(self, "adaptive_max_pool1d")
     out = one_int(output_size, "adaptive_max_pool1d", "output_size")
-    for d in range(1, self.ndim):
-        if self.shape[d] == 0:
-            raise RuntimeError(
-                "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, "
-                f"but input has sizes {shape_text(self.shape)} with dimension {d} being empty"
-            )
+    _check_filled(self, 1, "adaptive_max_pool1d")
     best, indices = _adaptive_max(self[..., None, :], (1, out), n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)

@@ -9,25 +9,15 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.kernels._elementwise import (
-    BOOL,
-    COMPLEX,
-    FLOAT8,
-    FLOATS,
-    INTS,
-    WIDE,
-    binary,
-    check_broadcast,
-    finish,
-    int_to_float,
-)
+from torchnp.kernels import _elementwise as el
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
-REAL = INTS | FLOATS
+REAL = el.INTS | el.FLOATS
 
 # ---------------------------------------------------------------- powers
 
@@ -68,44 +58,32 @@ def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
 
-_POWER = binary(
-    "",
-    np.power,
-    cpu="pow",
-    takes=REAL | COMPLEX,
-    complex=_complex_power,
-    integer=_int_power,
-)
+_POWER = el.binary("", np.power, cpu="pow", takes=REAL | el.COMPLEX, complex=_complex_power, integer=_int_power)
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
 
-
-@kernel("pow.Tensor_Tensor", like=np.power, differs=[*PROMOTION, *_POWERS, "power-of-bools"])
-def pow(self: ndarray, exponent: ndarray) -> ndarray:
-    """``self`` to the power of ``exponent``."""
-    return _POWER(self, exponent)
+(pow,) = rows(
+    "pow.Tensor_Tensor", _POWER, "``self`` to the power of ``exponent``.", like=np.power,
+    differs=[*PROMOTION, *_POWERS, "power-of-bools"],
+)  # fmt: skip
 
 
 def _exponent(x: Any, common: np.dtype) -> ndarray:
     """A number as exponent of ``common``; to float and double torch converts it without looking at its range."""
-    return number(x, common) if common in WIDE or dt.is_complex(common) else scalar(x, common)
+    return number(x, common) if common in el.WIDE or dt.is_complex(common) else scalar(x, common)
 
 
 _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
-    0.5: np.sqrt,
-    2: np.square,
-    3: lambda x: x * x * x,
-    -0.5: lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype),
-    -1: lambda x: np.divide(1, x, dtype=x.dtype),
-    -2: lambda x: np.divide(1, x * x, dtype=x.dtype),
-}
+    0.5: np.sqrt, 2: np.square, 3: lambda x: x * x * x, -0.5: lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype),
+    -1: lambda x: np.divide(1, x, dtype=x.dtype), -2: lambda x: np.divide(1, x * x, dtype=x.dtype),
+}  # fmt: skip
 _SHORT_CUTS = {0.5: "sqrt_vml_cpu", -0.5: "rsqrt_cpu", -1: "reciprocal_cpu"}
 
 
 @kernel("pow.Tensor_Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "half-power-is-sqrt"])
-def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
+def pow_scalar(self: Any, exponent: Any) -> ndarray:
     """``self`` to the power of a number; small powers by multiplication, halves by square root."""
-    if self.dtype in WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
-        return finish(_BY_EXPONENT[exponent](self), self.dtype)
+    if self.dtype in el.WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
+        return el.finish(_BY_EXPONENT[exponent](self), self.dtype)
     if isinstance(exponent, int) and not dt.is_inexact(self.dtype):
         check(whole(exponent) >= 0, "Integers to negative integer powers are not allowed.")
     common = dt.result_type(self, exponent)
@@ -115,11 +93,11 @@ def pow_scalar(self: ndarray, exponent: Any) -> ndarray:
         return np.array(dt.cast(self, common), order="K")
     small = _BY_EXPONENT.get(exponent)
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
-    if small is None or common in (dt.float16, *FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
-        require("pow", common, REAL | COMPLEX)
+    if small is None or common in (dt.float16, *el.FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
+        require("pow", common, REAL | el.COMPLEX)
         return _POWER(self, _exponent(exponent, common))
-    require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | COMPLEX)
-    return finish(small(dt.cast(self, common)), common)
+    require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
+    return el.finish(small(dt.cast(self, common)), common)
 
 
 @kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "scalar-left-operand"])
@@ -133,10 +111,8 @@ def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
 @kernel("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", like=np.float_power)
 def float_power(self: Any, exponent: Any) -> ndarray:
     """Power in float64 or complex128."""
-    complex_ = any(
-        dt.is_complex(x.dtype) if isinstance(x, ndarray) else isinstance(x, complex) for x in (self, exponent)
-    )
-    dtype = dt.complex128 if complex_ else dt.float64
+    given = (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x) for x in (self, exponent))
+    dtype = dt.complex128 if any(map(dt.is_complex, given)) else dt.float64
     a, b = (dt.cast(x, dtype) if isinstance(x, ndarray) else dtype.type(x).item() for x in (self, exponent))
     if not isinstance(b, ndarray):
         return pow_scalar(a, b)
@@ -162,9 +138,11 @@ def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
     return np.where(infinite, np.where(high.real < 0, low, np.log(np.exp(low) + np.exp(high))), value)
 
 
-binary("atan2 arctan2", np.arctan2, int_to_float, cpu="atan2_cpu", takes=FLOATS, differs=_FLOAT)
-binary("hypot", np.hypot, cpu="hypot_cpu", takes=FLOATS, differs=["float-functions-refuse-integers"])
-binary("copysign.Tensor copysign.Scalar", np.copysign, int_to_float, cpu="copysign_cpu", takes=FLOATS, differs=_FLOAT)
+el.binary("atan2 arctan2", np.arctan2, el.int_to_float, cpu="atan2_cpu", takes=el.FLOATS, differs=_FLOAT)
+el.binary("hypot", np.hypot, cpu="hypot_cpu", takes=el.FLOATS, differs=["float-functions-refuse-integers"])
+el.binary(
+    "copysign.Tensor copysign.Scalar", np.copysign, el.int_to_float, cpu="copysign_cpu", takes=el.FLOATS, differs=_FLOAT
+)
 
 
 def _nextafter(a: ndarray, b: ndarray) -> ndarray:
@@ -172,25 +150,18 @@ def _nextafter(a: ndarray, b: ndarray) -> ndarray:
     return np.where(a == b, b, np.nextafter(a, b))
 
 
-binary(
-    "nextafter",
-    _nextafter,
-    like=np.nextafter,
-    cpu="nextafter_cpu",
-    takes=FLOATS,
-    compute=lambda d: d,
+el.binary(
+    "nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", takes=el.FLOATS, compute=lambda d: d,
     differs=["float-functions-refuse-integers"],
-)
-binary(
-    "logaddexp",
-    np.logaddexp,
-    cpu="logaddexp_cpu",
-    takes=FLOATS | COMPLEX,
-    complex=_logaddexp,
+)  # fmt: skip
+el.binary(
+    "logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=_logaddexp,
     differs=["float-functions-refuse-integers"],
+)  # fmt: skip
+el.binary(
+    "logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=el.FLOATS, differs=["float-functions-refuse-integers"]
 )
-binary("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=FLOATS, differs=["float-functions-refuse-integers"])
-_heaviside_row = binary("", _heaviside, cpu="heaviside_cpu", takes=BOOL | REAL)
+_heaviside_row = el.binary("", _heaviside, cpu="heaviside_cpu", takes=el.BOOL | REAL)
 
 
 @kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"])
@@ -217,10 +188,10 @@ _LDEXP = Writes(inplace=_look_ldexp, code_first=True)
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
-        require("ldexp_cpu", self.dtype, FLOATS)
-        require("ldexp_cpu_exp", other.dtype, INTS)
-        check_broadcast(self, other)
-        return finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
+        require("ldexp_cpu", self.dtype, el.FLOATS)
+        require("ldexp_cpu_exp", other.dtype, el.INTS)
+        el.check_broadcast(self, other)
+        return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
     if dt.is_complex(self.dtype):
         return mul(self, pow(np.full((), 2, self.dtype), other))
     return mul(self, pow_of_scalar(2.0, other))
@@ -229,10 +200,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
 @kernel("frexp.Tensor", like=np.frexp)
 def frexp(self: ndarray) -> tuple[ndarray, ndarray]:
     """Mantissa in [0.5, 1) and int32 exponent of each element."""
-    check(
-        dt.is_floating(self.dtype),
-        "torch.frexp() only supports floating-point dtypes",
-    )
-    require("frexp_cpu", self.dtype, FLOATS)
+    check(dt.is_floating(self.dtype), "torch.frexp() only supports floating-point dtypes")
+    require("frexp_cpu", self.dtype, el.FLOATS)
     mantissa, exponent = np.frexp(dt.cast(self, dt.opmath(self.dtype)))
-    return finish(mantissa, self.dtype), finish(exponent, dt.int32)
+    return el.finish(mantissa, self.dtype), el.finish(exponent, dt.int32)

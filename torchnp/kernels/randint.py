@@ -8,23 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from torchnp.checks import check
-from torchnp.dtypes import (
-    as_dtype,
-    bfloat16,
-    bool_,
-    c_name,
-    cast,
-    complex32,
-    float16,
-    float32,
-    float64,
-    int64,
-    is_complex,
-    is_floating,
-    is_integral,
-    uint64,
-)
+from torchnp import dtypes as dt
+from torchnp.checks import check, require
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import factory_dtype, like_order, memory_order
 from torchnp.kernels._rows import rows
@@ -54,7 +39,7 @@ def _modulo(words: ndarray, span: int) -> ndarray:
 
 
 def _from_int64(values: ndarray, dtype: np.dtype) -> ndarray:
-    return values if dtype == int64 else cast(values, dtype)
+    return values if dtype == dt.int64 else dt.cast(values, dtype)
 
 
 @kernel("random", like=np.random.randint, differs=["random-stream"])
@@ -63,37 +48,37 @@ def random(self, *, generator=None):
     dtype, n, source = self.dtype, self.size, generator or default_generator
     if not n:
         values = np.empty(0, dtype)
-    elif dtype in BARE or not (is_integral(dtype) or dtype == bool_ or dtype in FLOATS):
+    elif dtype in BARE or not (dt.is_integral(dtype) or dtype == dt.bool_ or dtype in FLOATS):
         raise not_implemented("random_kernel_cpu", dtype)
-    elif dtype == bool_:
-        values = (source.random32(n) & np.uint32(1)).astype(bool_)
+    elif dtype == dt.bool_:
+        values = (source.random32(n) & np.uint32(1)).astype(dt.bool_)
     else:
-        span = (1 << DIGITS[dtype]) + 1 if is_floating(dtype) else np.iinfo(dtype).max + 1
-        words = source.random64(n) if dtype in (int64, float64) else source.random32(n)
+        span = (1 << DIGITS[dtype]) + 1 if dt.is_floating(dtype) else np.iinfo(dtype).max + 1
+        words = source.random64(n) if dtype in (dt.int64, dt.float64) else source.random32(n)
         values = _from_int64(_modulo(words, span).astype(np.int64), dtype)
     return arrange(values, self.shape, memory_order(self))
 
 
-def _random_from(self, low, high, generator):
-    return arrange(_random_values(self.size, self.dtype, low, high, generator), self.shape, memory_order(self))
+def _random_from(self, *, from_=0, to, generator):
+    return arrange(_random_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
 
 
 _declare = partial(rows, like=np.random.randint, differs=["random-stream"])
-_declare("random.from", _random_from, "Integers in [from, to); without `to`, up to the largest value.")
-_declare("random.to", lambda self, to, generator: _random_from(self, 0, to, generator), "Integers in [0, to).")
+_declare(
+    "random.from random.to", _random_from, "Integers in [from, to), by default from 0; without `to`, up to the largest."
+)
 
 
 def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
     low, high = int(low), None if high is None else int(high)
-    floating = is_floating(dtype)
+    floating = dt.is_floating(dtype)
     if high is None and low == -(2**63):
         return _full_range(n, dtype, generator)
     if high is not None:
         if low >= high:
             raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         if floating:
-            if dtype not in FLOATS:
-                raise not_implemented("random_update_from_to", dtype)
+            require("random_update_from_to", dtype, FLOATS)
             low, high = _nearest_from(low, dtype), _nearest_to(high, dtype)
             check(
                 low < high,
@@ -102,19 +87,18 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
             )
         last = high - 1
     elif floating:
-        if dtype not in FLOATS:
-            raise not_implemented("random_from_to_range_calc", dtype)
+        require("random_from_to_range_calc", dtype, FLOATS)
         last, low = 1 << DIGITS[dtype], _nearest_from(low, dtype)
         check(
             low < last,
             "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
             f"but got from={low} > to_inc={last}",
         )
-    elif is_complex(dtype):
+    elif dt.is_complex(dtype):
         raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
     else:
         # torch's bound of uint64 does not fit its int64
-        last = 1 if dtype == bool_ else -1 if dtype == uint64 else int(np.iinfo(dtype).max)
+        last = 1 if dtype == dt.bool_ else -1 if dtype == dt.uint64 else int(np.iinfo(dtype).max)
     _check_bounds(low, last, dtype)
     if not n:
         return np.empty(0, dtype)
@@ -124,35 +108,35 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
 def _full_range(n: int, dtype: np.dtype, generator: Generator | None) -> ndarray:
     if not n:
         return np.empty(0, dtype)
-    if dtype not in (int64, float64, float32, bfloat16):
-        if is_integral(dtype) and dtype not in BARE:
+    if dtype not in (dt.int64, dt.float64, dt.float32, dt.bfloat16):
+        if dt.is_integral(dtype) and dtype not in BARE:
             raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
         raise not_implemented("random_full_64_bits_range_kernel_cpu", dtype)
     return _from_int64((generator or default_generator).random64(n).view(np.int64), dtype)
 
 
 def _check_bounds(low: int, last: int, dtype: np.dtype) -> None:
-    if is_complex(dtype):
+    if dt.is_complex(dtype):
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     smallest, largest = _bounds(dtype)
     if not smallest <= low <= largest:
-        raise RuntimeError(f"from is out of bounds for {c_name(dtype)}")
+        raise RuntimeError(f"from is out of bounds for {dt.c_name(dtype)}")
     if not smallest <= last <= largest:
-        raise RuntimeError(f"to - 1 is out of bounds for {c_name(dtype)}")
+        raise RuntimeError(f"to - 1 is out of bounds for {dt.c_name(dtype)}")
 
 
 @functools.cache
 def _bounds(dtype: np.dtype) -> tuple[float, float]:
-    if is_floating(dtype):
+    if dt.is_floating(dtype):
         limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
         return -limit, limit
-    if dtype == bool_:
+    if dtype == dt.bool_:
         return 0, 1
     return int(np.iinfo(dtype).min), min(int(np.iinfo(dtype).max), 2**63 - 1)
 
 
 def _rounded(value: int, dtype: np.dtype) -> float:
-    return float(cast(np.array(value, np.int64), dtype))
+    return float(dt.cast(np.array(value, np.int64), dtype))
 
 
 def _nearest_from(low: int, dtype: np.dtype) -> int:
@@ -171,63 +155,53 @@ def _nearest_to(high: int, dtype: np.dtype) -> int:
     return high
 
 
-def _randint(low, high, size, generator, dtype, *options):
-    size = strided_size(size, *options)
+def _randint(*, low=0, high, size, generator=None, dtype, layout, device, pin_memory):
+    size = strided_size(size, layout, device, pin_memory)
     return _random_values(math.prod(size), factory_dtype(dtype), low, high, generator).reshape(size)
 
 
-_declare = partial(rows, like=np.random.randint, differs=["random-stream", "randint-modulo"])
-_declare("randint.low_generator", _randint, "Integers in [low, high).")
-_declare("randint.generator", partial(_randint, 0), "Integers in [0, high).")
-_declare(
-    "randint.low", lambda low, high, size, *rest: _randint(low, high, size, None, *rest), "Integers in [low, high)."
-)
-_declare("randint", lambda high, size, *rest: _randint(0, high, size, None, *rest), "Integers in [0, high).")
-
-
-def _randint_like(self, low, high, generator, dtype, layout, device, pin_memory, memory_format):
-    strided_size((), layout, device, pin_memory)
-    dtype = self.dtype if dtype is None else as_dtype(dtype)
-    return arrange(_random_values(self.size, dtype, low, high, generator), self.shape, like_order(self, memory_format))
-
-
-def _randint_below(self, high, generator, *options):
+def _randint_like(self, *, low=0, high, generator=None, dtype, layout, device, pin_memory, memory_format):
     if isinstance(high, ndarray):
         check(high.ndim == 0, "high must be a scalar tensor and on CPU")
-    return _randint_like(self, 0, int(high), generator, *options)
+    strided_size((), layout, device, pin_memory)
+    dtype, order = self.dtype if dtype is None else dt.as_dtype(dtype), like_order(self, memory_format)
+    return arrange(_random_values(self.size, dtype, low, high, generator), self.shape, order)
 
 
-_declare = partial(rows, differs=["random-stream"])
-_BETWEEN, _BELOW = (f"Integers in [{low}, high), shaped and laid out like a tensor." for low in ("low", 0))
-_declare("randint_like.low_generator_dtype", _randint_like, _BETWEEN)
-_declare("randint_like.low_dtype", lambda x, low, high, *rest: _randint_like(x, low, high, None, *rest), _BETWEEN)
-_declare("randint_like.generator randint_like.Tensor_generator", _randint_below, _BELOW)
-_declare("randint_like randint_like.Tensor", lambda x, high, *rest: _randint_below(x, high, None, *rest), _BELOW)
+rows(
+    "randint randint.generator randint.low randint.low_generator", _randint, "Integers in [low, high), by default from 0.",
+    like=np.random.randint, differs=["random-stream", "randint-modulo"],
+)  # fmt: skip
+rows(
+    "randint_like randint_like.generator randint_like.Tensor randint_like.Tensor_generator randint_like.low_dtype "
+    "randint_like.low_generator_dtype", _randint_like,
+    "Integers in [low, high), by default from 0, shaped and laid out like a tensor.", differs=["random-stream"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- permutations
 
 
-def _randperm(n, generator, dtype, *options):
-    (n,) = strided_size((n,), *options)
-    dtype = int64 if dtype is None else factory_dtype(dtype)
-    if dtype in (float16, float32, float64):
+def _randperm(n, *, generator=None, dtype, layout, device, pin_memory):
+    (n,) = strided_size((n,), layout, device, pin_memory)
+    dtype = dt.int64 if dtype is None else factory_dtype(dtype)
+    if dtype in (dt.float16, dt.float32, dt.float64):
         most = (1 << DIGITS[dtype]) + 1
         check(n <= most, f"n cannot be greater than {most} for {_FLOAT_NAMES[dtype]} type.")
-    elif is_integral(dtype) or dtype == complex32:
+    elif dt.is_integral(dtype) or dtype == dt.complex32:
         scalar(n - 1, dtype)  # the largest has to fit
-    if dtype in BARE or not (is_integral(dtype) or dtype in FLOATS):
+    if dtype in BARE or not (dt.is_integral(dtype) or dtype in FLOATS):
         raise not_implemented("randperm", dtype)
     source = generator or default_generator
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
 
 
-_declare = partial(rows, like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"])
-_declare(
-    "randperm.generator", _randperm, "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."
-)
-_declare("randperm", lambda n, *options: _randperm(n, None, *options), "A permutation of 0 to n - 1.")
+rows(
+    "randperm randperm.generator", _randperm,
+    "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.",
+    like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"],
+)  # fmt: skip
 
-_FLOAT_NAMES = {float16: "Half", float32: "Float", float64: "Double"}
+_FLOAT_NAMES = {dt.float16: "Half", dt.float32: "Float", dt.float64: "Double"}
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
 _FEW = 4096
 
@@ -241,7 +215,7 @@ def _shuffled(n: int, source: Generator) -> ndarray:
     start = 0
     if n > _FEW:
         seen = np.empty(n, np.int32)
-        shared = np.zeros(n, bool_)
+        shared = np.zeros(n, dt.bool_)
         while n - start > _FEW:
             stop = start + ((n - start) >> 6)
             _swap_block(items, start, partners[start:stop].astype(np.int64), seen, shared)

@@ -8,48 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
-from torchnp.dtypes import (
-    as_dtype,
-    bfloat16,
-    bool_,
-    c_name,
-    can_cast,
-    cast,
-    float16,
-    float32,
-    float64,
-    is_complex,
-    is_half,
-    opmath,
-    result_type,
-    scalar_name,
-    to_real,
-    uint16,
-    uint32,
-    uint64,
-)
-from torchnp.errors import cannot_cast, not_implemented
-from torchnp.kernels._memory import (
-    check_options,
-    check_size,
-    factory_dtype,
-    like_order,
-    memory_order,
-)
+from torchnp import dtypes as dt
+from torchnp.checks import broadcast_shapes, check, require
+from torchnp.errors import cannot_cast
+from torchnp.kernels._memory import check_options, check_size, factory_dtype, like_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-FLOATS = (float16, bfloat16, float32, float64)
-BARE = (uint16, uint32, uint64)
-LARGEST = {float16: 65504.0, bfloat16: 3.3895313892515355e38, float32: float(np.finfo(np.float32).max)}
-DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
+BARE = (dt.uint16, dt.uint32, dt.uint64)
+LARGEST = {dt.float16: 65504.0, dt.bfloat16: 3.3895313892515355e38, dt.float32: float(np.finfo(np.float32).max)}
+DIGITS = {dt.float16: 11, dt.bfloat16: 8, dt.float32: 24, dt.float64: 53}
 
 # ---------------------------------------------------------------- layout
 
@@ -78,12 +54,7 @@ def strided_size(
     """The shape of a factory function, with torch's complaints about what only torch has."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
-    return check_size(map(int, size))
-
-
-def narrow(x: ndarray, dtype: np.dtype) -> ndarray:
-    """Sampled values in their final dtype (the half types by way of float32)."""
-    return cast(x, dtype)
+    return check_size([int(n) for n in size])
 
 
 # ---------------------------------------------------------------- flat draws
@@ -93,16 +64,15 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
     """`n` flat values in [low, high)."""
     source = generator or default_generator
     unit = low == 0.0 and high == 1.0
-    if unit and dtype == float32:
+    if unit and dtype == dt.float32:
         return source.uniform32(n)
-    if is_complex(dtype):
+    if dt.is_complex(dtype):
         if not n:
             return np.empty(0, dtype)
-        return uniform_values(2 * n, to_real(dtype), low, high, generator).view(dtype)
-    if dtype not in FLOATS:
-        raise not_implemented("check_uniform_bounds", dtype)
+        return uniform_values(2 * n, dt.to_real(dtype), low, high, generator).view(dtype)
+    require("check_uniform_bounds", dtype, FLOATS)
     _check_range(dtype, low, high)
-    if dtype == float64:
+    if dtype == dt.float64:
         u, low, high = source.uniform64(n), float(low), float(high)
         span = high - low
     else:
@@ -110,11 +80,11 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
         low, high, span = float(low32), float(high32), float(high32 - low32)
     if not unit:
         u = fma(u, span, low)
-    elif not is_half(dtype):
+    elif not dt.is_half(dtype):
         return u
-    values = narrow(u, dtype)
-    top = cast(np.array(high), dtype)
-    values[values == top] = cast(np.array(low), dtype)  # rounded up to the excluded end
+    values = dt.cast(u, dtype)
+    top = dt.cast(np.array(high), dtype)
+    values[values == top] = dt.cast(np.array(low), dtype)  # rounded up to the excluded end
     return values
 
 
@@ -122,12 +92,12 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
     limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
     for bound, name in ((low, "from"), (high, "to")):
         if not -limit <= bound <= limit:
-            raise RuntimeError(f"{name} is out of bounds for {c_name(dtype)}")
+            raise RuntimeError(f"{name} is out of bounds for {dt.c_name(dtype)}")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > limit:
         raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found to={high:g} and "
+            f"uniform_ expects to-from <= std::numeric_limits<{dt.scalar_name(dtype)}>::max(), but found to={high:g} and "
             f"from={low:g} which result in to-from to exceed the limit"
         )
 
@@ -140,25 +110,24 @@ def normal_values(
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
         return np.empty(0, dtype)
-    if is_complex(dtype):
-        return normal_values(2 * n, to_real(dtype), mean, std / math.sqrt(2), contiguous, generator).view(dtype)
-    if dtype not in FLOATS:
-        raise not_implemented("normal_kernel_cpu", dtype)
+    if dt.is_complex(dtype):
+        return normal_values(2 * n, dt.to_real(dtype), mean, std / math.sqrt(2), contiguous, generator).view(dtype)
+    require("normal_kernel_cpu", dtype, FLOATS)
     source = generator or default_generator
     if n < 16 or not contiguous:
-        z = source.normal64(n, exact=dtype == float64)
-        return narrow(_affine(z, float(std), float(mean)), dtype)
+        z = source.normal64(n, exact=dtype == dt.float64)
+        return dt.cast(_affine(z, float(std), float(mean)), dtype)
     blocks = n - n % 16
-    draw = source.normal_blocks64 if dtype == float64 else source.normal_blocks32
-    z = np.empty(n, opmath(dtype))
+    draw = source.normal_blocks64 if dtype == dt.float64 else source.normal_blocks32
+    z = np.empty(n, dt.opmath(dtype))
     z[:blocks] = draw(blocks)
     if n % 16:
         # float32 and float64 fill the tail before they find that it is no whole block
-        source.random32((n % 16) * {float32: 1, float64: 2}.get(dtype, 0))
+        source.random32((n % 16) * {dt.float32: 1, dt.float64: 2}.get(dtype, 0))
         z[n - 16 :] = draw(16)
-    if dtype != float64:
+    if dtype != dt.float64:
         std, mean = float(np.float32(std)), float(np.float32(mean))
-    return narrow(_affine(z, std, mean), dtype)
+    return dt.cast(_affine(z, std, mean), dtype)
 
 
 def _affine(z: ndarray, std: float, mean: float) -> ndarray:
@@ -174,15 +143,17 @@ def uniform(self, from_=0.0, to=1.0, *, generator=None):
     return arrange(uniform_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
 
 
-def _filled(size, generator, dtype, *options, values):
-    size = strided_size(size, *options)
+def _filled(size, *, values, generator=None, dtype, layout, device, pin_memory):
+    size = strided_size(size, layout, device, pin_memory)
     return values(math.prod(size), factory_dtype(dtype), True, generator).reshape(size)
 
 
-def _filled_like(self, generator, dtype, layout, device, pin_memory, memory_format, *, values):
+def _filled_like(
+    self, *, values, generator=None, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
+):
     strided_size((), layout, device, pin_memory)
-    dtype, order = self.dtype if dtype is None else as_dtype(dtype), like_order(self, memory_format)
-    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
+    dtype, order = self.dtype if dtype is None else dt.as_dtype(dtype), like_order(self, memory_format)
+    contiguous = arrange(np.empty(self.size, dt.bool_), self.shape, order).flags.c_contiguous
     return arrange(values(self.size, dtype, contiguous, generator), self.shape, order)
 
 
@@ -190,91 +161,80 @@ def _units(n: int, dtype: np.dtype, contiguous: bool, generator: Generator | Non
     return uniform_values(n, dtype, 0.0, 1.0, generator)
 
 
-def _standard(n: int, dtype: np.dtype, contiguous: bool, generator: Generator | None) -> ndarray:
-    return normal_values(n, dtype, 0.0, 1.0, contiguous, generator)
+def _normals(mean: float, std: float) -> Callable[..., ndarray]:
+    return lambda n, dtype, contiguous, generator: normal_values(n, dtype, mean, std, contiguous, generator)
 
 
-def _unseeded(run: Callable[..., ndarray]) -> Callable[..., ndarray]:
-    """The form that takes no generator."""
-    return lambda first, *rest, values: run(first, None, *rest, values=values)
-
-
-_RAND = {"like": np.random.rand, "differs": ["random-stream", "random-float64"], "values": _units}
-_RANDN = {"like": np.random.randn, "differs": ["random-stream", "randn-box-muller"], "values": _standard}
-_LIKE = {"differs": ["random-stream"]}
-_LAID = "shaped and laid out like a tensor."
-rows("rand.generator", _filled, "Uniform values in [0, 1).", **_RAND)
-rows("rand", _unseeded(_filled), "Uniform values in [0, 1).", **_RAND)
-rows("rand_like.generator", _filled_like, f"Uniform values in [0, 1), {_LAID}", values=_units, **_LIKE)
-rows("rand_like", _unseeded(_filled_like), f"Uniform values in [0, 1), {_LAID}", values=_units, **_LIKE)
-rows("randn.generator", _filled, "Standard normal values.", **_RANDN)
-rows("randn", _unseeded(_filled), "Standard normal values.", **_RANDN)
-rows("randn_like.generator", _filled_like, f"Standard normal values, {_LAID}", values=_standard, **_LIKE)
-rows("randn_like", _unseeded(_filled_like), f"Standard normal values, {_LAID}", values=_standard, **_LIKE)
+for _name, _like, _values, _differs, _doc in (
+    ("rand", np.random.rand, _units, "random-float64", "Uniform values in [0, 1)"),
+    ("randn", np.random.randn, _normals(0.0, 1.0), "randn-box-muller", "Standard normal values"),
+):
+    rows(
+        f"{_name} {_name}.generator", _filled, f"{_doc}.", like=_like, differs=["random-stream", _differs],
+        values=_values,
+    )  # fmt: skip
+    _doc = f"{_doc}, shaped and laid out like a tensor."
+    rows(f"{_name}_like {_name}_like.generator", _filled_like, _doc, differs=["random-stream"], values=_values)
 
 # ---------------------------------------------------------------- normal
 
-
-@kernel("normal.float_float", like=np.random.normal, differs=["random-stream"])
-def normal_float_float(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
-    """Normal values of one mean and deviation."""
-    size = strided_size(size, layout, device, pin_memory)
-    return normal_values(math.prod(size), factory_dtype(dtype), mean, std, True, generator).reshape(size)
+_declare = partial(rows, like=np.random.normal, differs=["random-stream"])
 
 
-@kernel("normal_", like=np.random.normal, differs=["random-stream"])
-def normal_(self, mean=0.0, std=1.0, *, generator=None):
-    """Write normal values; memory that is not contiguous is filled one value at a time, from other words."""
+def _normal_numbers(mean, std, size, **options):
+    return _filled(size, values=_normals(mean, std), **options)
+
+
+def _normal_like(self, mean, std, generator):
+    return _filled_like(self, values=_normals(mean, std), generator=generator)
+
+
+def _write_normal(self, mean, std, generator):
     values = normal_values(self.size, self.dtype, mean, std, self.flags.c_contiguous, generator)
     return fill(self, values, memory_order(self))
 
 
-@kernel("normal_functional", like=np.random.normal, differs=["random-stream"])
-def normal_functional(self, mean=0.0, std=1.0, *, generator=None):
-    """Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."""
-    order = memory_order(self)
-    contiguous = arrange(np.empty(self.size, bool_), self.shape, order).flags.c_contiguous
-    return arrange(normal_values(self.size, self.dtype, mean, std, contiguous, generator), self.shape, order)
-
-
-@kernel("normal.Tensor_float", like=np.random.normal, differs=["random-stream"])
-def normal_tensor_float(mean, std=1.0, *, generator=None):
-    """Normal values of a mean each."""
+def _normal_around(mean, std, generator):
     z = normal_values(mean.size, mean.dtype, 0.0, std, True, generator).reshape(mean.shape)
     return _inplace(np.add, z, mean)
 
 
-@kernel("normal.float_Tensor", like=np.random.normal, differs=["random-stream"])
-def normal_float_tensor(mean, std, *, generator=None):
-    """Normal values of a deviation each."""
+def _normal_each(mean, std, generator):
     _check_std(std)
-    z = normal_values(std.size, std.dtype, 0.0, 1.0, True, generator).reshape(std.shape)
-    return _inplace(np.add, _inplace(np.multiply, z, std), cast(np.array(mean, np.float64), std.dtype))
-
-
-@kernel("normal.Tensor_Tensor", like=np.random.normal, differs=["random-stream"])
-def normal_tensor_tensor(mean, std, *, generator=None):
-    """Normal values of a mean and a deviation each, in the dtype of the mean."""
-    _check_std(std)
+    if not isinstance(mean, ndarray):
+        mean = dt.cast(np.array(mean, np.float64), std.dtype)
     shape = broadcast_shapes(mean.shape, std.shape)
     z = normal_values(math.prod(shape), mean.dtype, 0.0, 1.0, True, generator).reshape(shape)
     return _inplace(np.add, _inplace(np.multiply, z, std), mean)
 
 
+_declare("normal.float_float", _normal_numbers, "Normal values of one mean and deviation.")
+_declare(
+    "normal_", _write_normal,
+    "Write normal values; memory that is not contiguous is filled one value at a time, from other words.",
+)  # fmt: skip
+_declare(
+    "normal_functional", _normal_like,
+    "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts.",
+)  # fmt: skip
+_declare("normal.Tensor_float", _normal_around, "Normal values of a mean each.")
+_declare(
+    "normal.float_Tensor normal.Tensor_Tensor", _normal_each,
+    "Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have.",
+)  # fmt: skip
+
+
 def _check_std(std: ndarray) -> None:
-    check(not is_complex(std.dtype), "normal expects standard deviation to be non-complex")
+    check(not dt.is_complex(std.dtype), "normal expects standard deviation to be non-complex")
     check(not std.size or np.min(std) >= 0, "normal expects all elements of std >= 0.0")
 
 
 def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
     """x.op_(y): computed in the common dtype and written in x's."""
-    common = result_type(x, y)
-    check(
-        can_cast(common, x.dtype),
-        cannot_cast(common, x.dtype),
-    )
-    wide = opmath(common)
-    return cast(cast(ufunc(cast(x, wide), cast(y, wide)), common), x.dtype)
+    common = dt.result_type(x, y)
+    check(dt.can_cast(common, x.dtype), cannot_cast(common, x.dtype))
+    wide = dt.opmath(common)
+    return dt.cast(dt.cast(ufunc(dt.cast(x, wide), dt.cast(y, wide)), common), x.dtype)
 
 
 # ---------------------------------------------------------------- prims
@@ -283,7 +243,7 @@ def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
 @kernel("prims::uniform", like=np.random.uniform, differs=["random-stream"])
 def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     """Uniform values in [low, high), in memory of the strides that are asked for."""
-    shape, dtype = strided_size(shape, None, device, None), as_dtype(dtype)
+    shape, dtype = strided_size(shape, None, device, None), dt.as_dtype(dtype)
     extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     strides = [step * dtype.itemsize for step in stride]
     out = np.ndarray(shape, dtype, np.empty(max(extent, 1), dtype), strides=strides)
@@ -295,4 +255,4 @@ def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
 def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
     """Normal values; nothing here records gradients."""
     shape = strided_size(shape, None, device, None)
-    return normal_values(math.prod(shape), as_dtype(dtype), mean, std, True, generator).reshape(shape)
+    return normal_values(math.prod(shape), dt.as_dtype(dtype), mean, std, True, generator).reshape(shape)

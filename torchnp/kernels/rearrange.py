@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, dim_of, refuse_elements, wrap_dim, wrap_dims
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, cast, complex32, int32, int64, opmath, promote_types
-from torchnp.errors import dim_out_of_range, negative_size, no_dimensions, not_implemented, shape_text
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous, memory_order
+from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
+from torchnp.dtypes import cast, complex32, int32, int64, opmath, promote_types
+from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, empty_in_order, is_contiguous, memory_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
@@ -37,18 +39,13 @@ def flip(self, dims):
     return out
 
 
-@kernel("fliplr", like=np.fliplr, differs=["flip-copies"])
-def fliplr(self):
-    """A copy with dimension 1 in reverse order."""
-    check(self.ndim >= 2, "Input must be >= 2-d.")
-    return flip(self, [1])
+def _flip_one(self, *, axis):
+    check(self.ndim > axis, f"Input must be >= {axis + 1}-d.")
+    return flip(self, [axis])
 
 
-@kernel("flipud", like=np.flipud, differs=["flip-copies"])
-def flipud(self):
-    """A copy with dimension 0 in reverse order."""
-    check(self.ndim >= 1, "Input must be >= 1-d.")
-    return flip(self, [0])
+rows("fliplr", _flip_one, "A copy with dimension 1 in reverse order.", axis=1, like=np.fliplr, differs=["flip-copies"])
+rows("flipud", _flip_one, "A copy with dimension 0 in reverse order.", axis=0, like=np.flipud, differs=["flip-copies"])
 
 
 @kernel("rot90", like=np.rot90, differs=["flip-copies"])
@@ -83,7 +80,7 @@ def roll(self, shifts, dims=()):
     return self
 
 
-def _listed(x: object) -> list[int]:
+def _listed(x: Any) -> list[int]:
     return [x] if isinstance(x, int) else list(x)
 
 
@@ -102,33 +99,26 @@ def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
 def repeat(self, repeats):
     """The whole tensor several times along each dimension."""
     extra = len(repeats) - self.ndim
-    check(
-        extra >= 0,
-        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
-    )
+    check(extra >= 0, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * extra + self.shape
     size = [n * r for n, r in zip(shape, repeats)]
-    if any(n < 0 for n in size):
-        first = next(n for n in size if n < 0)
-        raise negative_size(first, size)
-    out = np.empty(size, self.dtype)
+    out = np.empty(check_size(size), self.dtype)
     if out.size:
         blocks = [n for pair in zip(repeats, shape) for n in pair]
         out.reshape(blocks)[...] = self.reshape([n for s in shape for n in (1, s)])
     return out
 
 
-@kernel("tile", like=np.tile)
-def tile(self, dims):
-    """`repeat` that takes fewer numbers than dimensions."""
-    return repeat(self, [1] * (self.ndim - len(dims)) + list(dims))
+rows(
+    "tile", lambda x, n: repeat(x, (1,) * (x.ndim - len(n)) + tuple(n)),
+    "`repeat` that takes fewer numbers than dimensions.", like=np.tile,
+)  # fmt: skip
 
 
 @kernel("repeat_interleave.Tensor", like=np.repeat)
 def repeat_interleave_tensor(repeats, *, output_size=None):
     """Each index as often as its repeat says."""
-    if repeats.dtype not in (int32, int64):
-        raise not_implemented("repeat_interleave_cpu", repeats.dtype)
+    require("repeat_interleave_cpu", repeats.dtype, (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
     if output_size is not None:
@@ -173,12 +163,11 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
 # ---------------------------------------------------------------- triangles and diagonals
 
 
-def _triangle(x: ndarray, diagonal: int, name: str, lower: bool) -> ndarray:
-    check(x.ndim >= 2, f"{name}: input tensor must have at least 2 dimensions")
-    if x.size and (x.dtype in BARE_UNSIGNED or x.dtype in FLOAT8S):
-        raise not_implemented(name, x.dtype)
+def _triangle(x: ndarray, diagonal: int, *, op: str) -> ndarray:
+    check(x.ndim >= 2, f"{op}: input tensor must have at least 2 dimensions")
+    refuse_elements(op, x, RARE)
     rows, columns = x.shape[-2:]
-    keep = (_side if rows * columns <= 1 << 16 else _side.__wrapped__)(rows, columns, diagonal, lower)
+    keep = (_side if rows * columns <= 1 << 16 else _side.__wrapped__)(rows, columns, diagonal, op == "tril")
     out = np.zeros(x.shape, x.dtype)
     np.copyto(bits(out), bits(x), where=keep)
     return out
@@ -191,16 +180,14 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
     return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
-@kernel("tril", like=np.tril, differs=["triangle-of-vector"])
-def tril(self, diagonal=0):
-    """The entries on and below a diagonal, zero elsewhere."""
-    return _triangle(self, diagonal, "tril", True)
-
-
-@kernel("triu", like=np.triu, differs=["triangle-of-vector"])
-def triu(self, diagonal=0):
-    """The entries on and above a diagonal, zero elsewhere."""
-    return _triangle(self, diagonal, "triu", False)
+rows(
+    "tril", _triangle, "The entries on and below a diagonal, zero elsewhere.", like=np.tril,
+    differs=["triangle-of-vector"],
+)  # fmt: skip
+rows(
+    "triu", _triangle, "The entries on and above a diagonal, zero elsewhere.", like=np.triu,
+    differs=["triangle-of-vector"],
+)  # fmt: skip
 
 
 @kernel("diag_embed", like=np.diagflat)
@@ -225,10 +212,10 @@ def diag(self, diagonal=0):
     return diag_embed(self, diagonal) if self.ndim == 1 else self.diagonal(diagonal).copy()
 
 
-@kernel("diagflat", like=np.diagflat)
-def diagflat(self, offset=0):
-    """The matrix that has all elements on a diagonal."""
-    return diag_embed(self.reshape(-1), offset)
+rows(
+    "diagflat", lambda x, offset: diag_embed(x.reshape(-1), offset), "The matrix that has all elements on a diagonal.",
+    like=np.diagflat,
+)  # fmt: skip
 
 
 @kernel("fill_diagonal_", like=np.fill_diagonal)
@@ -251,10 +238,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
 
 
 def _image(x: ndarray, name: str) -> None:
-    check(
-        x.ndim >= 3,
-        f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)",
-    )
+    check(x.ndim >= 3, f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
 
 
 def _like_image(out: ndarray, source: ndarray) -> ndarray:
@@ -306,10 +290,7 @@ def channel_shuffle(self, groups):
     )
     check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = self.shape[1]
-    check(
-        c % groups == 0,
-        f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.",
-    )
+    check(c % groups == 0, f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     refuse_elements("channel_shuffle", self, RARE_OR_CHALF)
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _like_image(out.reshape(self.shape), self)

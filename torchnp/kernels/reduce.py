@@ -17,6 +17,9 @@ from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
+# Called by place, which is cheaper; np.array makes an array of a NumPy scalar sooner than np.asarray.
+_add: Any
+_add, _array = np.add.reduce, np.array
 
 # ---------------------------------------------------------------- sum
 
@@ -32,9 +35,9 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
     if out == x.dtype and out in _DIRECT:
         return np.asarray(add_reduce(x, axes, keepdim))
     if dt.is_integral(out) and x.dtype.kind in "biu":
-        return np.add.reduce(x, axes, out, None, keepdim)
+        return _add(x, axes, out, None, keepdim)
     if out == dt.bool_:
-        return np.logical_or.reduce(dt.cast(x, out), axes, None, None, keepdim)
+        return np.asarray(np.any(dt.cast(x, out), axes, keepdims=keepdim))
     total = add_reduce(dt.cast(dt.cast(x, out), dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total), out)
 
@@ -94,15 +97,10 @@ def _mean_of_magnitudes(self, dim=(), keepdim=False, *, dtype=None):
     return np.abs(self).mean(tuple(dim) or None, keepdims=keepdim)
 
 
-_add, _array = np.add.reduce, np.array  # np.array makes an array of a NumPy scalar sooner than np.asarray
-
-
 @kernel(
-    "sum.dim_IntList",
-    like=np.sum,
-    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
+    "sum.dim_IntList", like=np.sum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
     quick=within(2, _quick_sum_dim, _ORDER, _sum_of_magnitudes),
-)
+)  # fmt: skip
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
     out = _accumulated(self, dtype)
@@ -112,15 +110,10 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
     return _sum(self, axes, keepdim, out)
 
 
-@kernel(
-    "sum",
-    like=np.sum,
-    differs=["sum-dtype", "half-opmath", "cascade-sum"],
-    quick=within(2, _quick_sum, _ORDER, _sum_of_magnitudes),
-)
-def sum_all(self, *, dtype=None):
-    """Sum of all elements."""
-    return sum_dim(self, None, dtype=dtype)
+(sum_all,) = rows(
+    "sum", lambda x, dtype: sum_dim(x, None, dtype=dtype), "Sum of all elements.", like=np.sum,
+    differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=within(2, _quick_sum, _ORDER, _sum_of_magnitudes),
+)  # fmt: skip
 
 
 def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
@@ -135,11 +128,9 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
 
 
 @kernel(
-    "nansum",
-    like=np.nansum,
-    differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"],
+    "nansum", like=np.nansum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"],
     writes=Writes(out=_look_nansum),
-)
+)  # fmt: skip
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
@@ -158,11 +149,9 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 
 
 @kernel(
-    "mean.dim",
-    like=np.mean,
-    differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
+    "mean.dim", like=np.mean, differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
     quick=within(2, _quick_mean_dim, _ORDER, _mean_of_magnitudes),
-)
+)  # fmt: skip
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
@@ -180,15 +169,10 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
 
-@kernel(
-    "mean",
-    like=np.mean,
-    differs=["no-integers", "half-opmath"],
-    quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes),
-)
-def mean(self, *, dtype=None):
-    """Arithmetic mean of all elements."""
-    return mean_dim(self, None, dtype=dtype)
+rows(
+    "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.", like=np.mean,
+    differs=["no-integers", "half-opmath"], quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes),
+)  # fmt: skip
 
 
 @kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"])
@@ -211,16 +195,8 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- prod
 
 
-@kernel("prod.dim_int", like=np.prod, differs=["sum-dtype", "zero-dim-axis", "half-prod"])
-def prod_dim(self, dim, keepdim=False, *, dtype=None):
-    """Product along a dimension."""
+def _prod_along(self, dim, keepdim, dtype):
     return _prod(self, axes_of(dim, self.ndim), keepdim, dtype)
-
-
-@kernel("prod", like=np.prod, differs=["sum-dtype", "half-prod"])
-def prod_all(self, *, dtype=None):
-    """Product of all elements."""
-    return _prod(self, None, False, dtype)
 
 
 def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
@@ -229,10 +205,10 @@ def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
         return np.ones(reduced_shape(x.shape, axes, keepdim), out)
     refuse("prod_out_cpu", out, NOT_NUMERIC)
     if out == dt.bool_:
-        return np.logical_and.reduce(dt.cast(x, out), axes, None, None, keepdim)
+        return np.asarray(np.all(dt.cast(x, out), axes, keepdims=keepdim))
     if dt.is_half(out):
         return _half_prod(dt.cast(x, out), axes, keepdim)
-    return np.multiply.reduce(dt.cast(x, out), axes, out, None, keepdim)
+    return np.prod(dt.cast(x, out), axes, out, keepdims=keepdim)
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
@@ -244,6 +220,15 @@ def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
     return np.moveaxis(last, -1, axes[0]) if keepdim else last[..., 0]
 
 
+rows(
+    "prod.dim_int", _prod_along, "Product along a dimension.", like=np.prod,
+    differs=["sum-dtype", "zero-dim-axis", "half-prod"],
+)  # fmt: skip
+rows(
+    "prod", lambda x, dtype: _prod(x, None, False, dtype), "Product of all elements.", like=np.prod,
+    differs=["sum-dtype", "half-prod"],
+)  # fmt: skip
+
 # ---------------------------------------------------------------- any, all
 
 
@@ -251,16 +236,16 @@ def _truth(x: ndarray) -> ndarray:
     return x if x.dtype == dt.bool_ else dt.cast(x, dt.bool_)
 
 
-def _logical(x: ndarray, axes: Any = None, keepdim: bool = False, *, ufunc: np.ufunc) -> ndarray:
+def _logical(x: ndarray, axes: Any = None, keepdim: bool = False, *, ufunc: Any) -> ndarray:
     out = ufunc.reduce(_truth(x), axes, None, None, keepdim)
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 
 
-def _logical_along(x: ndarray, dim: int, keepdim: bool, *, ufunc: np.ufunc) -> ndarray:
+def _logical_along(x: ndarray, dim: int, keepdim: bool, *, ufunc: Any) -> ndarray:
     return _logical(x, axes_of(dim, x.ndim), keepdim, ufunc=ufunc)
 
 
-def _logical_over(x: ndarray, dim: Any, keepdim: bool, *, ufunc: np.ufunc) -> ndarray:
+def _logical_over(x: ndarray, dim: Any, keepdim: bool, *, ufunc: Any) -> ndarray:
     if dim is not None:
         dim = wrap_dims(dim, x.ndim) if x.ndim else (wrap_dims(dim, 0) and None)
     return _logical(x, dim, keepdim, ufunc=ufunc)
@@ -274,14 +259,9 @@ for _ufunc, _like, (_all, _one, _several) in (
     rows(_all, _logical, f"{_doc}.", like=_like, differs=["uint8-truth"], ufunc=_ufunc)
     rows(_one, _logical_along, f"{_doc}.", like=_like, differs=["uint8-truth", "zero-dim-axis"], ufunc=_ufunc)
     rows(
-        _several,
-        _logical_over,
-        f"{_doc}; an empty list reduces nothing.",
-        like=_like,
-        differs=["uint8-truth"],
+        _several, _logical_over, f"{_doc}; an empty list reduces nothing.", like=_like, differs=["uint8-truth"],
         ufunc=_ufunc,
-    )
-
+    )  # fmt: skip
 
 # ---------------------------------------------------------------- count
 

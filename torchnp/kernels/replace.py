@@ -6,6 +6,7 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.kernels._memory import element_strides, storage
+from torchnp.kernels._rows import rows
 from torchnp.kernels.create import resize_
 from torchnp.kernels.view import as_strided
 from torchnp.registry import kernel
@@ -38,10 +39,7 @@ def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=
     return as_strided(_memory_as(source, self.dtype), size, stride, storage_offset)
 
 
-@kernel("set", "set_")
-def set_nothing(self):
-    """Memory of no elements, of the dtype of ``self``."""
-    return np.empty(0, self.dtype)
+rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")
 
 
 @kernel("_resize_output_")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, require
 from torchnp.dtypes import c_name, cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
 from torchnp.errors import found_dtype, not_implemented
 from torchnp.kernels._memory import memory_order
@@ -143,13 +143,9 @@ def _with_replacement(weights: ndarray, samples: int, generator: Generator | Non
 def _without_replacement(weights: ndarray, samples: int, generator: Generator | None) -> ndarray:
     wide = cast(weights, opmath(weights.dtype))
     check(
-        np.max(wide) < math.inf and np.min(wide) >= 0,
-        "probability tensor contains either `inf`, `nan` or element < 0",
+        np.max(wide) < math.inf and np.min(wide) >= 0, "probability tensor contains either `inf`, `nan` or element < 0"
     )
-    check(
-        np.all(np.any(wide != 0, -1)),
-        "invalid multinomial distribution (sum of probabilities <= 0)",
-    )
+    check(np.all(np.any(wide != 0, -1)), "invalid multinomial distribution (sum of probabilities <= 0)")
     # The largest of p / Exp(1) is at i in proportion to p[i].
     race = cast(wide / cast(exponential(weights, generator=generator), wide.dtype), weights.dtype)
     if samples == 1:
@@ -163,8 +159,7 @@ def _without_replacement(weights: ndarray, samples: int, generator: Generator | 
 @kernel("poisson", like=np.random.poisson, differs=["random-stream"])
 def poisson(self, generator=None):
     """Poisson values of the rates that stand in each place."""
-    if self.dtype not in FLOATS:
-        raise not_implemented("poisson_cpu", self.dtype)
+    require("poisson_cpu", self.dtype, FLOATS)
     rates = cast(self, float64).ravel().tolist()
     with (generator or default_generator).one_by_one(2 * len(rates)) as uniform:
         counts = [_poisson(rate, uniform) for rate in rates]
@@ -214,8 +209,7 @@ def binomial(count, prob, generator=None):
     shape = broadcast_shapes(count.shape, prob.shape)
     dtype = count.dtype
     check(prob.dtype == dtype, found_dtype(prob.dtype, dtype))
-    if dtype not in (float32, float64):
-        raise not_implemented("binomial_cpu", dtype)
+    require("binomial_cpu", dtype, (float32, float64))
     counts, probs = (np.broadcast_to(x, shape).ravel() for x in (count, prob))
     with (generator or default_generator).one_by_one(4 * counts.size) as uniform:
         values = [_binomial(n, p, dtype.type, uniform) for n, p in zip(counts, probs, strict=True)]
@@ -226,7 +220,7 @@ def _binomial(count: np.floating, prob: np.floating, scalar: type, uniform: Call
     if count <= 0 or prob <= 0:
         return 0.0
     if prob >= 1:
-        return count
+        return float(count)
     if prob != prob or count != count:
         return math.nan
     small = prob if prob <= 0.5 else scalar(1.0 - float(prob))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import refuse, wrap_dim
-from torchnp.errors import not_implemented
+from torchnp.checks import refuse, require, wrap_dim
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
+from torchnp.kernels._rows import rows
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Writes
@@ -23,14 +23,14 @@ ndarray = np.ndarray
 _WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
 
 
-def _scan(name: str, ufunc: np.ufunc, x: ndarray, dim: int, dtype: Any) -> ndarray:
+def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndarray:
     out = dt.as_dtype(dtype) if dtype is not None else x.dtype if dt.is_inexact(x.dtype) else dt.int64
     axis = wrap_dim(dim, x.ndim)
     if x.ndim == 0:
         return dt.cast(x, out).copy()
     if not x.size:
         return np.empty(x.shape, out)
-    refuse(name, out, NOT_NUMERIC | {dt.bool_})
+    refuse(f"{op}_out_cpu", out, NOT_NUMERIC | {dt.bool_})
     value = dt.cast(dt.cast(x, out), _WIDE.get(out, out))
     if ufunc is np.multiply and dt.is_complex(out):  # torch starts from 1, which makes -0 beside a part 0
         value = value.copy()
@@ -86,35 +86,22 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
     return out
 
 
-@kernel(
-    "cumsum",
-    like=np.cumsum,
-    differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
-    quick=exact(_quick_cumsum),
+_DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"]
+(cumsum,) = rows(
+    "cumsum", _scan, "Running sums along a dimension.", ufunc=np.add, like=np.cumsum, differs=_DIFFERS,
+    quick=exact(_quick_cumsum), writes=Writes(code_first=True),
+)  # fmt: skip
+(cumprod,) = rows(
+    "cumprod", _scan, "Running products along a dimension.", ufunc=np.multiply, like=np.cumprod, differs=_DIFFERS,
     writes=Writes(code_first=True),
-)
-def cumsum(self, dim, *, dtype=None):
-    """Running sums along a dimension."""
-    return _scan("cumsum_out_cpu", np.add, self, dim, dtype)
-
-
-@kernel(
-    "cumprod",
-    like=np.cumprod,
-    differs=["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"],
-    writes=Writes(code_first=True),
-)
-def cumprod(self, dim, *, dtype=None):
-    """Running products along a dimension."""
-    return _scan("cumprod_out_cpu", np.multiply, self, dim, dtype)
+)  # fmt: skip
 
 
 @kernel("_logcumsumexp", "logcumsumexp", differs=["half-opmath"])
 def logcumsumexp(self, dim):
     """Logarithms of running sums of exponentials."""
     axis = wrap_dim(dim, self.ndim)
-    if self.dtype not in (*dt.FLOATS, dt.complex64, dt.complex128):
-        raise not_implemented("logcumsumexp_out_cpu", self.dtype)
+    require("logcumsumexp_out_cpu", self.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     x = dt.cast(self, _WIDE.get(self.dtype, self.dtype))
     if x.ndim == 0:
         return self.copy()
@@ -145,14 +132,14 @@ def _complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
 # ---------------------------------------------------------------- extrema
 
 
-def _running(name: str, ufunc: np.ufunc, x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
+def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray, ndarray]:
     """Running extrema and where they are: the last of equal ones, and from a NaN on the last NaN."""
     if x.ndim == 0 and dim not in (0, -1):
-        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+        raise IndexError(f"{op}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
     if x.ndim == 0 or x.size == 0:
         return x.copy(), np.zeros(x.shape, np.int64)
     axis = wrap_dim(dim, x.ndim)
-    refuse(f"{name}_cpu", x.dtype, NOT_ORDERED)
+    refuse(f"{op}_cpu", x.dtype, NOT_ORDERED)
     value = ordered(x)
     best = ufunc.accumulate(value, axis)
     hit = (value == best) | (value != value)
@@ -162,28 +149,22 @@ def _running(name: str, ufunc: np.ufunc, x: ndarray, dim: int) -> tuple[ndarray,
     return np.take_along_axis(x, index, axis), index
 
 
-@kernel("cummax", like=np.maximum.accumulate, differs=["cummax-indices"])
-def cummax(self, dim):
-    """Running maxima along a dimension and the last index of each; NaN stays."""
-    return _running("cummax", np.maximum, self, dim)
+(cummax,) = rows(
+    "cummax", _running, "Running maxima along a dimension and the last index of each; NaN stays.",
+    ufunc=np.maximum, like=np.maximum.accumulate, differs=["cummax-indices"],
+)  # fmt: skip
+(cummin,) = rows(
+    "cummin", _running, "Running minima along a dimension and the last index of each; NaN stays.",
+    ufunc=np.minimum, like=np.minimum.accumulate, differs=["cummax-indices"],
+)  # fmt: skip
 
 
-@kernel("cummin", like=np.minimum.accumulate, differs=["cummax-indices"])
-def cummin(self, dim):
-    """Running minima along a dimension and the last index of each; NaN stays."""
-    return _running("cummin", np.minimum, self, dim)
+def _written(self, values, indices, dim, *, running):
+    values[...], indices[...] = running(self, dim)
 
 
-@kernel("_cummax_helper")
-def _cummax_helper(self, values, indices, dim):
-    """`cummax` written into two tensors."""
-    values[...], indices[...] = cummax(self, dim)
-
-
-@kernel("_cummin_helper")
-def _cummin_helper(self, values, indices, dim):
-    """`cummin` written into two tensors."""
-    values[...], indices[...] = cummin(self, dim)
+rows("_cummax_helper", _written, "`cummax` written into two tensors.", running=cummax)
+rows("_cummin_helper", _written, "`cummin` written into two tensors.", running=cummin)
 
 
 @kernel("cummaxmin_backward")

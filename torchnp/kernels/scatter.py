@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, refuse_elements, warn, wrap_dim
+from torchnp.checks import check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.errors import dim_out_of_range, index_out_of_range, not_implemented, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.numerics.accumulate import (
     INDEX_DTYPES,
@@ -55,10 +56,7 @@ def _places(
     shape = self.shape or (1,)
     check(i.ndim == len(shape), "Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(src.ndim, 1) != i.ndim:
-        check(
-            i.ndim <= max(src.ndim, 1),
-            dim_out_of_range(src.ndim, src.ndim),
-        )
+        check(i.ndim <= max(src.ndim, 1), dim_out_of_range(src.ndim, src.ndim))
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     bad = any(n > m for d, (n, m) in enumerate(zip(i.shape, shape)) if d != dim)
     if src is not None and not bad:
@@ -84,9 +82,8 @@ def _part(src: ndarray, places: ndarray) -> ndarray:
 @kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"], writes=_APART)
 def scatter(self, dim, index, src):
     """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
-    out, places = _places(
-        self, dim, index, src, lambda: refuse_elements("scatter_gather_tensor_cpu", self, RARE_OR_CHALF)
-    )
+    look = lambda: refuse_elements("scatter_gather_tensor_cpu", self, RARE_OR_CHALF)
+    out, places = _places(self, dim, index, src, look)
     bits(out).reshape(-1)[places] = bits(_part(src, places))
     return out
 
@@ -94,9 +91,8 @@ def scatter(self, dim, index, src):
 @kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"], writes=_APART)
 def scatter_value(self, dim, index, value):
     """The tensor with one number written along a dimension at the positions of the index."""
-    out, places = _places(
-        self, dim, index, None, lambda: refuse_elements("scatter_gather_scalar_cpu", self, RARE_OR_CHALF)
-    )
+    look = lambda: refuse_elements("scatter_gather_scalar_cpu", self, RARE_OR_CHALF)
+    out, places = _places(self, dim, index, None, look)
     if places.size:
         bits(out).reshape(-1)[places] = bits(scalar(value, self.dtype))
     return out
@@ -132,10 +128,11 @@ def scatter_reduce_value(self, dim, index, value, *, reduce):
     return _reduced(self, dim, index, None, reduce, True, value)
 
 
-@kernel("scatter_add", like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART)
-def scatter_add(self, dim, index, src):
-    """The tensor with ``src``'s elements added along a dimension at the positions of the index."""
-    return _reduced(self, dim, index, src, "sum", True)
+(scatter_add,) = rows(
+    "scatter_add", lambda x, dim, index, src: _reduced(x, dim, index, src, "sum", True),
+    "The tensor with ``src``'s elements added along a dimension at the positions of the index.",
+    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART,
+)  # fmt: skip
 
 
 @kernel("scatter_reduce.two", differs=["half-opmath"], writes=_APART)
@@ -169,6 +166,11 @@ def _check_reduce(self: ndarray, reduce: str, include_self: bool, kind: str) -> 
 # ---------------------------------------------------------------- index_add
 
 
+def _around(x: ndarray, dim: int) -> tuple[int, ...]:
+    """The shape of a slice."""
+    return (*x.shape[:dim], *x.shape[dim + 1 :])
+
+
 def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray, name: str) -> int:
     dim = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
@@ -184,17 +186,11 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
             "scalar type"
         )
     extent = source.shape[dim] if dim < source.ndim else 1
-    if index.size != extent:
-        shapes = (*self.shape[:dim], *self.shape[dim + 1 :]) == (*source.shape[:dim], *source.shape[dim + 1 :])
-        if shapes or self.ndim:
-            raise RuntimeError(
-                f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({extent}), "
-                f"for dim: {dim}"
-            )
-    same = self.ndim == source.ndim and (
-        (*self.shape[:dim], *self.shape[dim + 1 :]) == (*source.shape[:dim], *source.shape[dim + 1 :])
-    )
-    if not same:
+    if index.size != extent and (self.ndim or not _around(source, dim)):
+        raise RuntimeError(
+            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({extent}), for dim: {dim}"
+        )
+    if self.ndim != source.ndim or _around(self, dim) != _around(source, dim):
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {shape_text(self.shape)} source.shape = {shape_text(source.shape)}"
@@ -214,7 +210,7 @@ def index_add(self, dim, index, source, *, alpha=1):
         refuse_elements("scatter_gather_tensor_cpu" if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
-    factor = _alpha(alpha, self.dtype)
+    factor = None if alpha == 1 else scalar(alpha, self.dtype)
     check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
@@ -242,11 +238,6 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
     return out
 
 
-def _alpha(alpha: Any, dtype: np.dtype) -> ndarray | None:
-    """alpha as an array of the dtype; None where it is 1."""
-    return None if alpha == 1 else scalar(alpha, dtype)
-
-
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
@@ -268,8 +259,7 @@ def index_copy(self, dim, index, source):
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
             f"{scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}"
         )
-    mine = (*self.shape[:dim], *self.shape[dim + 1 :]) if self.ndim else ()
-    theirs = (*source.shape[:dim], *source.shape[dim + 1 :]) if source.ndim else ()
+    mine, theirs = _around(self, dim), _around(source, dim)
     if mine != theirs:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
@@ -282,8 +272,7 @@ def index_copy(self, dim, index, source):
         )
     extent = self.shape[dim] if self.ndim else 1
     check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
-    if self.dtype in RARE:
-        raise not_implemented("index_copy_cpu", self.dtype)
+    refuse("index_copy_cpu", self.dtype, RARE)
     out = np.array(self, order="C", copy=True)
     if not self.ndim:
         if index.size:
@@ -303,8 +292,7 @@ def index_fill(self, dim, index, value):
     )
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "Index has to be a vector/scalar")
-    if self.dtype in RARE:
-        raise not_implemented("index_fill_cpu", self.dtype)
+    refuse("index_fill_cpu", self.dtype, RARE)
     number = scalar(value, self.dtype)
     extent = self.shape[dim] if self.ndim else 1
     i = index.reshape(-1)
@@ -352,9 +340,8 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
     i = np.broadcast_to(i, source.shape or (1,))
     places = linear(i, shape, dim)
-    return reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True).reshape(
-        self.shape
-    )
+    out = reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True)
+    return out.reshape(self.shape)
 
 
 _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}

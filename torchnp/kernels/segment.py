@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, wrap_dim
-from torchnp.dtypes import bfloat16, float16, float32, float64
+from torchnp.checks import check, require, wrap_dim
+from torchnp.dtypes import FLOATS
 from torchnp.errors import invalid_view, not_implemented, unknown_reduction
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
 ndarray = np.ndarray
-_FLOATS = (float16, bfloat16, float32, float64)
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 _UFUNC = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -25,9 +24,9 @@ def _lengths_of(
 ) -> tuple[ndarray, int]:
     """The length of each segment, and the axis that they divide, checked."""
     axis = wrap_dim(axis, data.ndim)
-    given = offsets if offsets is not None else lengths
-    check(given is not None, "segment_reduce(): Either lengths or offsets must be defined.")
-    name = "offsets" if offsets is not None else "lengths"
+    name, given = ("offsets", offsets) if offsets is not None else ("lengths", lengths)
+    if given is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     if data.ndim < given.ndim:
         raise RuntimeError(
             f"Expected data.dim() >= {name}_value.dim() to be true, but got false.  (Could this error message be "
@@ -36,20 +35,20 @@ def _lengths_of(
     if axis != given.ndim - 1:
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     if offsets is not None:
-        return np.diff(offsets, axis=-1), axis
+        return np.diff(given, axis=-1), axis
     if not unsafe:
         check(
-            lengths.size > 0,
+            given.size > 0,
             "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
             "'dim' argument.",
         )
-        check(int(lengths.min()) >= 0, "lengths contains negative value!")
+        check(int(given.min()) >= 0, "lengths contains negative value!")
         check(
-            bool((lengths.sum(-1) == data.shape[axis]).all()),
+            bool((given.sum(-1) == data.shape[axis]).all()),
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
             "when !unsafe.",
         )
-    return lengths, axis
+    return given, axis
 
 
 def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]:
@@ -70,11 +69,9 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         raise unknown_reduction(reduce)
     lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
     if lengths.dtype.kind != "i" or lengths.itemsize < 4:
-        raise not_implemented(
-            f"_segment_reduce_{'lengths' if offsets is None else 'offsets'}_cpu_kernel1", lengths.dtype
-        )
-    if data.dtype not in _FLOATS:
-        raise not_implemented("_segment_reduce_cpu", data.dtype)
+        name = "lengths" if offsets is None else "offsets"
+        raise not_implemented(f"_segment_reduce_{name}_cpu_kernel1", lengths.dtype)
+    require("_segment_reduce_cpu", data.dtype, FLOATS)
     rows, segment = _rows(data, lengths, axis)
     out = np.empty((lengths.size, rows.shape[1]), data.dtype)
     out[...] = scalar(_START[reduce] if initial is None else initial, data.dtype)
@@ -98,14 +95,10 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
         raise unknown_reduction(reduce)
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
-    if dtype not in _FLOATS:
-        raise not_implemented("_segment_reduce_cpu", dtype)
+    require("_segment_reduce_cpu", dtype, FLOATS)
     rows, segment = _rows(data, lengths, axis)
     shape = (lengths.size, rows.shape[1])
-    check(
-        grad.size == output.size == math.prod(shape),
-        invalid_view(lengths.shape + data.shape[axis + 1 :], grad.size),
-    )
+    check(grad.size == output.size == math.prod(shape), invalid_view(lengths.shape + data.shape[axis + 1 :], grad.size))
     given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
     if reduce == "sum":
         found = given

@@ -7,6 +7,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, require, wrap_dims
 from torchnp.errors import dim_out_of_range
+from torchnp.kernels._rows import rows
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.extrema import aminmax
 from torchnp.kernels.fft_kernels import copied
@@ -15,17 +16,8 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-
-@kernel("_aminmax")
-def _aminmax(self):
-    """`aminmax` of all elements."""
-    return aminmax(self)
-
-
-@kernel("_aminmax.dim")
-def _aminmax_dim(self, dim, keepdim=False):
-    """`aminmax` along a dimension."""
-    return aminmax(self, dim=dim, keepdim=keepdim)
+rows("_aminmax", lambda x: aminmax(x), "`aminmax` of all elements.")
+rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim), "`aminmax` along a dimension.")
 
 
 @kernel("_compute_linear_combination", differs=["half-opmath"])
@@ -77,10 +69,7 @@ def _foreach_powsum(self, ord=2, dtype=None):
     return [linalg__powsum(x, ord, dtype=dtype) for x in self]
 
 
-@kernel("_nnpack_available")
-def _nnpack_available():
-    """Whether `_nnpack_spatial_convolution` can be called."""
-    return True
+rows("_nnpack_available", lambda: True, "Whether `_nnpack_spatial_convolution` can be called.")
 
 
 @kernel("_nnpack_spatial_convolution")
@@ -95,23 +84,15 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=(1, 1)):
 # ---------------------------------------------------------------- of other devices: the CPU has no kernel
 
 
-def _depthwise(self: ndarray, weight: ndarray, bias: ndarray | None, stride, padding, dilation) -> ndarray:
+def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * len(stride), self.shape[1])
 
 
-@kernel("_conv_depthwise2d")
-def _conv_depthwise2d(self, weight, kernel_size, bias, stride, padding, dilation):
-    """`convolution` of each channel by itself; torch has it on other devices only."""
-    return _depthwise(self, weight, bias, stride, padding, dilation)
-
-
-@kernel("conv_depthwise3d")
-def conv_depthwise3d(self, weight, kernel_size, bias, stride, padding, dilation):
-    """`convolution` of each channel of a volume by itself; torch has it on other devices only."""
-    return _depthwise(self, weight, bias, stride, padding, dilation)
-
-
-@kernel("_copy_from_and_resize")
-def _copy_from_and_resize(self, dst):
-    """Write self into dst, resized to its shape; torch has it on other devices only."""
-    return copied(dst, self)
+rows(
+    "_conv_depthwise2d conv_depthwise3d", _depthwise,
+    "`convolution` of each channel by itself; torch has it on other devices only.",
+)  # fmt: skip
+rows(
+    "_copy_from_and_resize", lambda x, dst: copied(dst, x),
+    "Write self into dst, resized; torch has it on other devices only.",
+)  # fmt: skip

@@ -18,8 +18,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """Sequences of different lengths in one tensor, filled up at one side."""
     check(len(sequences) > 0, "received an empty list of sequences")
     check(
-        padding_side in ("left", "right"),
-        f"Expected padding_side to be one of left or right, but got {padding_side}.",
+        padding_side in ("left", "right"), f"Expected padding_side to be one of left or right, but got {padding_side}."
     )
     check(sequences[0].ndim, "ArrayRef: invalid slice, N = 1; size = 0")
     check(all(x.ndim for x in sequences), no_dimensions(0))

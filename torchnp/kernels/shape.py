@@ -20,69 +20,28 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- sizes and strides
 
-
-def _dim_of(x: ndarray, dim: int) -> int:
-    return dim_of(x, dim)
-
-
-@kernel("sym_size.int", "size.int", like=np.shape)
-def size(self, dim):
-    """The size of a dimension."""
-    return self.shape[_dim_of(self, dim)]
-
-
-@kernel("sym_stride.int", "stride.int", like=np.ndarray.strides)
-def stride(self, dim):
-    """The stride of a dimension, in elements."""
-    return self.strides[_dim_of(self, dim)] // self.itemsize
-
-
-@kernel("sym_numel", "numel", like=np.size)
-def numel(self):
-    """The number of elements."""
-    return self.size
-
-
-@kernel("sym_storage_offset", "storage_offset", differs=["as-strided-storage"])
-def storage_offset(self):
-    """Elements between the start of the memory (that of the outermost base) and the first element."""
-    return _memory.storage_offset(self)
-
-
-@kernel("dim", like=np.ndim)
-def dim(self):
-    """The number of dimensions."""
-    return self.ndim
-
-
-@kernel("sym_is_contiguous", differs=["memory-format"])
-def sym_is_contiguous(self, memory_format=0):
-    """Whether the tensor is dense in a memory format."""
-    return _memory.is_contiguous(self, memory_format)
-
-
-@kernel("is_contiguous", differs=["memory-format"])
-def is_contiguous(self):
-    """Whether the tensor is dense in row-major order."""
-    return self.flags.c_contiguous
-
-
-@kernel("is_contiguous.memory_format", differs=["memory-format"])
-def is_contiguous_in(self, memory_format):
-    """Whether the tensor is dense in a memory format."""
-    return _memory.is_contiguous(self, memory_format)
-
-
-@kernel("is_same_size", like=np.shape)
-def is_same_size(self, other):
-    """Whether two tensors have the same shape."""
-    return self.shape == other.shape
-
-
-@kernel("_shape_as_tensor", like=np.shape)
-def _shape_as_tensor(self):
-    """The shape as a tensor."""
-    return np.array(self.shape, int64)
+rows("sym_size.int size.int", lambda x, dim: x.shape[dim_of(x, dim)], "The size of a dimension.", like=np.shape)
+rows(
+    "sym_stride.int stride.int", lambda x, dim: x.strides[dim_of(x, dim)] // x.itemsize,
+    "The stride of a dimension, in elements.", like=np.ndarray.strides,
+)  # fmt: skip
+rows("sym_numel numel", lambda x: x.size, "The number of elements.", like=np.size)
+rows(
+    "sym_storage_offset storage_offset", _memory.storage_offset,
+    "Elements between the start of the memory (that of the outermost base) and the first element.",
+    differs=["as-strided-storage"],
+)  # fmt: skip
+rows("dim", lambda x: x.ndim, "The number of dimensions.", like=np.ndim)
+_FORMAT = ["memory-format"]
+rows(
+    "is_contiguous", lambda x: x.flags.c_contiguous, "Whether the tensor is dense in row-major order.", differs=_FORMAT
+)
+rows(
+    "sym_is_contiguous is_contiguous.memory_format", _memory.is_contiguous,
+    "Whether the tensor is dense in a memory format.", differs=_FORMAT,
+)  # fmt: skip
+rows("is_same_size", lambda x, other: x.shape == other.shape, "Whether two tensors have the same shape.", like=np.shape)
+rows("_shape_as_tensor", lambda x: np.array(x.shape, int64), "The shape as a tensor.", like=np.shape)
 
 
 @kernel("is_set_to", like=np.shares_memory)
@@ -93,10 +52,14 @@ def is_set_to(self, tensor):
     return same and self.shape == tensor.shape and self.strides == tensor.strides
 
 
-@kernel("_has_same_storage_numel")
-def _has_same_storage_numel(self, other):
-    """Whether the memories that two tensors lie in hold the same number of elements."""
-    return storage(self)[0].nbytes // self.itemsize == storage(other)[0].nbytes // other.itemsize
+def _elements(x: ndarray) -> int:
+    return storage(x)[0].nbytes // x.itemsize
+
+
+rows(
+    "_has_same_storage_numel", lambda x, other: _elements(x) == _elements(other),
+    "Whether the memories that two tensors lie in hold the same number of elements.",
+)  # fmt: skip
 
 
 @kernel("_debug_has_internal_overlap")
@@ -122,22 +85,15 @@ rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has ne
 _PROMOTION = ["promotion-category"]
 rows("promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types, differs=_PROMOTION)
 rows(
-    "result_type.Tensor result_type.Scalar result_type.Scalar_Tensor result_type.Scalar_Scalar",
-    dtypes.result_type,
-    "The dtype that two operands promote to.",
-    like=np.result_type,
-    differs=_PROMOTION,
-)
+    "result_type.Tensor result_type.Scalar result_type.Scalar_Tensor result_type.Scalar_Scalar", dtypes.result_type,
+    "The dtype that two operands promote to.", like=np.result_type, differs=_PROMOTION,
+)  # fmt: skip
 rows(
-    "can_cast",
-    dtypes.can_cast,
-    "Whether a result of one dtype may be written into a tensor of another.",
-    like=np.can_cast,
-    differs=["can-cast-by-category"],
-)
+    "can_cast", dtypes.can_cast, "Whether a result of one dtype may be written into a tensor of another.",
+    like=np.can_cast, differs=["can-cast-by-category"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- what arrays are not
-
 
 _FALSE = "is_conj is_neg is_distributed is_inference _is_zerotensor retains_grad is_pinned is_vulkan_available"
 rows(_FALSE, lambda *_: False, "Always False for an array.")

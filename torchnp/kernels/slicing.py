@@ -12,6 +12,7 @@ from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import window
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -155,10 +156,7 @@ def split_with_sizes(self, split_sizes, dim=0):
     return _pieces(self, dim, split_sizes)
 
 
-@kernel("split.sizes", like=np.split, differs=["split-takes-sizes"])
-def split_sizes(self, split_size, dim=0):
-    """`split_with_sizes`."""
-    return split_with_sizes(self, split_size, dim)
+rows("split.sizes", split_with_sizes, "`split_with_sizes`.", like=np.split, differs=["split-takes-sizes"])
 
 
 @kernel("chunk", "unsafe_chunk", like=np.array_split, differs=["chunk-count"])
@@ -212,60 +210,26 @@ def _check_tensor_split(x: ndarray) -> None:
     check(x.ndim > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
 
 
-def _check_split(x: ndarray, name: str, least: int, dim: int, sections: int | None) -> None:
-    if x.ndim < least:
+def _split_along(self, given, *, op, least, dim):
+    if self.ndim < least:
         raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {x.ndim} dimensions!"
+            f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
         )
-    if sections is not None and (sections <= 0 or x.shape[dim] % sections):
+    dim = min(dim, self.ndim - 1)
+    if not isinstance(given, int):
+        return tensor_split_indices(self, given, dim)
+    if given <= 0 or self.shape[dim] % given:
         raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {x.shape[dim]} is "
-            f"not divisible by the split_size {sections}!"
+            f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]} is "
+            f"not divisible by the split_size {given}!"
         )
+    return tensor_split(self, given, dim)
 
 
-@kernel("hsplit.int", like=np.hsplit)
-def hsplit(self, sections):
-    """Equal pieces along dimension 1 (0 of a vector)."""
-    dim = 0 if self.ndim == 1 else 1
-    _check_split(self, "hsplit", 1, dim, sections)
-    return tensor_split(self, sections, dim)
-
-
-@kernel("hsplit.array", like=np.hsplit)
-def hsplit_array(self, indices):
-    """Pieces along dimension 1 (0 of a vector) that begin at the indices."""
-    _check_split(self, "hsplit", 1, 0, None)
-    return tensor_split_indices(self, indices, 0 if self.ndim == 1 else 1)
-
-
-@kernel("vsplit.int", like=np.vsplit)
-def vsplit(self, sections):
-    """Equal pieces along dimension 0."""
-    _check_split(self, "vsplit", 2, 0, sections)
-    return tensor_split(self, sections, 0)
-
-
-@kernel("vsplit.array", like=np.vsplit)
-def vsplit_array(self, indices):
-    """Pieces along dimension 0 that begin at the indices."""
-    _check_split(self, "vsplit", 2, 0, None)
-    return tensor_split_indices(self, indices, 0)
-
-
-@kernel("dsplit.int", like=np.dsplit)
-def dsplit(self, sections):
-    """Equal pieces along dimension 2."""
-    _check_split(self, "dsplit", 3, 2, sections)
-    return tensor_split(self, sections, 2)
-
-
-@kernel("dsplit.array", like=np.dsplit)
-def dsplit_array(self, indices):
-    """Pieces along dimension 2 that begin at the indices."""
-    _check_split(self, "dsplit", 3, 2, None)
-    return tensor_split_indices(self, indices, 2)
-
+_PIECES = "Equal pieces, or pieces that begin at the indices, along dimension"
+rows("hsplit.int hsplit.array", _split_along, f"{_PIECES} 1 (0 of a vector).", least=1, dim=1, like=np.hsplit)
+rows("vsplit.int vsplit.array", _split_along, f"{_PIECES} 0.", least=2, dim=0, like=np.vsplit)
+rows("dsplit.int dsplit.array", _split_along, f"{_PIECES} 2.", least=3, dim=2, like=np.dsplit)
 
 # ---------------------------------------------------------------- diagonal
 

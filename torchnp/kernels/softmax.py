@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, wrap_dim
+from torchnp.checks import check, check_type, refuse, require, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
 from torchnp.kernels._rows import rows
@@ -15,6 +16,9 @@ from torchnp.quick import is_axis, within
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
+_max: Any
+_add: Any
+_max, _add = np.maximum.reduce, np.add.reduce  # called by place, which is cheaper
 
 
 def prepare(name: str, x: ndarray, dim: int) -> tuple[int, bool]:
@@ -31,7 +35,7 @@ def prepare(name: str, x: ndarray, dim: int) -> tuple[int, bool]:
 def shifted(self: ndarray, axis: int) -> ndarray:
     """The input in the dtype of the computation, as rows at least 1-d, less the largest of each."""
     x = dt.cast(self, dt.opmath(self.dtype)) if self.ndim else dt.cast(self, dt.opmath(self.dtype)).reshape(1)
-    return x - np.maximum.reduce(x, axis, None, None, True)
+    return x - _max(x, axis, None, None, True)
 
 
 def _is_few(x: Any, dim: Any) -> bool:
@@ -73,9 +77,6 @@ def _quick_log_softmax(self, dim, half_to_float):
     return np.subtract(y, np.log(total, total), y)
 
 
-_max, _add = np.maximum.reduce, np.add.reduce
-
-
 @kernel("_softmax", differs=["half-opmath", "zero-dim-axis"], quick=within(4, _quick_softmax, _ORDER))
 def _softmax(self, dim, half_to_float):
     """exp(x) over its sum along a dimension."""
@@ -97,16 +98,15 @@ def _softmax(self, dim, half_to_float):
 
 
 def _exponentials(x: ndarray, axis: int, out: ndarray) -> ndarray:
-    np.subtract(x, np.maximum.reduce(x, axis, None, None, True), out)
+    np.subtract(x, _max(x, axis, None, None, True), out)
     np.exp(out, out)
     return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
 
 
 @kernel(
-    "_log_softmax",
-    differs=["half-opmath", "zero-dim-axis"],
+    "_log_softmax", differs=["half-opmath", "zero-dim-axis"],
     quick=within(2, _quick_log_softmax, _ORDER, _log_magnitudes),
-)
+)  # fmt: skip
 def _log_softmax(self, dim, half_to_float):
     """Logarithm of softmax, from the logarithm of the sum."""
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
@@ -114,7 +114,7 @@ def _log_softmax(self, dim, half_to_float):
     if empty:
         return np.empty(self.shape, self.dtype)
     if axis == self.ndim - 1 and self.size > TILE and self.dtype in (dt.float32, dt.float64) and self.ndim > 1:
-        return _log_softmax_rows(self.reshape(-1, self.shape[-1])).reshape(self.shape)
+        return _rows_of_log_softmax(self.reshape(-1, self.shape[-1])).reshape(self.shape)
     x = shifted(self, axis)
     total = add_reduce(np.exp(x), (axis,), True)
     if dt.is_half(self.dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
@@ -125,7 +125,7 @@ def _log_softmax(self, dim, half_to_float):
     return dt.cast(x, self.dtype).reshape(self.shape)
 
 
-def _log_softmax_rows(rows: ndarray) -> ndarray:
+def _rows_of_log_softmax(rows: ndarray) -> ndarray:
     out = np.empty_like(rows)
     for block in tiles(*rows.shape):
         y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
@@ -136,26 +136,16 @@ def _log_softmax_rows(rows: ndarray) -> ndarray:
 # ---------------------------------------------------------------- composites
 
 
-def _converted(x: ndarray, dtype: Any) -> ndarray:
-    return x if dtype is None else dt.cast(x, dt.as_dtype(dtype))
+def _after(self: ndarray, dim: int, dtype: Any, *, of: Callable[..., ndarray]) -> ndarray:
+    return of(self if dtype is None else dt.cast(self, dt.as_dtype(dtype)), dim, False)
 
 
-@kernel("softmax.int", "special_softmax", differs=["half-opmath", "zero-dim-axis"])
-def softmax(self, dim, dtype=None):
-    """softmax along a dimension, after conversion to ``dtype``."""
-    return _softmax(_converted(self, dtype), dim, False)
-
-
-@kernel("log_softmax.int", differs=["half-opmath", "zero-dim-axis"])
-def log_softmax(self, dim, dtype=None):
-    """log_softmax along a dimension, after conversion to ``dtype``."""
-    return _log_softmax(_converted(self, dtype), dim, False)
-
-
-@kernel("special_log_softmax", differs=["half-opmath", "zero-dim-axis"])
-def special_log_softmax(self, dim, *, dtype=None):
-    """log_softmax along a dimension, after conversion to ``dtype``."""
-    return _log_softmax(_converted(self, dtype), dim, False)
+_TAIL = "along a dimension, after conversion to ``dtype``."
+_DIFFERS = ["half-opmath", "zero-dim-axis"]
+softmax, _ = rows("softmax.int special_softmax", _after, f"softmax {_TAIL}", of=_softmax, differs=_DIFFERS)
+log_softmax, _ = rows(
+    "log_softmax.int special_log_softmax", _after, f"log_softmax {_TAIL}", of=_log_softmax, differs=_DIFFERS
+)
 
 
 @kernel("_safe_softmax", differs=["half-opmath", "zero-dim-axis"])
@@ -163,8 +153,7 @@ def _safe_softmax(self, dim, dtype=None):
     """softmax with 0 in place of NaN where a whole row is -inf."""
     out = softmax(self, dim, dtype)
     check(not dt.is_complex(self.dtype), "isneginf does not support complex inputs.")
-    if self.dtype in dt.FLOAT8S:
-        raise not_implemented("isneginf_cpu", self.dtype)
+    refuse("isneginf_cpu", self.dtype, dt.FLOAT8S)
     if self.dtype not in dt.FLOATS or self.size == 0:
         return out
     x = self if self.ndim else self.reshape(1)
@@ -180,8 +169,7 @@ def _masked_softmax(self, mask, dim=None, mask_type=None):
         check(mask.shape == self.shape, "For mask_type == 2 mask shape should match input shape")
     elif mask_type == 1 and self.ndim == 4 and mask.ndim == 2:  # padding: batch by length
         mask = mask[:, None, None, :]
-    if self.dtype not in dt.FLOATS:
-        raise not_implemented("masked_softmax", self.dtype)
+    require("masked_softmax", self.dtype, dt.FLOATS)
     hidden = np.broadcast_to(mask, self.shape)
     inner = dt.opmath(self.dtype)
     out = _softmax(np.where(hidden, inner.type(-np.inf), dt.cast(self, inner)), -1 if dim is None else dim, False)
@@ -251,21 +239,13 @@ def _log_softmax_whole(grad: ndarray, out: ndarray, axis: int) -> ndarray:
 
 
 (_of_softmax,) = rows(
-    "_softmax_backward_data",
-    _backward,
-    "(grad - sum(grad * output)) * output.",
-    differs=["half-opmath"],
-    of_rows=_softmax_rows,
-    whole=_softmax_whole,
-)
+    "_softmax_backward_data", _backward, "(grad - sum(grad * output)) * output.", differs=["half-opmath"],
+    of_rows=_softmax_rows, whole=_softmax_whole,
+)  # fmt: skip
 rows(
-    "_log_softmax_backward_data",
-    _backward,
-    "grad - exp(output) * sum(grad).",
-    differs=["half-opmath"],
-    of_rows=_log_softmax_rows,
-    whole=_log_softmax_whole,
-)
+    "_log_softmax_backward_data", _backward, "grad - exp(output) * sum(grad).", differs=["half-opmath"],
+    of_rows=_log_softmax_rows, whole=_log_softmax_whole,
+)  # fmt: skip
 
 
 @kernel("_masked_softmax_backward", differs=["half-opmath"])
@@ -274,8 +254,7 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     check(grad_output.shape == mask.shape, "Mask shape should match grad shape")
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
     axis = wrap_dim(-1 if dim is None else dim, grad_output.ndim)
-    if grad_output.dtype not in dt.FLOATS:
-        raise not_implemented("masked_softmax_backward", grad_output.dtype)
+    require("masked_softmax_backward", grad_output.dtype, dt.FLOATS)
     check_type(grad_output.dtype, output)
     kept = ~mask
     inner = dt.opmath(output.dtype)

@@ -8,6 +8,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
+from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
@@ -55,12 +56,9 @@ def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
 
 def _quick_sort(self, dim=-1, descending=False):
     """Few elements: a stable sort of the elements and one of their positions end in the same order."""
-    if (
-        descending is not False
-        or type(self) is not ndarray
-        or not 0 < self.size <= 4 * FEW
-        or not is_axis(dim, self.ndim)
-    ):
+    if descending is not False or type(self) is not ndarray or not 0 < self.size <= 4 * FEW:
+        return None
+    if not is_axis(dim, self.ndim):
         return None
     if not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.flags.c_contiguous:
         return None
@@ -74,11 +72,10 @@ def _quick_sort_stable(self, *, stable, dim=-1, descending=False):
 
 
 @kernel(
-    "sort.stable",
-    like=np.sort,
+    "sort.stable", like=np.sort,
     differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
     quick=exact(_quick_sort_stable),
-)
+)  # fmt: skip
 def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
@@ -91,42 +88,25 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     return np.take_along_axis(self, index, axis), index
 
 
-@kernel(
-    "sort",
-    like=np.sort,
-    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
-    quick=exact(_quick_sort),
-)
-def sort(self, dim=-1, descending=False):
-    """Elements in order along a dimension, and their indices; NaN is the largest."""
-    return sort_stable(self, stable=False, dim=dim, descending=descending)
-
-
-@kernel(
-    "argsort",
-    like=np.argsort,
-    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "descending-by-negation"],
-)
-def argsort(self, dim=-1, descending=False):
-    """Indices that sort along a dimension."""
-    return sort_stable(self, stable=False, dim=dim, descending=descending)[1]
-
-
-@kernel(
-    "argsort.stable",
-    like=np.argsort,
-    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "descending-by-negation"],
-)
-def argsort_stable(self, *, stable, dim=-1, descending=False):
-    """Indices that sort along a dimension; equal elements keep their order."""
+def _argsort(self, *, stable=False, dim, descending):
     return sort_stable(self, stable=stable, dim=dim, descending=descending)[1]
 
 
-@kernel("msort", like=np.sort, differs=["no-complex-order"])
-def msort(self):
-    """Elements in order along the first dimension."""
-    return sort_stable(self, stable=False, dim=0)[0]
-
+_ORDER = ["stable-descending", "zero-dim-axis", "no-complex-order"]
+rows(
+    "sort", lambda x, dim, descending: sort_stable(x, stable=False, dim=dim, descending=descending),
+    "Elements in order along a dimension, and their indices; NaN is the largest.",
+    like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=exact(_quick_sort),
+)  # fmt: skip
+rows(
+    "argsort argsort.stable", _argsort,
+    "Indices that sort along a dimension; equal elements keep their order.",
+    like=np.argsort, differs=[*_ORDER, "descending-by-negation"],
+)  # fmt: skip
+rows(
+    "msort", lambda x: sort_stable(x, stable=False, dim=0)[0], "Elements in order along the first dimension.",
+    like=np.sort, differs=["no-complex-order"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- topk
 
@@ -178,7 +158,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     return _selected(self, stable_order(self, axis, False)[at], axis, keepdim)
 
 
-def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[ndarray, ndarray]:
+def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[ndarray, ndarray]:
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0 and x.ndim:
         check(x.shape[axis], f"median(): Expected reduction dim {axis} to have non-zero size.", IndexError)
@@ -192,7 +172,7 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, skip_nan: bool) -> tuple[nd
     middle = np.asarray((n - 1) // 2).reshape((1,) * x.ndim)
     if dt.is_floating(x.dtype):
         nans = x != x
-        count = np.add.reduce(nans, axis, np.int64, None, True)
+        count = np.add.reduce(nans, axis, np.int64, keepdims=True)
         if skip_nan:  # of the numbers alone, if there are any
             middle = np.where(count == n, middle, (n - count - 1) // 2)
         else:  # the first NaN, which the sort puts after the numbers
@@ -212,19 +192,7 @@ def _look_median(bound: Bound, _: list[ndarray]) -> None:
 _MEDIAN = Writes(out=_look_median)
 
 
-@kernel("median.dim", like=np.median, differs=["lower-median", "zero-dim-axis"], writes=_MEDIAN)
-def median_dim(self, dim, keepdim=False):
-    """The lower of the middle elements along a dimension and its index; the first NaN if there is one."""
-    return _median_dim(self, dim, keepdim, False)
-
-
-@kernel("nanmedian.dim", like=np.nanmedian, differs=["lower-median", "zero-dim-axis"], writes=_MEDIAN)
-def nanmedian_dim(self, dim, keepdim=False):
-    """The lower of the middle elements along a dimension and its index, NaN left out."""
-    return _median_dim(self, dim, keepdim, True)
-
-
-def _median(x: ndarray, skip_nan: bool) -> ndarray:
+def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
     if x.size == 0:  # NaN as C++ converts it
         if dt.is_inexact(x.dtype):
             return np.full((), np.nan, x.dtype)
@@ -242,16 +210,25 @@ def _median(x: ndarray, skip_nan: bool) -> ndarray:
     return dt.cast(np.asarray(np.partition(flat, middle)[middle]), x.dtype)
 
 
-@kernel("median", like=np.median, differs=["lower-median"])
-def median(self):
-    """The lower of the middle elements; NaN if there is one."""
-    return _median(self, False)
-
-
-@kernel("nanmedian", like=np.nanmedian, differs=["lower-median"])
-def nanmedian(self):
-    """The lower of the middle elements, NaN left out."""
-    return _median(self, True)
+_LOWER = ["lower-median", "zero-dim-axis"]
+rows(
+    "median.dim", _median_dim,
+    "The lower of the middle elements along a dimension and its index; the first NaN if there is one.",
+    skip_nan=False, like=np.median, differs=_LOWER, writes=_MEDIAN,
+)  # fmt: skip
+rows(
+    "nanmedian.dim", _median_dim, "The lower of the middle elements along a dimension and its index, NaN left out.",
+    skip_nan=True, like=np.nanmedian, differs=_LOWER, writes=_MEDIAN,
+)  # fmt: skip
+_LOWER = ["lower-median"]
+rows(
+    "median", _median, "The lower of the middle elements; NaN if there is one.", skip_nan=False, like=np.median,
+    differs=_LOWER,
+)  # fmt: skip
+rows(
+    "nanmedian", _median, "The lower of the middle elements, NaN left out.", skip_nan=True, like=np.nanmedian,
+    differs=_LOWER,
+)  # fmt: skip
 
 
 @kernel("mode", differs=["mode-index"])

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, unary
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
@@ -21,28 +22,16 @@ from torchnp.writes import Writes
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float"]
 
-
 # ---------------------------------------------------------------- error function and relatives
 
 erf_of_tensor = unary(
-    "erf special_erf",
-    erf.erf,
-    int_to_float,
-    half=erf.erf_of_half,
-    cpu="erf_vml_cpu",
-    takes=FLOATS,
-    like=scipy_special("erf"),
-    differs=_FLOAT,
-)
+    "erf special_erf", erf.erf, int_to_float, half=erf.erf_of_half, cpu="erf_vml_cpu", takes=FLOATS,
+    like=scipy_special("erf"), differs=_FLOAT,
+)  # fmt: skip
 unary(
-    "erfc special_erfc",
-    erf.erfc,
-    int_to_float,
-    cpu="erfc_vml_cpu",
-    takes=FLOATS,
-    like=scipy_special("erfc"),
+    "erfc special_erfc", erf.erfc, int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, like=scipy_special("erfc"),
     differs=_FLOAT,
-)
+)  # fmt: skip
 
 
 def _erfinv(x: ndarray) -> ndarray:
@@ -51,40 +40,22 @@ def _erfinv(x: ndarray) -> ndarray:
 
 
 unary(
-    "erfinv special_erfinv",
-    _erfinv,
-    int_to_float,
-    cpu="erfinv_vml_cpu",
-    takes=FLOATS,
-    like=scipy_special("erfinv"),
+    "erfinv special_erfinv", _erfinv, int_to_float, cpu="erfinv_vml_cpu", takes=FLOATS, like=scipy_special("erfinv"),
     differs=[*_FLOAT, "erfinv-of-negative-zero"],
-)
+)  # fmt: skip
 unary(
-    "special_erfcx",
-    erf.erfcx,
-    int_to_float,
-    cpu="erfcx_cpu",
-    takes=WIDE,
-    like=scipy_special("erfcx"),
-    differs=_FLOAT,
+    "special_erfcx", erf.erfcx, int_to_float, cpu="erfcx_cpu", takes=WIDE, like=scipy_special("erfcx"), differs=_FLOAT
 )
 unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
 unary(
-    "special_log_ndtr",
-    erf.log_ndtr,
-    int_to_float,
-    cpu="log_ndtr_cpu",
-    takes=WIDE,
-    like=scipy_special("log_ndtr"),
+    "special_log_ndtr", erf.log_ndtr, int_to_float, cpu="log_ndtr_cpu", takes=WIDE, like=scipy_special("log_ndtr"),
     differs=_FLOAT,
-)
-
-
-@kernel("special_ndtr", like=scipy_special("ndtr"), differs=_FLOAT)
-def ndtr(self: ndarray) -> ndarray:
-    """The distribution function of the normal distribution; half types are rounded at each step."""
-    return mul(add_scalar(erf_of_tensor(mul(self, 0.7071067811865476)), 1), 0.5)
-
+)  # fmt: skip
+rows(
+    "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
+    "The distribution function of the normal distribution; half types are rounded at each step.",
+    like=scipy_special("ndtr"), differs=_FLOAT,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- gamma
 
@@ -130,23 +101,13 @@ def _digamma(x: ndarray) -> ndarray:
 
 
 digamma = unary(
-    "digamma special_digamma special_psi",
-    _digamma,
-    int_to_float,
-    cpu="digamma",
-    takes=FLOATS,
-    like=scipy_special("digamma"),
-    differs=["int-to-default-float"],
-)
+    "digamma special_digamma special_psi", _digamma, int_to_float, cpu="digamma", takes=FLOATS,
+    like=scipy_special("digamma"), differs=["int-to-default-float"],
+)  # fmt: skip
 lgamma = unary(
-    "lgamma special_gammaln",
-    _lgamma,
-    int_to_float,
-    cpu="lgamma_vml_cpu",
-    takes=FLOATS,
-    like=scipy_special("gammaln"),
+    "lgamma special_gammaln", _lgamma, int_to_float, cpu="lgamma_vml_cpu", takes=FLOATS, like=scipy_special("gammaln"),
     differs=[*_FLOAT, "lgamma-of-minus-infinity"],
-)
+)  # fmt: skip
 
 
 @kernel("polygamma", "special_polygamma", like=scipy_special("polygamma"), differs=_FLOAT)
@@ -180,12 +141,9 @@ def _trigamma(x: ndarray) -> ndarray:
 
 
 @kernel(
-    "mvlgamma",
-    "special_multigammaln",
-    like=scipy_special("multigammaln"),
-    differs=_FLOAT,
+    "mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT,
     writes=Writes(code_first=True),
-)
+)  # fmt: skip
 def mvlgamma(self: ndarray, p: int) -> ndarray:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
@@ -254,14 +212,9 @@ def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
 
 
 zeta = binary(
-    "special_zeta special_zeta.other_scalar special_zeta.self_scalar",
-    _zeta,
-    int_to_float,
-    cpu="zeta_cpu",
-    takes=WIDE,
-    like=scipy_special("zeta"),
-    differs=[*_FLOAT, "zeta-of-infinity"],
-)
+    "special_zeta special_zeta.other_scalar special_zeta.self_scalar", _zeta, int_to_float, cpu="zeta_cpu", takes=WIDE,
+    like=scipy_special("zeta"), differs=[*_FLOAT, "zeta-of-infinity"],
+)  # fmt: skip
 
 
 def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
@@ -285,13 +238,9 @@ def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray
 
 for _name, _also, _first in (("gammainc", "igamma special_gammainc", 0), ("gammaincc", "igammac special_gammaincc", 1)):
     binary(
-        _also,
-        _incomplete(_name, _first),
-        cpu=f"{_also.split()[0]}_cpu",
-        takes=FLOATS,
-        like=scipy_special(_name),
+        _also, _incomplete(_name, _first), cpu=f"{_also.split()[0]}_cpu", takes=FLOATS, like=scipy_special(_name),
         differs=["float-functions-refuse-integers", "igamma-of-nan"],
-    )
+    )  # fmt: skip
 
 # ---------------------------------------------------------------- products with logarithms
 
@@ -312,25 +261,13 @@ def _own(dtype: np.dtype) -> np.dtype:
 
 xlogy = binary(
     "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self "
-    "special_xlogy special_xlogy.other_scalar special_xlogy.self_scalar",
-    _product_with(np.log),
-    int_to_float,
-    cpu="xlogy_cpu",
-    takes=FLOATS,
-    compute=_own,
-    like=scipy_special("xlogy"),
-    differs=_FLOAT,
-)
+    "special_xlogy special_xlogy.other_scalar special_xlogy.self_scalar", _product_with(np.log), int_to_float,
+    cpu="xlogy_cpu", takes=FLOATS, compute=_own, like=scipy_special("xlogy"), differs=_FLOAT,
+)  # fmt: skip
 xlog1py = binary(
-    "special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar",
-    _product_with(np.log1p),
-    int_to_float,
-    cpu="xlog1py_cpu",
-    takes=FLOATS,
-    compute=_own,
-    like=scipy_special("xlog1py"),
-    differs=_FLOAT,
-)
+    "special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar", _product_with(np.log1p), int_to_float,
+    cpu="xlog1py_cpu", takes=FLOATS, compute=_own, like=scipy_special("xlog1py"), differs=_FLOAT,
+)  # fmt: skip
 
 
 def _entr(x: ndarray) -> ndarray:
@@ -359,29 +296,16 @@ unary(
     "i0 special_i0", cephes.i0, int_to_float, cpu="i0_vml_cpu", takes=FLOATS, like=scipy_special("i0"), differs=_FLOAT
 )
 for _name, _takes, _function, _scipy in (
-    ("i0e", FLOATS, cephes.i0e, "i0e"),
-    ("i1", FLOATS, cephes.i1, "i1"),
-    ("i1e", FLOATS, cephes.i1e, "i1e"),
-    ("bessel_j0", WIDE, cephes.j0, "j0"),
-    ("bessel_j1", WIDE, cephes.j1, "j1"),
-    ("bessel_y0", WIDE, cephes.y0, "y0"),
-    ("bessel_y1", WIDE, cephes.y1, "y1"),
-    ("modified_bessel_i0", WIDE, cephes.i0, "i0"),
-    ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
-    ("modified_bessel_k0", WIDE, cephes.k0, "k0"),
-    ("modified_bessel_k1", WIDE, cephes.k1, "k1"),
-    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"),
-    ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
-    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, None),
-    ("airy_ai", WIDE, cephes.airy_ai, "airy"),
-):
+    ("i0e", FLOATS, cephes.i0e, "i0e"), ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
+    ("bessel_j0", WIDE, cephes.j0, "j0"), ("bessel_j1", WIDE, cephes.j1, "j1"),
+    ("bessel_y0", WIDE, cephes.y0, "y0"), ("bessel_y1", WIDE, cephes.y1, "y1"),
+    ("modified_bessel_i0", WIDE, cephes.i0, "i0"), ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
+    ("modified_bessel_k0", WIDE, cephes.k0, "k0"), ("modified_bessel_k1", WIDE, cephes.k1, "k1"),
+    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"), ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
+    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, None), ("airy_ai", WIDE, cephes.airy_ai, "airy"),
+):  # fmt: skip
     unary(
-        f"special_{_name}",
-        _function,
-        int_to_float,
-        cpu=f"{_name}_cpu",
-        takes=_takes,
+        f"special_{_name}", _function, int_to_float, cpu=f"{_name}_cpu", takes=_takes,
         args=("x",) if _name.startswith(("scaled", "spherical", "airy")) else ("self",),
-        like=scipy_special(_scipy) if _scipy else None,
-        differs=_FLOAT,
-    )
+        like=scipy_special(_scipy) if _scipy else None, differs=_FLOAT,
+    )  # fmt: skip

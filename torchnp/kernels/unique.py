@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, refuse, warn
 from torchnp.errors import shape_text
 from torchnp.kernels._reduction import NOT_ORDERED
+from torchnp.kernels._rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -51,10 +50,10 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     return values[keep], inverse, _runs(changes) if return_counts else _none()
 
 
-@kernel("_unique", like=np.unique, differs=["unique-nan"])
-def _unique(self, sorted=True, return_inverse=False):
-    """Distinct elements in order, and where each element went."""
-    return _unique2(self, sorted, return_inverse)[:2]
+rows(
+    "_unique", lambda *given: _unique2(*given)[:2], "Distinct elements in order, and where each element went.",
+    like=np.unique, differs=["unique-nan"],
+)  # fmt: skip
 
 
 def _consecutive(x: ndarray, changes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
@@ -152,9 +151,9 @@ _COPIED = (
 )
 
 
-@kernel("searchsorted.Tensor", like=np.searchsorted, differs=["searchsorted-batches", "searchsorted-nan"])
-def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where each value would go among sorted ones; before equal ones, or after them if ``right``."""
+def _searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
+    if not isinstance(self, ndarray):
+        self = number(self, dt.result_type(sorted_sequence, self))
     _check_search(sorted_sequence, self, right, side, sorter)
     for x, what in ((self, "input value"), (sorted_sequence, "boundary"), (sorter, "sorter")):
         if x is not None and not x.flags.c_contiguous:
@@ -222,25 +221,20 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         check(sorter.min() >= 0 and sorter.max() < edges.shape[-1], f"{name} sorter index out of range")
 
 
-@kernel("searchsorted.Scalar", like=np.searchsorted, differs=["searchsorted-nan"])
-def searchsorted_scalar(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where a number would go among sorted elements."""
-    value = _number(self, sorted_sequence)
-    return searchsorted(sorted_sequence, value, out_int32=out_int32, right=right, side=side, sorter=sorter)
+_ABOUT = "Where each value would go among sorted ones; before equal ones, or after them if ``right``."
+rows(
+    "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
+    differs=["searchsorted-batches", "searchsorted-nan"],
+)  # fmt: skip
 
 
-def _number(value: Any, edges: ndarray) -> ndarray:
-    return number(value, dt.result_type(edges, value))
-
-
-@kernel("bucketize.Tensor", like=np.digitize, differs=["bucketize-side", "searchsorted-nan"])
-def bucketize(self, boundaries, *, out_int32=False, right=False):
-    """Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``."""
+def _bucketize(self, boundaries, out_int32, right):
     check(boundaries.ndim == 1, f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return searchsorted(boundaries, self, out_int32=out_int32, right=right)
+    return _searchsorted(boundaries, self, out_int32=out_int32, right=right)
 
 
-@kernel("bucketize.Scalar", like=np.digitize, differs=["bucketize-side", "searchsorted-nan"])
-def bucketize_scalar(self, boundaries, *, out_int32=False, right=False):
-    """Index of the bucket of a number."""
-    return bucketize(_number(self, boundaries), boundaries, out_int32=out_int32, right=right)
+rows(
+    "bucketize.Tensor bucketize.Scalar", _bucketize,
+    "Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.",
+    like=np.digitize, differs=["bucketize-side", "searchsorted-nan"],
+)  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import not_implemented, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.registry import kernel
@@ -20,8 +20,7 @@ ndarray = np.ndarray
 
 def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
     check(
-        indices.dtype == dt.int64,
-        f"elements in indices should be type int64 but got: {dt.scalar_name(indices.dtype)}",
+        indices.dtype == dt.int64, f"elements in indices should be type int64 but got: {dt.scalar_name(indices.dtype)}"
     )
     check(
         x.ndim in (n + 1, n + 2),
@@ -38,8 +37,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
             f"max_unpooling{n}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, "
             f"but got {shape_text(x.shape)} with dimension {d} being empty.",
         )
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(f"max_unpool{n}d", x.dtype)
+    require(f"max_unpool{n}d", x.dtype, dt.FLOATS)
     lead = x.shape[:-n]
     planes, plane = int(np.prod(lead)), int(np.prod(output_size))
     flat = indices.reshape(planes, int(np.prod(indices.shape[-n:])))
@@ -103,10 +101,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     for what, value in (("kernel_size", kernel_size), ("output_size", output_size)):
         check(len(value) in (1, n) and len(value) == n, f"{name}: {what} must either be a single Int or {words}")
     where = f"{name}()" if n == 2 else f"{name}_out()"
-    check(
-        x.ndim in (n + 1, n + 2),
-        f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}",
-    )
+    check(x.ndim in (n + 1, n + 2), f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}")
     for d in range(1, x.ndim):  # torch takes the first for the batch
         check(
             x.shape[d] > 0,
@@ -126,8 +121,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     check(samples.shape[0] >= batch, "Expect _random_samples.size(0) no less then input batch size.")
     check(samples.shape[1] == x.shape[-n - 1], "Expect _random_samples.size(1) equals to input channel size.")
     check(samples.shape[2] == n, f"Expect _random_samples.size(2) equals to {n}; got {samples.shape[2]}.")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(f"{name}_out_frame", x.dtype)
+    require(f"{name}_out_frame", x.dtype, dt.FLOATS)
 
 
 def _fractional(
@@ -164,8 +158,6 @@ def _places(starts: Sequence[ndarray], tap: Sequence[int], sizes: Ints) -> ndarr
 
 
 rows(
-    "fractional_max_pool2d fractional_max_pool3d",
-    _fractional,
-    "Maximum over windows whose places follow from random samples, and its flat index.",
-    differs=["fractional-windows"],
-)
+    "fractional_max_pool2d fractional_max_pool3d", _fractional,
+    "Maximum over windows whose places follow from random samples, and its flat index.", differs=["fractional-windows"],
+)  # fmt: skip

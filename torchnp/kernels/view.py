@@ -17,6 +17,7 @@ from torchnp.checks import check, wrap_dim, wrap_dims
 from torchnp.dtypes import bool_
 from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_text, too_few_sizes
 from torchnp.kernels._memory import storage, window
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -30,22 +31,8 @@ def alias(self):
     return self.view()
 
 
-@kernel("lift", "data")
-def lift(self):
-    """The tensor itself."""
-    return self
-
-
-@kernel("_fw_primal")
-def _fw_primal(self, level):
-    """The tensor itself: arrays carry no forward gradients."""
-    return self.view()
-
-
-@kernel("resolve_conj", "resolve_neg")
-def resolve_conj(self):
-    """The tensor itself: arrays have no conjugate or negative bit."""
-    return self
+rows("lift data resolve_conj resolve_neg", lambda x: x, "The tensor itself: arrays have no conjugate or negative bit.")
+rows("_fw_primal", lambda x, level: x.view(), "The tensor itself: arrays carry no forward gradients.")
 
 
 @kernel("positive", like=np.positive, differs=["positive-is-self", "positive-of-bool"])
@@ -120,12 +107,6 @@ def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
     return None if strides is None else window(x, size, [s * x.itemsize for s in strides])
 
 
-@kernel("view_copy", like=np.reshape)
-def view_copy(self, size):
-    """A copy in another shape: of strides that allow no view, too."""
-    return reshape(self, size).copy("K")
-
-
 @kernel("reshape", like=np.reshape)
 def reshape(self, shape):
     """Another shape, on the same memory where the strides allow it, else of a copy."""
@@ -133,34 +114,23 @@ def reshape(self, shape):
     return self.copy("C").reshape(infer_size(shape, self.size)) if out is None else out
 
 
-@kernel("_unsafe_view", like=np.reshape)
-def _unsafe_view(self, size):
-    """`view`, which autograd takes for a new tensor."""
-    return view(self, size)
-
-
-@kernel("view_as")
-def view_as(self, other):
-    """`view` in the shape of another tensor."""
-    return view(self, other.shape)
-
-
-@kernel("reshape_as")
-def reshape_as(self, other):
-    """`reshape` to the shape of another tensor."""
-    return reshape(self, other.shape)
-
-
-@kernel("_reshape_copy", like=np.reshape)
-def _reshape_copy(self, size):
-    """A copy in another shape."""
-    return reshape(self, size).copy()
-
-
-@kernel("_reshape_from_tensor", like=np.reshape)
-def _reshape_from_tensor(self, shape):
-    """`reshape` to a shape that comes as a tensor."""
-    return reshape(self, shape.tolist())
+for _name, _run, _doc in (
+    (
+        "view_copy",
+        lambda x, size: reshape(x, size).copy("K"),
+        "A copy in another shape: of strides that allow no view, too.",
+    ),
+    ("_unsafe_view", view, "`view`, which autograd takes for a new tensor."),
+    ("view_as", lambda x, other: view(x, other.shape), "`view` in the shape of another tensor."),
+    ("reshape_as", lambda x, other: reshape(x, other.shape), "`reshape` to the shape of another tensor."),
+    ("_reshape_copy", lambda x, size: reshape(x, size).copy(), "A copy in another shape."),
+    (
+        "_reshape_from_tensor",
+        lambda x, shape: reshape(x, shape.tolist()),
+        "`reshape` to a shape that comes as a tensor.",
+    ),
+):
+    rows(_name, _run, _doc, like=np.reshape)
 
 
 @kernel("flatten.using_ints", like=np.ndarray.flatten, differs=["view-not-copy"])
@@ -262,17 +232,11 @@ def expand(self, size, *, implicit=False):
     return window(self, shape, strides)
 
 
-@kernel("broadcast_to", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
-def broadcast_to(self, size):
-    """`expand`."""
-    return expand(self, size)
-
-
-@kernel("expand_as", like=np.broadcast_to, differs=["expand-writable"])
-def expand_as(self, other):
-    """`expand` to the shape of another tensor."""
-    return expand(self, other.shape)
-
+rows("broadcast_to", expand, "`expand`.", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
+rows(
+    "expand_as", lambda x, other: expand(x, other.shape), "`expand` to the shape of another tensor.",
+    like=np.broadcast_to, differs=["expand-writable"],
+)  # fmt: skip
 
 # ---------------------------------------------------------------- order of dimensions
 
@@ -304,32 +268,21 @@ def transpose(self, dim0, dim1):
         return self.view()  # 0-d
 
 
-@kernel("swapaxes", like=np.swapaxes)
-def swapaxes(self, axis0, axis1):
-    """`transpose`."""
-    return transpose(self, axis0, axis1)
+rows("swapaxes", transpose, "`transpose`.", like=np.swapaxes)
 
 
-@kernel("t", like=np.transpose)
-def t(self):
-    """A matrix transposed; vectors and scalars as they are."""
+def _transposed(self, *, op):
     if self.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+        raise RuntimeError(f"{op}() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return self.T
 
 
-@kernel("t_", like=np.transpose)
-def t_(self):
-    """`t` under the name by which torch refuses more dimensions; an ndarray stays as it is, the view is the result."""
-    if self.ndim > 2:
-        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
-    return self.T
-
-
-@kernel("numpy_T", like=np.transpose)
-def numpy_t(self):
-    """Dimensions in reverse order."""
-    return self.T
+rows("t", _transposed, "A matrix transposed; vectors and scalars as they are.", like=np.transpose)
+rows(
+    "t_", _transposed, "`t`, but for torch's words: an ndarray stays as it is, the view is the result.",
+    like=np.transpose,
+)  # fmt: skip
+rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 
 
 def check_matrix(x: ndarray, name: str) -> None:
@@ -363,11 +316,10 @@ def movedim_intlist(self, source, destination):
     return self.transpose([moved[d] if d in moved else next(rest) for d in range(self.ndim)])
 
 
-@kernel("movedim.int", "moveaxis.int", like=np.moveaxis)
-def movedim(self, source, destination):
-    """One dimension moved."""
-    return movedim_intlist(self, [source], [destination])
-
+rows(
+    "movedim.int moveaxis.int", lambda x, *places: movedim_intlist(x, *([d] for d in places)), "One dimension moved.",
+    like=np.moveaxis,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- strides
 
@@ -406,10 +358,7 @@ def as_strided(self, size, stride, storage_offset=None):
     return ndarray(size, self.dtype, memory, start, [s * item for s in stride])
 
 
-@kernel("_reshape_alias", like=np.lib.stride_tricks.as_strided)
-def _reshape_alias(self, size, stride):
-    """`view` with the strides given."""
-    return as_strided(self, size, stride)
+rows("_reshape_alias", as_strided, "`view` with the strides given.", like=np.lib.stride_tricks.as_strided)
 
 
 @kernel("unfold", like=np.lib.stride_tricks.sliding_window_view, differs=["unfold-step"])

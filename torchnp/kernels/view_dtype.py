@@ -7,19 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.dtypes import (
-    as_dtype,
-    complex32,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    is_complex,
-    scalar_name,
-)
 from torchnp.kernels._memory import element_strides, storage_offset
+from torchnp.kernels._rows import rows
 from torchnp.kernels.view import check_matrix
 from torchnp.registry import kernel
 
@@ -27,21 +18,21 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- dtype
 
-_COMPLEX_OF = {float16: complex32, float32: complex64, float64: complex128}
+_COMPLEX_OF = {dt.float16: dt.complex32, dt.float32: dt.complex64, dt.float64: dt.complex128}
 _REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
 
 
 @kernel("view.dtype", like=np.ndarray.view)
 def view_dtype(self, dtype):
     """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
-    dtype = as_dtype(dtype)
+    dtype = dt.as_dtype(dtype)
     if dtype.itemsize == self.itemsize:
         return self.view(dtype)
     try:
         _check_view_dtype(self, dtype)
     except RuntimeError as error:
         raise RuntimeError(
-            f"{error.args[0]} to view {scalar_name(self.dtype)} as {scalar_name(dtype)} (different element sizes)"
+            f"{error.args[0]} to view {dt.scalar_name(self.dtype)} as {dt.scalar_name(dtype)} (different element sizes)"
             + (error.args[1] if len(error.args) > 1 else "")
         ) from None
     return self.view(dtype)
@@ -81,7 +72,7 @@ def view_as_complex(self):
     if dtype is None:
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            f"{scalar_name(self.dtype)}"
+            f"{dt.scalar_name(self.dtype)}"
         )
     check(self.ndim > 0, "Input tensor must have one or more dimensions")
     check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
@@ -95,46 +86,41 @@ def view_as_complex(self):
     return self.view(dtype)[..., 0]
 
 
-@kernel("real", like=np.real)
-def real(self):
-    """The real part; a real tensor is its own."""
-    return view_as_real(self)[..., 0] if is_complex(self.dtype) else self
+rows(
+    "real", lambda x: view_as_real(x)[..., 0] if dt.is_complex(x.dtype) else x,
+    "The real part; a real tensor is its own.", like=np.real,
+)  # fmt: skip
 
 
 @kernel("imag", like=np.imag, differs=["imag-of-real"])
 def imag(self):
     """The imaginary part of a complex tensor."""
-    check(is_complex(self.dtype), "imag is not implemented for tensors with non-complex dtypes.")
+    check(dt.is_complex(self.dtype), "imag is not implemented for tensors with non-complex dtypes.")
     return view_as_real(self)[..., 1]
 
 
 # ---------------------------------------------------------------- conjugates
 
 
-@kernel("_conj", "conj", like=np.conjugate, differs=["conj-of-real"])
-def conj(self):
-    """The conjugate, computed: torch sets a bit on a view, which an array cannot carry."""
-    return np.asarray(np.conjugate(self)) if is_complex(self.dtype) else self
+conj, _ = rows(
+    "_conj conj", lambda x: np.asarray(np.conjugate(x)) if dt.is_complex(x.dtype) else x,
+    "The conjugate, computed: torch sets a bit on a view, which an array cannot carry.", like=np.conjugate,
+    differs=["conj-of-real"],
+)  # fmt: skip
+rows(
+    "_neg_view", lambda x: np.asarray(np.negative(x)),
+    "The negative, computed: torch sets a bit on a view, which an array cannot carry.", like=np.negative,
+)  # fmt: skip
 
 
-@kernel("_neg_view", like=np.negative)
-def neg_view(self):
-    """The negative, computed: torch sets a bit on a view, which an array cannot carry."""
-    return np.asarray(np.negative(self))
-
-
-@kernel("mH", differs=["conj-of-real"])
-def m_h(self):
-    """The conjugate of the last two dimensions swapped."""
-    check_matrix(self, "mH")
+def _adjoint(self, *, name):
+    check_matrix(self, name)
     return conj(self.swapaxes(-2, -1) if self.ndim else self)
 
 
-@kernel("adjoint", differs=["conj-of-real"])
-def adjoint(self):
-    """The conjugate of the last two dimensions swapped."""
-    check_matrix(self, "adjoint()")
-    return conj(self.swapaxes(-2, -1) if self.ndim else self)
+_SWAPPED = "The conjugate of the last two dimensions swapped."
+rows("mH", _adjoint, _SWAPPED, name="mH", differs=["conj-of-real"])
+rows("adjoint", _adjoint, _SWAPPED, name="adjoint()", differs=["conj-of-real"])
 
 
 @kernel("matrix_H", differs=["conj-of-real"])

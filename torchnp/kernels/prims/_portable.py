@@ -41,7 +41,7 @@ def dtype_in(xp: Any, dtype: Any) -> Any:
     return getattr(xp, "bool" if dtype_name(found) == "bool" else dtype_name(found))
 
 
-def through_numpy(f: Callable[..., ndarray], *arrays: Array) -> Array:
+def through_numpy(f: Callable[..., Any], *arrays: Array) -> Array:
     """Apply a NumPy function to arrays of another library, for what the standard has no function for."""
     xp = namespace(arrays[0])
     out = f(*(x if type(x) is ndarray else _to_numpy(x) for x in arrays))

@@ -8,6 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, namespace
 from torchnp.registry import kernel
@@ -41,20 +42,14 @@ def empty(shape: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarr
     return np.empty(tuple(shape), dt.as_dtype(dtype))
 
 
-@kernel("prims::empty_strided")
-def empty_strided(shape: Ints, strides: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    """An unset array with given strides, in elements."""
-    out = aten("empty_strided")(shape, strides, dtype=dtype)
+def _unset(shape: Ints, order: Ints, *, op: str, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    out = aten(op)(shape, order, dtype=dtype)
     _check_new(dtype, requires_grad)
     return out
 
 
-@kernel("prims::empty_permuted")
-def empty_permuted(shape: Ints, physical_layout: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    """An unset array whose memory runs through the dimensions in a given order."""
-    out = aten("empty_permuted")(shape, physical_layout, dtype=dtype)
-    _check_new(dtype, requires_grad)
-    return out
+rows("prims::empty_strided", _unset, "An unset array with given strides, in elements.")
+rows("prims::empty_permuted", _unset, "An unset array whose memory runs through the dimensions in a given order.")
 
 
 @kernel("prims::full", like=np.full)
@@ -90,16 +85,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
     return aten("scalar_tensor")(s, dtype=dtype)
 
 
-@kernel("prims::_make_token")
-def _make_token() -> ndarray:
-    """An empty array that stands for a side effect."""
-    return np.empty(0, dt.get_default_dtype())
-
-
-@kernel("prims::_sink_tokens")
-def _sink_tokens(tokens: list[ndarray]) -> None:
-    """Nothing: the tokens have been used."""
-
+rows("prims::_make_token", lambda: np.empty(0, dt.get_default_dtype()), "An empty array that stands for a side effect.")
+rows("prims::_sink_tokens", lambda tokens: None, "Nothing: the tokens have been used.")
 
 # ---------------------------------------------------------------- numbers
 
@@ -123,25 +110,15 @@ def _limits(dtype: Any) -> tuple[Any, Any]:
     if found == dt.bool_:
         return False, True
     if not dt.is_inexact(found):
-        limits = np.iinfo(found)
-        return int(limits.min), int(limits.max)
+        return int(np.iinfo(found).min), int(np.iinfo(found).max)
     import ml_dtypes
 
     limits = ml_dtypes.finfo(dt.to_real(found))
     return float(limits.min), float(limits.max)
 
 
-@kernel("prims::maximum_value")
-def maximum_value(dtype: Any) -> Any:
-    """The largest finite value of a dtype."""
-    return _limits(dtype)[1]
-
-
-@kernel("prims::minimum_value")
-def minimum_value(dtype: Any) -> Any:
-    """The smallest finite value of a dtype."""
-    return _limits(dtype)[0]
-
+rows("prims::maximum_value", lambda dtype: _limits(dtype)[1], "The largest finite value of a dtype.")
+rows("prims::minimum_value", lambda dtype: _limits(dtype)[0], "The smallest finite value of a dtype.")
 
 # ---------------------------------------------------------------- transforms
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
 from torchnp.registry import kernel
@@ -41,17 +42,27 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     return getattr(xp, name)(inp, axis=axes, **more)
 
 
-@kernel("prims::sum", like=np.sum, differs=["empty-dim"])
-def sum(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
-    """Sum over dimensions; integers give int64."""
-    dims = _dims(inp, dims, output_dtype, "sum")
-    return aten("sum.dim_IntList")(inp, dims) if type(inp) is ndarray else _portable("sum", inp, dims)
+def _reduced(inp: Array, dims: Ints, output_dtype: Any, *, op: str, of: str, portable: str) -> Array:
+    axes = _dims(inp, dims, output_dtype, op)
+    return aten(of)(inp, axes) if type(inp) is ndarray else _portable(portable, inp, axes)
+
+
+rows(
+    "prims::sum", _reduced, "Sum over dimensions; integers give int64.", of="sum.dim_IntList", portable="sum",
+    like=np.sum, differs=["empty-dim"],
+)  # fmt: skip
+rows(
+    "prims::amax", _reduced, "Maximum over dimensions.", of="amax", portable="max", like=np.amax, differs=["empty-dim"]
+)
+rows(
+    "prims::amin", _reduced, "Minimum over dimensions.", of="amin", portable="min", like=np.amin, differs=["empty-dim"]
+)
 
 
 @kernel("prims::prod", like=np.prod)
-def prod(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
+def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     """Product over dimensions; none named leaves the array as it is."""
-    for d in dims:  # type: ignore[union-attr]
+    for d in dims:
         check_index(inp.ndim, d)
     _refuse_dtype(output_dtype, "_prod_aten")
     if type(inp) is not ndarray:
@@ -60,20 +71,6 @@ def prod(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
     for d in sorted(dims, reverse=True):
         out = aten("prod.dim_int")(out, d)
     return out
-
-
-@kernel("prims::amax", like=np.amax, differs=["empty-dim"])
-def amax(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
-    """Maximum over dimensions."""
-    dims = _dims(inp, dims, output_dtype, "amax")
-    return aten("amax")(inp, dims) if type(inp) is ndarray else _portable("max", inp, dims)
-
-
-@kernel("prims::amin", like=np.amin, differs=["empty-dim"])
-def amin(inp: Array, dims: Ints | None, *, output_dtype: Any = None) -> Array:
-    """Minimum over dimensions."""
-    dims = _dims(inp, dims, output_dtype, "amin")
-    return aten("amin")(inp, dims) if type(inp) is ndarray else _portable("min", inp, dims)
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])

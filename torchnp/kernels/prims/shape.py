@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from operator import index
-from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels._memory import window
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, namespace
 from torchnp.registry import kernel
@@ -115,16 +115,11 @@ def collapse_view(a: Array, start: int, end: int) -> Array:
         raise RuntimeError("Attempting to view a collapsed tensor, but no such view exists!") from None
 
 
-@kernel("prims::view_of")
-def view_of(a: Array) -> Array:
-    """The same elements as a new view."""
-    return a.view() if type(a) is ndarray else a
-
-
-@kernel("prims::view_of_dtype", like=ndarray.view)
-def view_of_dtype(a: ndarray, dtype: Any) -> ndarray:
-    """The same memory read as another dtype."""
-    return aten("view.dtype")(a, dtype)
+rows("prims::view_of", lambda a: a.view() if type(a) is ndarray else a, "The same elements as a new view.")
+rows(
+    "prims::view_of_dtype", lambda *given: aten("view.dtype")(*given), "The same memory read as another dtype.",
+    like=ndarray.view,
+)  # fmt: skip
 
 
 @kernel("prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-elements"])
@@ -137,22 +132,14 @@ def as_strided(a: ndarray, size: Ints, stride: Ints, storage_offset: int) -> nda
     return aten("as_strided")(a, size, stride, storage_offset)
 
 
-def _complex_part(a: Array, part: str) -> Array:
+def _complex_part(a: Array, *, op: str) -> Array:
     complex_ = dt.is_complex(a.dtype) if type(a) is ndarray else namespace(a).isdtype(a.dtype, "complex floating")
     check(complex_, "Only complex dtype is supported")
-    return aten(part)(a) if type(a) is ndarray else getattr(namespace(a), part)(a)
+    return aten(op)(a) if type(a) is ndarray else getattr(namespace(a), op)(a)
 
 
-@kernel("prims::real", like=np.real)
-def real(self: Array) -> Array:
-    """The real parts of complex numbers, as a view."""
-    return _complex_part(self, "real")
-
-
-@kernel("prims::imag", like=np.imag)
-def imag(self: Array) -> Array:
-    """The imaginary parts of complex numbers, as a view."""
-    return _complex_part(self, "imag")
+rows("prims::real", _complex_part, "The real parts of complex numbers, as a view.", like=np.real)
+rows("prims::imag", _complex_part, "The imaginary parts of complex numbers, as a view.", like=np.imag)
 
 
 @kernel("prims::conj", like=np.conj)
@@ -235,10 +222,7 @@ def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, st
     return aten("as_strided_scatter")(self, src, size, stride, index(storage_offset))
 
 
-@kernel("prims::device_put")
-def device_put(a: Array, device: Any, non_blocking: bool = False) -> Array:
-    """The array on a device; there is one."""
-    return a
+rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.")
 
 
 @kernel("prims::copy_to", like=np.copyto)
@@ -249,7 +233,7 @@ def copy_to(a: ndarray, b: ndarray) -> ndarray:
     return a
 
 
-@kernel("prims::resize")
-def resize(a: ndarray, shape: Ints) -> ndarray:
-    """The first elements of ``a`` in another shape; what is beyond them is not set."""
-    return aten("resize_")(a, shape)
+rows(
+    "prims::resize", lambda a, shape: aten("resize_")(a, shape),
+    "The first elements of ``a`` in another shape; what is beyond them is not set.",
+)  # fmt: skip
