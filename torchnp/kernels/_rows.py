@@ -26,7 +26,8 @@ def rows(
     run : callable
         Called with all arguments of the schema, defaults filled in, and with what is ``given``. An argument that is a
         keyword-only parameter of ``run`` goes by its name, so that overloads may lack it, as do all keyword-only ones
-        where ``run`` takes any; the others go by place. Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
+        where ``run`` takes any; the others go by place.
+        Keyword-only parameters ``op`` and ``n`` are told the op's name, and the number in it ("conv2d").
     doc : str
         What the rows do, in a line.
     part : int or slice
@@ -39,8 +40,7 @@ def rows(
     """
     bodies = []
     family = sys._getframe(1).f_globals["__name__"]  # where the names stand, not where the function does
-    parameters = inspect.signature(run).parameters.values()
-    asked = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
     declared = {k: v for k, v in given.items() if k in _OF_KERNEL}
     settings = {k: v for k, v in given.items() if k not in _OF_KERNEL}
     for name in names.split():

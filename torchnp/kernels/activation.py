@@ -204,7 +204,7 @@ def log_sigmoid_forward(self: ndarray) -> tuple[ndarray, ndarray]:
     return el.finish(np.minimum(number(0, x.dtype), x) - np.log1p(decay), out), el.finish(decay, out)
 
 
-rows("log_sigmoid", lambda x: log_sigmoid_forward(x)[0], "``log(sigmoid(self))`` without overflow.")
+rows("log_sigmoid", log_sigmoid_forward, "``log(sigmoid(self))`` without overflow.", part=0)
 
 
 @kernel("glu")

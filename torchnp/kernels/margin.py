@@ -117,6 +117,6 @@ def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: in
 
 
 rows(
-    "multilabel_margin_loss", lambda *given: multilabel_margin_loss_forward(*given)[0],
-    "`multilabel_margin_loss_forward`, the loss alone.",
+    "multilabel_margin_loss", multilabel_margin_loss_forward, "`multilabel_margin_loss_forward`, the loss alone.",
+    part=0,
 )  # fmt: skip

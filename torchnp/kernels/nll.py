@@ -123,10 +123,8 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
     )
 
 
-nll_loss, nll_loss2d = (
-    rows(name, lambda *given, of: of(*given)[0], f"`{name}_forward`, the loss alone.", of=forward)[0]
-    for name, forward in (("nll_loss", nll_loss_forward), ("nll_loss2d", nll_loss2d_forward))
-)
+(nll_loss,) = rows("nll_loss", nll_loss_forward, "`nll_loss_forward`, the loss alone.", part=0)
+(nll_loss2d,) = rows("nll_loss2d", nll_loss2d_forward, "`nll_loss2d_forward`, the loss alone.", part=0)
 
 
 @kernel("nll_loss_nd")

@@ -229,7 +229,7 @@ max_pool2d_with_indices, max_pool3d_with_indices = rows(
     "max_pool2d_with_indices max_pool3d_with_indices", _max_pool,
     "Maximum over windows of an image or volume, and its flat index in there.", differs=["pool-windows"],
 )  # fmt: skip
-rows("max_pool2d max_pool3d", lambda *args, n: _max_pool(*args, n=n)[0], "Maximum over windows of an image or volume.")
+rows("max_pool2d max_pool3d", _max_pool, "Maximum over windows of an image or volume.", part=0)
 
 
 @kernel("max_pool1d", differs=["pool-windows"])

@@ -51,7 +51,7 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
 
 
 rows(
-    "_unique", lambda *given: _unique2(*given)[:2], "Distinct elements in order, and where each element went.",
+    "_unique", _unique2, "Distinct elements in order, and where each element went.", part=slice(2), by_name=True,
     like=np.unique, differs=["unique-nan"],
 )  # fmt: skip
 
