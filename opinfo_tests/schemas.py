@@ -11,8 +11,12 @@ from .case import schemas as all_schemas
 OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})  # where there is out=, it says these
 
 
+IN_PLACE = {f"__i{name}__": f"__{name}__" for name in ("and", "or", "xor", "lshift", "rshift")}
+
+
 def plain_base(base: str) -> str:
     """Return the name that an operator's in-place, ``_copy`` and functional forms share."""
+    base = IN_PLACE.get(base, base)
     if base.endswith("__") or not base.strip("_"):
         return base
     return base.removesuffix("_").removesuffix("_copy").removesuffix("_functional")

@@ -230,6 +230,7 @@ LIMITS = {"start": N((0, 1, -2, 0.5, 2)), "end": N((5, 3.5, 4, 10)), "step": N((
 UNIT = {"prob": T("bcast", "same", "unit"), "p": C((0.5, 0.0, 1.0, 0.25))}
 CREATION = (
     rule("arange* range* linspace* logspace*", args=LIMITS),
+    rule("range.step", args={"step": N((1, 1.5, 2, 3))}),  # torch divides by one that is 0 in its out's integers
     rule(
         "linspace.Tensor* logspace.Tensor* linspace.Scalar_Tensor logspace.Scalar_Tensor",
         args={"start": T("", "real", "tame"), "end": T("", "real", "tame")},

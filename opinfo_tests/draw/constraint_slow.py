@@ -32,7 +32,15 @@ def fractional_gradient(whole: str, pooled: list[int]) -> Rule:
     return rule(f"fractional_max_pool{n}d_backward", args=args, dtypes="wide", wild=0)
 
 
+_TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # of arguments that oneDNN does not take
+_CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False, True)), "batch_sizes": C(([],)), "mode": C((2,)),
+         **{f"weight{i}": T(shape, "float32", "tame", layout="c") for i, shape in enumerate(("4*k i", "4*k k", "4*k", "4*k"))},
+         "hx_": T("b k", "float32", "tame", layout="c"), "cx_": T("b k", "float32", "tame", layout="c"),
+         "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "has_biases": C((True,)), "bidirectional": C((False,)),
+         "batch_first": C((False,)), "train": C((False,))}  # fmt: skip
+
 ROWS = (
+    rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
     rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
     rule(

@@ -143,10 +143,12 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
             results = overload_of(name)(*args, **kwargs)
     except Exception:
         return
-    results = [r for r in tree_leaves(results) if isinstance(r, torch.Tensor)]
+    results = [r for r in tree_leaves(results) if r is None or isinstance(r, torch.Tensor)]
     outs = [a for a in declared[other].args if a.is_out]
+    if outs[0].type == "Tensor":
+        results = results[: len(outs)]  # after them come those that the out= form writes as arguments
     kind = OUTS[turn % len(OUTS)]
-    targets = [out_like(r, kind) for r in results]
+    targets = [torch.zeros(0) if r is None else out_like(r, kind) for r in results]
     if kind == "shared" and targets:
         args, targets[0] = sharing(args, targets[0])
     given: list[Any] = [targets] if len(outs) == 1 and outs[0].type == "Tensor[]" else targets

@@ -1,6 +1,7 @@
 """Calls drawn from a schema: hypothesis strategies for every overload, judged by torch like any sample.
 
-In-place and ``out=`` forms are called with what is drawn for their functional form; outs change from call to call.
+In-place and ``out=`` forms are called with what is drawn for their functional form: the first argument's memory, or
+the outs, change from call to call.
 
 What an operator asks of its arguments is data in `constraints`; everything else follows from the types and names of
 the schema. torch is the oracle for refusals too, so a part of the draws is meant to be refused, and the share that
@@ -23,7 +24,9 @@ from . import constraints as con
 from .constraint_quantized import UNCHECKED
 from .constraint_table import family
 from .drawing import Call
-from .own_quantized import NO_CPU, NO_CPU_FAMILIES
+from .own_quantized import NO_CPU_FAMILIES
+from .own_rows import UNREACHED
+from .relaid import relaid
 from .task import Task
 
 PREFIX = "drawn/"
@@ -42,31 +45,49 @@ UNDRAWN = (
 )
 
 
-WRITES = "it writes, and has no functional form that calls are drawn for"
+WRITES = "it writes an out=, and has no functional form that calls are drawn for"
+# How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
+TARGETS = ("", "first last", "first spread", "first expanded")
 
 
 def not_drawn(name: str) -> str:
     """Return why no calls are drawn for an overload, or nothing."""
     s = schemas().get(name)
-    if s is None:
-        return "torch registers it without a schema"
-    if s.mutates or s.is_out:
-        return "" if functional_form(name) else WRITES
-    if con.UNDRAWN.intersection({s.base, name.partition("::")[2]}):
+    why = undrawn(name) if s else "torch registers it without a schema"
+    if why or not s.is_out or functional_form(name):
+        return why
+    return next((undrawn(n) for n in functional_forms(name)), WRITES)
+
+
+def undrawn(name: str) -> str:
+    """Return why calls of an overload cannot be drawn from its own schema, or nothing."""
+    s = schemas()[name]
+    names = {s.base, name.partition("::")[2]}
+    if name in UNREACHED:
+        return UNREACHED[name]
+    if con.UNDRAWN & names:
         return "it needs a device, another layout or what arrays have not"
-    if UNCHECKED.intersection({s.base, name.partition("::")[2]}):
+    if UNCHECKED & names:
         return "torch does not check its arguments, or changes what it is given: own rows call it"
-    if name.partition("::")[2] in NO_CPU or family(name) in NO_CPU_FAMILIES:
+    if family(name) in NO_CPU_FAMILIES:
         return "torch has no kernel of it on the CPU"
+    if s.mutates and s.namespace == "prims":
+        return "it writes the memory of an array that it does not own: own rows call it"
     types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
     return f"no case can hold a {types[0]}" if types else ""
 
 
+def functional_forms(name: str) -> list[str]:
+    """Return the overloads that an in-place or ``out=`` overload may have its draws from: views last."""
+    s = schemas()
+    return sorted(
+        (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out)), key=lambda n: s[n].is_view
+    )
+
+
 def functional_form(name: str) -> str:
     """Return the overload that an in-place or ``out=`` overload has its draws from, or nothing."""
-    s = schemas()
-    others = (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out or s[n].is_view))
-    return next((n for n in others if not not_drawn(n)), "")
+    return next((n for n in functional_forms(name) if not undrawn(n)), "")
 
 
 def drawable(names: Iterable[str]) -> list[str]:
@@ -175,7 +196,8 @@ _SETTINGS: dict[str, Any] = {
 def draws(op: str, count: int, start: int = 0) -> list[Case]:
     """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed."""
     found: list[Case] = []
-    drawn = functional_form(op) if schemas()[op].mutates or schemas()[op].is_out else op
+    writes = schemas()[op].mutates or schemas()[op].is_out
+    drawn = (writes and functional_form(op)) or op
 
     @seed(start)
     @settings(max_examples=count, phases=[Phase.generate], **_SETTINGS)
@@ -198,7 +220,9 @@ def transferred(cases: list[Case], op: str) -> list[Case]:
     recorder.source = PREFIX + op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in cases:
+        for turn, case in enumerate(cases):
+            target = "" if schemas()[op].is_out else TARGETS[turn % len(TARGETS)]
+            case = (target and relaid(case, target)) or case
             transfer(recorder, case.op, op, *thawed(case))
     return found
 

@@ -28,7 +28,8 @@ class Gap:
     """Known failures with one outcome.
 
     ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
-    is meant; ``message`` is a regular expression that the failure's message must match from its start.
+    is meant; ``message`` is a regular expression that the failure's message must match from its start. ``drawn`` is
+    what only drawn calls meet: no run of samples misses it.
     """
 
     op: str
@@ -37,12 +38,14 @@ class Gap:
     reason: str
     cases: tuple[str, ...] = ()
     message: str = ""
+    drawn: bool = False
     line: int = 0
 
     def covers(self, row: dict[str, Any]) -> bool:
         """Return whether a failing row is one of these."""
         return (
             self.outcome == row["outcome"]
+            and (not self.drawn or row["sample"].startswith("drawn/"))
             and fnmatchcase(row["op"], self.op)
             and fnmatchcase(row["dtype"], self.dtype)
             and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
@@ -52,7 +55,7 @@ class Gap:
     @property
     def plain(self) -> bool:
         """Whether this names one overload and dtype, and may be rewritten by what ran."""
-        return not any(c in self.op + self.dtype for c in "*?[") and not self.message
+        return not any(c in self.op + self.dtype for c in "*?[") and not (self.message or self.drawn)
 
 
 def file_for(backend: str) -> Path:
@@ -79,19 +82,23 @@ def load(path: Path) -> list[Gap]:
         raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
     gaps = []
     for line, entry in zip(starts, entries, strict=True):
-        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message"}
+        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "drawn"}
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
-            raise SystemExit(f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases and message")
-        cases = entry.pop("cases", [])
+            raise SystemExit(
+                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message and drawn"
+            )
+        cases, drawn = entry.pop("cases", []), entry.pop("drawn", False)
         if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
             raise SystemExit(f"{path}:{line}: cases is a list of texts, all else is text")
+        if not isinstance(drawn, bool):
+            raise SystemExit(f"{path}:{line}: drawn is true or false")
         if entry["outcome"] not in OUTCOMES or not entry["reason"].strip():
             raise SystemExit(f"{path}:{line}: no such outcome, or no reason")
         try:
             re.compile(entry.get("message", ""))
         except re.error as e:
             raise SystemExit(f"{path}:{line}: message is no regular expression: {e}") from None
-        gaps.append(Gap(**entry, cases=tuple(cases), line=line))
+        gaps.append(Gap(**entry, cases=tuple(cases), drawn=drawn, line=line))
     return gaps
 
 
@@ -146,7 +153,7 @@ def check(
         passed = sorted(i for i in ids & tally.ran if i not in failed)
         if passed:
             stale.append(f"{path}:{gap.line}: passes now: delete {', '.join(i.rpartition('/')[2] for i in passed)}")
-        elif gap not in hit and whole and whole.has(gap):
+        elif gap not in hit and not gap.drawn and whole and whole.has(gap):
             stale.append(f"{path}:{gap.line}: {gap.op} {gap.dtype} has no such {gap.outcome}: delete the entry")
     return Verdict(unknown, stale, len(tally.failures) - len(unknown))
 
@@ -175,6 +182,7 @@ def dump(gaps: Iterable[Gap]) -> str:
         text.append("[[gap]]")
         text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
         text += [f"message = {json.dumps(g.message)}"] * bool(g.message)
+        text += ["drawn = true"] * g.drawn
         text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
         text.append("")
     return "\n".join(text)

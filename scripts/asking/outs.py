@@ -69,7 +69,16 @@ quantile  (x(6), torch.tensor([0.5]))
 nanquantile  (x(6), torch.tensor([0.5]))
 randperm  (5)
 range  (0, 5)
-rrelu_with_noise  (x(3,4), x(3,4))
+rrelu_with_noise_functional  (x(3,4), x(3,4))
+_native_batch_norm_legit_functional  (x(2,3,4), x(3), x(3), x(3), p(3), True, 0.1, 1e-5)
+_batch_norm_with_update_functional  (x(2,3,4), x(3), x(3), x(3), p(3), 0.1, 1e-5)
+lift  (x(3,4))
+dequantize.self  (x(3,4))
+_foobar  (x(3,4))
+_upsample_bicubic2d_aa_backward  (x(1,2,3,3), [3,3], [1,2,4,4], False)
+_upsample_lanczos2d_aa_backward  (x(1,2,3,3), [3,3], [1,2,4,4], False)
+soft_margin_loss_backward  (x(3,4), x(3,4), x(3,4), 0)
+_amp_update_scale  (torch.tensor(4.0), torch.tensor(1, dtype=torch.int32), torch.tensor(0.0), 2.0, 0.5, 2)
 scatter.value_reduce  (x(3,4), 0, ints(2,4) % 3, 2.0, reduce='add')
 searchsorted.Scalar  (torch.tensor([1., 2.]), 1.5)
 slogdet  (x(3,3))
@@ -106,10 +115,6 @@ KNOWN = {
         "matrix_power: Expected result to be safely castable from {r} dtype, but got result with dtype {d}",
     ),
     "nansum.out nanmean.out": ("cast into", NANSUM),
-    "normal.Tensor_Tensor_out normal.float_Tensor_out": (
-        "cast",
-        "NotImplementedError: \"normal_kernel_cpu\" not implemented for '{d}'",
-    ),
     "sum.IntList_out cumsum.out cumprod.out": ("same into", casts.NOT_THE_SAME),  # with a dtype that is not the out's
     "narrow_copy.out": (
         "same",

@@ -102,17 +102,21 @@ class Rule(NamedTuple):
                 out = resize_out(out, value.shape)
         out[...] = cast(value, out.dtype)
 
+    def check_first(self, target: ndarray, value: ndarray) -> None:
+        """Raise what torch's structured kernels find wrong with a target before they look at its memory."""
+        if self.first:
+            self.check(value.dtype, target.dtype, target.dtype)
+        if self.sized and value.shape != target.shape:
+            sizes = f"size {shape_text(target.shape)} and output tensor size {shape_text(value.shape)}"
+            raise RuntimeError(f"Bad in-place call: input tensor {sizes} should match")
+
     def write_inplace(self, target: ndarray, value: ndarray) -> None:
         """Store the result of an in-place op: the shape has to be the target's."""
         if value.dtype is target.dtype and value.shape == target.shape:
             target[...] = value
             return
-        if self.first:
-            self.check(value.dtype, target.dtype, target.dtype)
+        self.check_first(target, value)
         if value.shape != target.shape:
-            if self.sized:
-                sizes = f"size {shape_text(target.shape)} and output tensor size {shape_text(value.shape)}"
-                raise RuntimeError(f"Bad in-place call: input tensor {sizes} should match")
             raise output_shape(target.shape, value.shape)
         self.check(value.dtype, target.dtype, target.dtype)
         target[...] = cast(value, target.dtype)

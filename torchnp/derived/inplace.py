@@ -10,11 +10,12 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import Rule, check_fits, inplace_rule
-from torchnp.derived.targets import exceptions_of, write_expanded
+from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
     ALL,
     FLOAT8S,
     HALVES,
+    as_dtype,
     can_cast,
     cast,
     complex32,
@@ -78,6 +79,8 @@ def make_inplace(
             write(target, source(*args, **kwargs), (args, kwargs))
         except FAILURES as error:
             raise_mismatch(schema, args, kwargs)
+            if rule.sized and str(error).startswith('"') and "dtype" in kwargs:
+                rule.check(as_dtype(kwargs["dtype"]), target.dtype, target.dtype)
             _raise_of_target(schema, error, (args, kwargs), writes)
             raise
         finally:
@@ -171,22 +174,32 @@ def _make_inplace_list(
             check_scalars(bound["scalars"], len(targets))
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
         for step in _steps(targets, bound) if narrow or _one_by_one(targets, bound) else [bound]:
-            into = step[schema.args[0].name]
-            for target in into if not writes_expanded else ():
-                check_target(target)
-            if len(into) == 1:  # else no two tensors share memory
-                for x in (x for value in step.values() for x in tensors_of(value)):
-                    check_apart(into[0], x)
-            if narrow:
-                step[numbers] = _all_rounded(step[numbers], into[0])
-            try:
-                values = call(source, source_schema, step)
-            except NotImplementedError as error:
-                check_holds(error, into[0])
-                raise
-            for target, value in zip(into, values, strict=True):
-                rule.write_inplace(target, value)
+            write(step, narrow)
         return targets if schema.returns else None
+
+    def write(step: Bound, narrow: bool) -> None:
+        into = step[schema.args[0].name]
+        if len(into) == 1:  # else no tensor shares memory
+            if not writes_expanded and overlaps_itself(into[0]):
+                compute = lambda given: call(source, source_schema, given)[0]
+                refuse_otherwise(into[0], step, compute, rule, writes.code_first)
+                check_target(into[0])
+            for x in (x for value in step.values() for x in tensors_of(value)):
+                check_apart(into[0], x)
+        if narrow:
+            step[numbers] = _all_rounded(step[numbers], into[0])
+        try:
+            values = call(source, source_schema, step)
+        except FAILURES as error:
+            # One of several is refused: torch has written those before it, unless the lists do not fit.
+            if len(into) > 1 and all(len(x) == len(into) for x in step.values() if isinstance(x, (list, tuple))):
+                for one in _steps(into, step):
+                    write(one, narrow)
+            elif isinstance(error, NotImplementedError):
+                check_holds(error, into[0])
+            raise
+        for target, value in zip(into, values, strict=True):
+            rule.write_inplace(target, value)
 
     return guarded(schema, run)
 
@@ -203,7 +216,7 @@ def check_scalars(scalars: ndarray, length: int) -> None:
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
     """Whether it shows that torch goes tensor by tensor: one reads what was written, or a number is refused."""
-    refused = any(isinstance(x, complex) for x in bound.get("scalars", ()))
+    refused = any(isinstance(x, complex) for x in bound.get("scalars", ())) or any(map(overlaps_itself, targets))
     return refused or share_memory([x for value in bound.values() for x in tensors_of(value)])
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
-from torchnp.derived.casts import Rule, out_rule
+from torchnp.derived.casts import NOT_THE_SAME, Rule, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
-from torchnp.dtypes import cast, category, is_inexact, to_real
+from torchnp.dtypes import c_name, cast, category, is_inexact, to_real
 from torchnp.errors import shape_text
 from torchnp.overlap import check_resized, tensors_of
 from torchnp.schema import Argument, Schema
@@ -38,6 +38,7 @@ class _Plan(NamedTuple):
     contiguous: list[str]  # torch's words for each out that has to be contiguous
     factory: bool
     into: bool  # computes in the dtype of its out
+    late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
     early: bool  # looks at the out's dtype before it looks for code
     look: Look | None
     resizing: str
@@ -55,6 +56,7 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         contiguous=[contiguous_outs().get(f"{row}:{a.name}", "") for a in outs],
         factory=factory,
         into=rules[0].into and not factory,
+        late="generated" in schema.tags,
         early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
         look=writes.out,
         resizing=writes.resizing,
@@ -70,21 +72,24 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         source_inputs = tensors_of(bound[schema.args[0].name]) if plan.looks.source else []
         for target, words in zip(targets, plan.contiguous, strict=True):
-            for t in tensors_of(target):
+            for t in () if plan.late else tensors_of(target):
                 plan.looks.check(t, source_inputs, inputs, once=not words)
         left = plan.look(bound, targets) if plan.look else None
         if plan.factory:
             bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
-        # Factories have no input, and rules that do not ask for it.
-        first: Any = inputs[0].dtype if inputs else None
-        results = _compute(plan, source, source_schema, bound, targets[0], first)
+        results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
         _check_results(plan, targets, results, inputs)
-        _write(plan, targets, results, first, left or ())
+        _write(plan, targets, results, inputs, left or ())
         if not schema.returns:
             return None
         return targets[0] if len(schema.returns) == 1 else tuple(targets)
 
     return guarded(schema, run)
+
+
+def _first(inputs: list[ndarray]) -> Any:
+    """The dtype of the first input; factories have none, and rules that do not ask for it."""
+    return inputs[0].dtype if inputs else None
 
 
 def _compute(
@@ -124,12 +129,17 @@ def _check_results(plan: _Plan, targets: list[Any], results: tuple, inputs: list
         check_resized(targets[0], results[0].size, inputs)
 
 
-def _write(plan: _Plan, targets: list[Any], results: tuple, first: Any, left: Any) -> None:
+def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray], left: Any) -> None:
+    first = _first(inputs)
     for i, (target, result, rule) in enumerate(zip(targets, results, plan.rules, strict=False)):
         if i in left:
             continue
+        if result is None:  # a gradient that was not asked for
+            raise RuntimeError(NOT_THE_SAME.format(rc="nullptr (uninitialized)", dc=c_name(target.dtype)))
         if not isinstance(target, (list, tuple)):
             resized = plan.factory and target.shape != result.shape and not (rule.flat and target.size == result.size)
+            if plan.late:
+                _look_late(plan, rule, target, result, inputs)
             rule.write(_resized(plan, target, result) if resized else target, result, first)
             continue
         check(
@@ -137,7 +147,15 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, first: Any, left: An
             f"out should have one tensor per result: expected {len(result)}, got {len(target)}",
         )
         for t, r in zip(target, result, strict=True):
+            if plan.late:
+                _look_late(plan, rule, t, r, inputs)
             rule.write(t, r, first)
+
+
+def _look_late(plan: _Plan, rule: Rule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
+    rule.check(result.dtype, target.dtype, _first(inputs))
+    if target.shape == result.shape:  # else it is resized
+        plan.looks.check(target, [], inputs)
 
 
 def _resized(plan: _Plan, target: ndarray, result: ndarray) -> ndarray:

@@ -104,7 +104,7 @@ def write_expanded(
     if kind not in kinds and f"{kind}?" not in kinds:
         if writes.inplace is not None:
             writes.inplace(bound, [target])
-        _refuse_otherwise(target, bound, compute, rule, writes.code_first)
+        refuse_otherwise(target, bound, compute, rule, writes.code_first)
         raise RuntimeError(SELF_OVERLAP)
     if writes.expanded is not None:
         first = schema.args[0].name
@@ -119,19 +119,18 @@ def write_expanded(
     target[changed] = after[changed]
 
 
-def _refuse_otherwise(
+def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, code_first: bool
 ) -> None:
-    """Raise what torch looks at before it looks at memory: not shapes that do not broadcast, nor code for a dtype."""
+    """Raise what torch finds before it looks at memory: not shapes that do not broadcast, indices, nor code for a dtype."""
     try:
         value = compute(bound)
     except FAILURES as error:
         no_code = str(error).startswith('"') and not code_first
-        if no_code or str(error).startswith("The size of tensor"):
+        if no_code or str(error).startswith(("The size of tensor", "index ")):
             return
         raise
-    if rule.first:
-        rule.check(value.dtype, target.dtype, target.dtype)
+    rule.check_first(target, value)
 
 
 def _bytes(x: ndarray) -> ndarray:

@@ -15,8 +15,10 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar, whole
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -304,6 +306,9 @@ def check_approximate(approximate: str) -> None:
 _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 
+_EARLY = Writes(inplace=lambda bound, targets: check_target(targets[0]))  # memory comes before dtypes
+
+
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
     if self.dtype not in _CLAMPED:
@@ -318,4 +323,4 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     return np.clip(a + b * factor, common.type(0), top)
 
 
-rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, "`relu` of the sum, as a number that is finite.")
+rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, "`relu` of the sum, as a number that is finite.", writes=_EARLY)

@@ -188,7 +188,7 @@ def _write(running: ndarray, moved: ndarray, momentum: float) -> None:
         running[place] = to + wide(1 - momentum) * (running[place] - start)
 
 
-@kernel("_native_batch_norm_legit_functional", differs=["half-opmath"])
+@kernel("_native_batch_norm_legit_functional", differs=["half-opmath"], writes=Writes(out=_look_out))
 def _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """`native_batch_norm` that returns the new running statistics."""
     found = batch_norm_values(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -209,7 +209,7 @@ rows(
 _RESERVE = np.empty(0, np.uint8)
 
 
-@kernel("_batch_norm_with_update_functional", differs=["half-opmath"])
+@kernel("_batch_norm_with_update_functional", differs=["half-opmath"], writes=Writes(out=lambda bound, outs: {3}))
 def _batch_norm_with_update_functional(input, weight, bias, running_mean, running_var, momentum, eps):
     """Training-mode batch norm that returns the new running statistics; the reserve is for other devices."""
     out, mean, invstd, *running = batch_norm_values(input, weight, bias, running_mean, running_var, True, momentum, eps)

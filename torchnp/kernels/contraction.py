@@ -191,7 +191,13 @@ def bilinear(input1, input2, weight, bias=None):
 # ---------------------------------------------------------------- chains
 
 
-@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-products"])
+def _look_chain(bound: Bound, outs: list[ndarray]) -> None:
+    """One matrix alone is copied into an out of any dtype."""
+    if len(bound["matrices"]) == 1:
+        bound["matrices"] = [dt.cast(bound["matrices"][0], outs[0].dtype)]
+
+
+@kernel("chain_matmul", like=np.linalg.multi_dot, differs=["no-mixed-products"], writes=Writes(out=_look_chain))
 def chain_matmul(matrices):
     """Product of a list of matrices."""
     for m in matrices:

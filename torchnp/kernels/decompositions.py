@@ -22,7 +22,9 @@ from torchnp.kernels.linalg import (
     column_major,
     transposed,
 )
+from torchnp.overlap import check_apart
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -76,6 +78,13 @@ def _check_tau(name: str, a: ndarray, tau: ndarray) -> None:
     check(a.ndim - tau.ndim == 1, f"{name}: Expected tau to have one dimension less than input, {sizes}")
 
 
+def _look_reflections(bound: Bound, outs: list[ndarray]) -> None:
+    """Into an out that LAPACK can work in the input is copied first."""
+    x, (out,) = next(iter(bound.values())), outs
+    if out.shape == x.shape and out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
+        check_apart(out, x)
+
+
 def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     name = "torch.linalg.householder_product"
     check(input.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
@@ -98,7 +107,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
 
 linalg_householder_product, _ = rows(
     "linalg_householder_product orgqr", _householder_product,
-    "First columns of the product of Householder reflections.",
+    "First columns of the product of Householder reflections.", writes=Writes(out=_look_reflections),
 )  # fmt: skip
 
 

@@ -107,13 +107,13 @@ def addmm(self, mat1, mat2, *, beta=1, alpha=1):
 
 def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -> ndarray:
     """`addmm` before it is rounded to a half type."""
-    check(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
-    check(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
-    check_matrices(mat1, mat2)
     for name, other in (("self", self), ("mat1", mat1)):
         if other.dtype != mat2.dtype:
             pair = f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
             raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {pair}")
+    check(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
+    check(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    check_matrices(mat1, mat2)
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
     if mat1.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)

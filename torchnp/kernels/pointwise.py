@@ -9,10 +9,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import require
+from torchnp.errors import not_implemented
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.scalars import number
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers
@@ -182,7 +184,14 @@ el.unary(
 el.unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=el.NUMBERS | el.BOOL, bool=copied)
 
 
-@kernel("conj_physical", like=np.conjugate)
+def _look_conj(bound: Bound, outs: list[ndarray]) -> None:
+    """Unlike the functional form this computes, of real dtypes too."""
+    dtype = bound["self"].dtype
+    if dtype == outs[0].dtype and dtype not in el.NUMBERS | el.BOOL | el.ANY_COMPLEX:
+        raise not_implemented("conj_cpu", dtype)
+
+
+@kernel("conj_physical", like=np.conjugate, writes=Writes(out=_look_conj))
 def conj_physical(self: ndarray) -> ndarray:
     """The conjugate; a real tensor is returned itself."""
     if not dt.is_complex(self.dtype):

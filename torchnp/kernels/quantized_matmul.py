@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
+from torchnp.checks import check, check_type, wrap_dim
 from torchnp.errors import dim_out_of_range
 from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -17,9 +18,7 @@ _FLOATS = (dt.bfloat16, dt.float16, dt.float32)
 # ---------------------------------------------------------------- 8 bits
 
 
-@kernel("_int_mm", like=np.matmul)
-def _int_mm(self, mat2):
-    """Product of two int8 matrices in int32, which wraps."""
+def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
     for name, mat in (("self", self), ("mat2", mat2)):
         check(mat.ndim == 2, f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {mat.ndim}")
     inner = f"{self.shape[1]} and {mat2.shape[0]}"
@@ -27,6 +26,24 @@ def _int_mm(self, mat2):
     for name, mat in (("self", self), ("mat2", mat2)):
         found = dt.c_name(mat.dtype)
         check(mat.dtype == dt.int8, f"int_mm_out_cpu: Expected {name} dtype to be of type int8 but got {found}")
+
+
+def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
+    """torch resizes no out."""
+    self, mat2, (out,) = bound["self"], bound["mat2"], outs
+    _check_int_mm(self, mat2)
+    found = dt.c_name(out.dtype)
+    check(out.dtype == dt.int32, f"int_mm_out_cpu: Expected result dtype to be of type kInt but got {found}")
+    for d, n in enumerate((self.shape[0], mat2.shape[1])):
+        size = out.shape[wrap_dim(d, out.ndim)] if out.ndim else 1
+        check(size == n, f"int_mm_out_cpu: Expected result.size({d}) to be {n} but got {size}")
+    check(out.ndim == 2, f"int_mm_out_cpu: Expected result to be of dimension 2 but got {out.ndim}")
+
+
+@kernel("_int_mm", like=np.matmul, writes=Writes(out=_look_int_mm))
+def _int_mm(self, mat2):
+    """Product of two int8 matrices in int32, which wraps."""
+    _check_int_mm(self, mat2)
     return product(self.astype(np.int32), mat2.astype(np.int32))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
-from torchnp.dtypes import cast, complex32, int32, int64, opmath, promote_types
+from torchnp.dtypes import can_cast, cast, complex32, int32, int64, opmath, promote_types, scalar_name
 from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, empty_in_order, is_contiguous, memory_order
 from torchnp.kernels._rows import rows
@@ -17,6 +17,7 @@ from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -205,7 +206,15 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     return out
 
 
-@kernel("diag", like=np.diag)
+def _look_diag(bound: Bound, outs: list[ndarray]) -> None:
+    """Of a vector the dtype is looked at in words of its own."""
+    x, out = bound["self"].dtype, outs[0].dtype
+    if bound["self"].ndim == 1 and not can_cast(x, out):
+        names = f"{scalar_name(x)} can't be cast to the desired out= type {scalar_name(out)}"
+        raise RuntimeError(f"diag: result type {names}")
+
+
+@kernel("diag", like=np.diag, writes=Writes(out=_look_diag))
 def diag(self, diagonal=0):
     """The diagonal of a matrix, or the matrix of a diagonal."""
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")

@@ -169,9 +169,17 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
 
+def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
+    """An out is of the dtype that is asked for."""
+    dtype = None if bound["dtype"] is None else dt.as_dtype(bound["dtype"])
+    if dtype not in (None, outs[0].dtype) and dt.is_inexact(dtype):
+        names = f"{dt.c_name(dtype)}, but got {dt.c_name(outs[0].dtype)}"
+        raise RuntimeError(f"Expected out tensor to have dtype {names} instead")
+
+
 rows(
     "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.", like=np.mean,
-    differs=["no-integers", "half-opmath"], quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes),
+    differs=["no-integers", "half-opmath"], quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes), writes=Writes(out=_look_mean),
 )  # fmt: skip
 
 

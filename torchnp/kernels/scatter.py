@@ -23,10 +23,10 @@ from torchnp.kernels.numerics.accumulate import (
     reduce_at,
 )
 from torchnp.kernels.slicing import at
-from torchnp.overlap import check_written_at
+from torchnp.overlap import check_target, check_written_at
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
-from torchnp.writes import Writes, look_apart
+from torchnp.writes import Bound, Writes, look_apart
 
 ndarray = np.ndarray
 
@@ -241,7 +241,14 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 # ---------------------------------------------------------------- index_copy, index_fill, index_reduce
 
 
-@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"], writes=_APART_LAST)
+def _look_index_copy(bound: Bound, targets: list[ndarray]) -> None:
+    """Memory comes before all but the dimension."""
+    wrap_dim(bound["dim"], targets[0].ndim)
+    check_target(targets[0])
+    look_apart(bound, targets)
+
+
+@kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"], writes=Writes(inplace=_look_index_copy))
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
     dim = wrap_dim(dim, self.ndim)
@@ -328,7 +335,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
-    if index.size and not include_self:
+    if not include_self:
         refuse_elements("index_reduce_func_exclude_input_init", self, _NO_INDEX_REDUCE)
     if index.size and self.ndim < 2:
         refuse_elements("index_func_", self, _NO_INDEX_REDUCE)

@@ -11,7 +11,9 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import view
+from torchnp.overlap import check_apart
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -59,6 +61,12 @@ def _test_check_tensor(self):
     return clone(self)
 
 
+def _look_addends(bound: Bound, outs: list[ndarray]) -> None:
+    """Without addends the values themselves are copied."""
+    if bound["addends"] is None:
+        check_apart(outs[0], bound["values"])
+
+
 def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> ndarray:
     if addends is None:
         return values
@@ -72,8 +80,14 @@ def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> nd
 
 
 _LISTED = "The values, each plus a number of a list if there is one."
-rows("_test_optional_intlist _test_optional_filled_intlist", _plus, _LISTED, dtype=dt.int32)
-rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32)
+rows(
+    "_test_optional_intlist _test_optional_filled_intlist",
+    _plus,
+    _LISTED,
+    dtype=dt.int32,
+    writes=Writes(out=_look_addends),
+)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=Writes(out=_look_addends))
 
 
 @kernel("_test_string_default")

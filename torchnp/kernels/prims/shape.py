@@ -13,6 +13,7 @@ from torchnp.kernels._memory import window
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, namespace
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -229,6 +230,7 @@ rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.
 def copy_to(a: ndarray, b: ndarray) -> ndarray:
     """Write ``b`` into ``a``."""
     check(a.size == b.size, f"Attempting to copy {b.size} elements to a tensor with {a.size} elements!")
+    check_target(a)
     a[...] = dt.cast(b, a.dtype)
     return a
 
