@@ -152,10 +152,8 @@ def is_contiguous(x: ndarray, memory_format: Any) -> bool:
 def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
     """Refuse what only torch has: other layouts, devices, and pinned memory."""
     if layout is not None:
-        check(
-            str(layout).removeprefix("torch.") in ("strided", "0"),
-            f"torchnp has strided tensors only, got layout {layout}",
-        )
+        words = f"torchnp has strided tensors only, got layout {layout}"
+        check(str(layout).removeprefix("torch.") in ("strided", "0"), words)
     if device is not None:
         kind = str(device).split(":")[0]
         check(kind != "meta", "torchnp computes values, and a tensor on the meta device has none", NotImplementedError)

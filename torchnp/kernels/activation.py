@@ -44,10 +44,8 @@ def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
     check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
         min_val, max_val = whole(min_val), whole(max_val)
-        check(
-            self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0),
-            "cannot do hardtanh on an unsigned type with negative limits",
-        )
+        words = "cannot do hardtanh on an unsigned type with negative limits"
+        check(self.dtype != dt.uint8 or (min_val >= 0 and max_val >= 0), words)
     return clamp(self, min_val, max_val)
 
 
@@ -76,10 +74,8 @@ def prelu_kernel(self: ndarray, weight: ndarray) -> ndarray:
 @kernel("prelu")
 def prelu(self: ndarray, weight: ndarray) -> ndarray:
     """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1)."""
-    check(
-        self.dtype == weight.dtype,
-        f"prelu: Type promoting not supported. Got {dt.scalar_name(self.dtype)} and {dt.scalar_name(weight.dtype)}",
-    )
+    words = f"prelu: Type promoting not supported. Got {dt.scalar_name(self.dtype)} and {dt.scalar_name(weight.dtype)}"
+    check(self.dtype == weight.dtype, words)
     if weight.size != 1:
         check(self.ndim > 0, "Not allow zero-dim input tensor.")
         channels = self.shape[1] if self.ndim >= 2 else 1
@@ -243,10 +239,8 @@ def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
     import ml_dtypes
 
     largest = float(ml_dtypes.finfo(dtype).max)
-    check(
-        0 <= lambd <= largest,
-        f"lambda must be in range [0, {largest:g}] for input dtype {dt.scalar_name(dtype)}, but found {lambd:g}",
-    )
+    words = f"lambda must be in range [0, {largest:g}] for input dtype {dt.scalar_name(dtype)}, but found {lambd:g}"
+    check(0 <= lambd <= largest, words)
 
 
 @kernel("softshrink")

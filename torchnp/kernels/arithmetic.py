@@ -34,14 +34,10 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
     if (type(alpha) is float and common in el.FLOATS) or (alpha == 1 and type(alpha) is int):
         return
     check(not isinstance(alpha, bool) or common == dt.bool_, "Boolean alpha only supported for Boolean results.")
-    check(
-        dt.is_inexact(common) or isinstance(alpha, int),
-        "For integral input tensors, argument alpha must not be a floating point number.",
-    )
-    check(
-        dt.is_complex(common) or not isinstance(alpha, complex),
-        "For non-complex input tensors, argument alpha must not be a complex number.",
-    )
+    words = "For integral input tensors, argument alpha must not be a floating point number."
+    check(dt.is_inexact(common) or isinstance(alpha, int), words)
+    words = "For non-complex input tensors, argument alpha must not be a complex number."
+    check(dt.is_complex(common) or not isinstance(alpha, complex), words)
 
 
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:

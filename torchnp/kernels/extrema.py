@@ -79,10 +79,8 @@ def foreach_max(self):
     """The largest element of each tensor."""
     check(len(self) > 0, empty_list())
     for x in self:
-        check(
-            x.size > 0,
-            "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
-        )
+        words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
+        check(x.size > 0, words)
     return [max_all(x) for x in self]
 
 

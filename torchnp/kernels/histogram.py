@@ -14,7 +14,6 @@ from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
-from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
@@ -95,26 +94,17 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
     name = "torch.histogramdd:"
     _check_matrix(x)
     n = x.shape[-1]
-    check(
-        len(edges) == n,
-        f"{name} expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(edges)}",
-    )
+    words = f"{name} expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(edges)}"
+    check(len(edges) == n, words)
     for i, e in enumerate(edges):
         if e.dtype != x.dtype:
             raise RuntimeError(
                 f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype "
                 f"{words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}"
             )
-        check(
-            e.ndim == 1,
-            f"{name} bins tensor should have one dimension, but got {e.ndim} dimensions in the bins tensor for "
-            f"dimension {i}",
-        )
-        check(
-            e.size > 0,
-            f"{name} bins tensor should have at least 1 element, but got {e.size} elements in the bins tensor for "
-            f"dimension {i}",
-        )
+        where = f"in the bins tensor for dimension {i}"
+        check(e.ndim == 1, f"{name} bins tensor should have one dimension, but got {e.ndim} dimensions {where}")
+        check(e.size > 0, f"{name} bins tensor should have at least 1 element, but got {e.size} elements {where}")
     if weight is not None:
         if weight.dtype != x.dtype:
             raise RuntimeError(
@@ -147,10 +137,8 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
     else:
         found = [(0.0, 1.0)] * n
     for i, (low, high) in enumerate(found):
-        check(
-            math.isfinite(low) and math.isfinite(high),
-            f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite",
-        )
+        words = f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite"
+        check(math.isfinite(low) and math.isfinite(high), words)
         check(
             low <= high, f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {i}"
         )  # fmt: skip

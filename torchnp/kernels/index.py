@@ -386,10 +386,8 @@ def take_along_dim(self, indices, dim=None):
     """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
     if dim is None:
         return gather(self.reshape(-1), 0, indices.reshape(-1))
-    check(
-        indices.dtype == int64,
-        f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}",
-    )
+    words = f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
+    check(indices.dtype == int64, words)
     if self.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "

@@ -180,10 +180,8 @@ def _chunk_cat(tensors, dim, num_chunks):
     for x in tensors:
         check(x.size > 0, "_chunk_cat expects non-empty tensor")
         check(x.dtype == dtype, "_chunk_cat expects all input tensors have the same dtype")
-        check(
-            x.shape[:dim] == tensors[0].shape[:dim],
-            "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors",
-        )
+        words = "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+        check(x.shape[:dim] == tensors[0].shape[:dim], words)
         padded = np.zeros((*x.shape[:dim], -(-x.shape[dim] // num_chunks) * num_chunks, *x.shape[dim + 1 :]), dtype)
         padded[(*(slice(None),) * dim, slice(x.shape[dim]))] = x
         rows.append(padded.reshape(*x.shape[:dim], num_chunks, -1))

@@ -21,10 +21,8 @@ ndarray = np.ndarray
 
 def _rows(self: ndarray) -> ndarray:
     """The input as samples by classes."""
-    check(
-        (self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0),
-        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape),
-    )
+    words = "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape)
+    check((self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0), words)
     return self if self.ndim == 2 else self.reshape(1, -1)
 
 
@@ -43,10 +41,8 @@ def multi_margin(
         f"multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
         f"Expected target size [{n}], but got {shape_text(target.shape)}. Input has shape {shape_text(self.shape)}.",
     )
-    check(
-        weight is None or (weight.ndim <= 1 and weight.size == c),
-        f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}",
-    )
+    words = f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}"
+    check(weight is None or (weight.ndim <= 1 and weight.size == c), words)
     if x.size:
         require(cpu, self.dtype, WIDE)
         check_type(dt.int64, target)
@@ -95,10 +91,8 @@ def multilabel_reach(x: ndarray, target: ndarray, is_target: ndarray | None = No
 def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) -> tuple[ndarray, ndarray]:
     """Input and target as samples by classes."""
     x = _rows(self)
-    check(
-        (target.size == 1 and self.ndim == 0) or target.shape == self.shape,
-        f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}",
-    )
+    words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
+    check((target.size == 1 and self.ndim == 0) or target.shape == self.shape, words)
     rows = target.reshape(x.shape)
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
     if x.size:

@@ -40,10 +40,8 @@ def masked_fill(self, mask, value):
 @kernel("masked_fill.Tensor", like=np.where, differs=["masked-fill-truncates"], writes=Writes(free=("value",)))
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
-    check(
-        value.ndim == 0,
-        f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
-    )
+    words = f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+    check(value.ndim == 0, words)
     return masked_fill(self, mask, item(value))
 
 
@@ -75,10 +73,8 @@ def masked_scatter(self, mask, source):
             "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now deprecated,"
             "please use a mask with dtype torch.bool instead."
         )
-    check(
-        mask.dtype == dt.bool_,
-        f"masked_scatter_ only supports boolean masks, but got mask with dtype {dt.scalar_name(mask.dtype)}",
-    )
+    words = f"masked_scatter_ only supports boolean masks, but got mask with dtype {dt.scalar_name(mask.dtype)}"
+    check(mask.dtype == dt.bool_, words)
     if self.dtype != source.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
@@ -139,10 +135,8 @@ def nonzero_static(self, *, size, fill_value=-1):
 def _rowwise_prune(weight, mask, compressed_indices_dtype):
     """The rows where the mask is true, and for each row its new place or -1."""
     check(weight.ndim == 2, "'weights' should have 2 dimensions.")
-    check(
-        mask.size == len(weight),
-        "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'.",
-    )
+    words = "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'."
+    check(mask.size == len(weight), words)
     if weight.dtype in RARE or weight.dtype == dt.bool_ or dt.is_complex(weight.dtype):
         raise not_implemented("rowwise_prune_helper", weight.dtype)
     mask = mask.reshape(-1).astype(bool)

@@ -203,10 +203,8 @@ def _reduced(x: ndarray, axes: Any) -> tuple[int, ...]:
 @kernel("cov", like=np.cov, differs=["cov-dtype"])
 def cov(self, *, correction=1, fweights=None, aweights=None):
     """Covariances of the rows, each column an observation."""
-    check(
-        self.ndim <= 2,
-        f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions",
-    )
+    words = f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+    check(self.ndim <= 2, words)
     check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input")
     rows = self.reshape((1, -1) if self.ndim < 2 else self.shape)
     w = _weights(rows.shape[1], fweights, aweights)
@@ -230,10 +228,8 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
     for name, w in (("fweights", fweights), ("aweights", aweights)):
         if w is None:
             continue
-        check(
-            w.ndim <= 1,
-            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions",
-        )
+        words = f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions"
+        check(w.ndim <= 1, words)
         kinds = dt.is_integral(w.dtype) if name == "fweights" else dt.is_floating(w.dtype)
         spoken = "integral" if name == "fweights" else "floating point"
         check(
@@ -252,10 +248,8 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
 @kernel("corrcoef", like=np.corrcoef, differs=["cov-dtype"])
 def corrcoef(self):
     """Covariances of the rows over the products of their deviations, clipped to [-1, 1]."""
-    check(
-        self.ndim <= 2,
-        f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions",
-    )
+    words = f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+    check(self.ndim <= 2, words)
     c = cov(self)
     if c.ndim == 0:
         return c / c

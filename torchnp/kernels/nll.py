@@ -75,10 +75,8 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
     if self.ndim == 2:
         check(target.ndim, no_dimensions(0))
-    check(
-        self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]),
-        f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})",
-    )
+    words = f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})"
+    check(self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]), words)
     n_classes = self.shape[-1]
     check(
         weight is None or (weight.ndim == 1 and weight.size == n_classes),
@@ -106,21 +104,15 @@ def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
 
 
 def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
-    check(
-        target.ndim == 3,
-        f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}",
-    )
-    check(
-        self.ndim == 4,
-        f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}",
-    )
+    words = f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+    check(target.ndim == 3, words)
+    words = f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
+    check(self.ndim == 4, words)
     check(
         weight is None or weight.size == self.shape[1], "weight tensor should be defined either for all or no classes"
     )
-    check(
-        (self.shape[0], *self.shape[2:]) == target.shape,
-        f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}",
-    )
+    words = f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}"
+    check((self.shape[0], *self.shape[2:]) == target.shape, words)
 
 
 (nll_loss,) = rows("nll_loss", nll_loss_forward, "`nll_loss_forward`, the loss alone.", part=0)
@@ -152,10 +144,8 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
     if self.shape == target.shape:
-        check(
-            dt.is_floating(target.dtype),
-            f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}",
-        )
+        words = f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}"
+        check(dt.is_floating(target.dtype), words)
         check(ignore_index < 0, "ignore_index is not supported for floating point target")
         _check_weight(self, weight)
         return _of_probabilities(self, target, weight, reduction, label_smoothing)

@@ -33,12 +33,8 @@ sqrt = el.unary("sqrt", np.sqrt, el.int_to_float, cpu="sqrt_vml_cpu", differs=FL
 el.unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), el.int_to_float, cpu="rsqrt_cpu", differs=FLOAT)
 
 
-def _reciprocal(x: ndarray) -> ndarray:
-    return np.divide(1, x, dtype=x.dtype)
-
-
 reciprocal = el.unary(
-    "reciprocal", _reciprocal, el.int_to_float, cpu="reciprocal_cpu", like=np.reciprocal,
+    "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), el.int_to_float, cpu="reciprocal_cpu", like=np.reciprocal,
     differs=["reciprocal-of-integers", "reciprocal-of-complex-zero"],
 )  # fmt: skip
 

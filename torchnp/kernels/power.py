@@ -167,10 +167,8 @@ _heaviside_row = el.binary("", _heaviside, cpu="heaviside_cpu", takes=el.BOOL | 
 @kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"])
 def heaviside(self: ndarray, values: ndarray) -> ndarray:
     """0 for negative, 1 for positive, ``values`` at zero."""
-    check(
-        not (dt.is_complex(self.dtype) or dt.is_complex(values.dtype)),
-        "heaviside is not yet implemented for complex tensors.",
-    )
+    words = "heaviside is not yet implemented for complex tensors."
+    check(not (dt.is_complex(self.dtype) or dt.is_complex(values.dtype)), words)
     check(self.dtype == values.dtype, "heaviside is not yet implemented for tensors with different dtypes.")
     return _heaviside_row(self, values)
 

@@ -59,10 +59,8 @@ def _bounds(*numbers: Any) -> tuple[Any, ...]:
     check(step > 0 or step < 0, "step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
-    check(
-        (step > 0 and end >= start) or (step < 0 and end <= start),
-        "upper bound and lower bound inconsistent with step sign",
-    )
+    words = "upper bound and lower bound inconsistent with step sign"
+    check((step > 0 and end >= start) or (step < 0 and end <= start), words)
     return numbers
 
 

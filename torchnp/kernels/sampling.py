@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, require
-from torchnp.dtypes import c_name, cast, float32, float64, int64, is_floating, is_integral, opmath, scalar_name
+from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
 from torchnp.errors import found_dtype, not_implemented
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.random import BARE, FLOATS, arrange
+from torchnp.kernels.random import FLOATS, arrange
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel
 
@@ -26,9 +27,16 @@ def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufun
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 
-def _sampled(self: ndarray, sample: Callable[[Generator, int], ndarray], generator: Generator | None) -> ndarray:
+def _sampled(
+    self: ndarray,
+    name: str,
+    sample: Callable[[Generator, int], ndarray],
+    generator: Generator | None,
+    takes: Any = FLOATS,
+) -> ndarray:
     if not self.size:
         return self.copy()
+    require(f"{name}_cpu", self.dtype, takes)
     values = cast(sample(generator or default_generator, self.size), self.dtype)
     return arrange(values, self.shape, memory_order(self))
 
@@ -43,10 +51,8 @@ def exponential(self, lambd=1.0, *, generator=None):
             "Exponential distribution is a continuous probability distribution. "
             f"dtype must be a floating point but you specified {scalar_name(self.dtype)}"
         )
-    if self.size and self.dtype not in FLOATS:
-        raise not_implemented("exponential_cpu", self.dtype)
     log1p = _exactly(self.dtype, math.log1p, np.log1p)
-    return _sampled(self, lambda source, n: -1.0 / lambd * log1p(-source.uniform64(n)), generator)
+    return _sampled(self, "exponential", lambda source, n: -1.0 / lambd * log1p(-source.uniform64(n)), generator)
 
 
 @kernel("cauchy", like=np.random.standard_cauchy, differs=["random-stream"])
@@ -59,12 +65,9 @@ def cauchy(self, median=0.0, sigma=1.0, *, generator=None):
             "Cauchy distribution is a continuous probability distribution. "
             f"dtype must be a floating point but you specified {c_name(self.dtype)}"
         )
-    if self.size and self.dtype not in FLOATS:
-        raise not_implemented("cauchy_cpu", self.dtype)
     tan = _exactly(self.dtype, math.tan, np.tan)
-    return _sampled(
-        self, lambda source, n: fma(tan(math.pi * (source.uniform64(n) - 0.5)), float(sigma), float(median)), generator
-    )
+    values = lambda source, n: fma(tan(math.pi * (source.uniform64(n) - 0.5)), float(sigma), float(median))
+    return _sampled(self, "cauchy", values, generator)
 
 
 @kernel("log_normal", like=np.random.lognormal, differs=["random-stream"])
@@ -72,11 +75,10 @@ def log_normal(self, mean=1.0, std=2.0, *, generator=None):
     """Exponentials of normal values."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    if self.size and self.dtype not in FLOATS:
-        raise not_implemented("log_normal_cpu", self.dtype)
     exp = _exactly(self.dtype, _exp, np.exp)
     exact = self.dtype == float64
-    return _sampled(self, lambda source, n: exp(fma(source.normal64(n, exact), float(std), float(mean))), generator)
+    values = lambda source, n: exp(fma(source.normal64(n, exact), float(std), float(mean)))
+    return _sampled(self, "log_normal", values, generator)
 
 
 def _exp(x: float) -> float:
@@ -88,11 +90,9 @@ def geometric(self, p, *, generator=None):
     """Trials up to the first success, each of probability p."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    dtype = self.dtype
-    if self.size and (dtype in BARE or not (is_integral(dtype) or dtype in FLOATS)):
-        raise not_implemented("geometric_cpu", dtype)
     scale = math.log1p(-p)
-    return _sampled(self, lambda source, n: np.ceil(_log(source.uniform64(n)) / scale), generator)
+    values = lambda source, n: np.ceil(_log(source.uniform64(n)) / scale)
+    return _sampled(self, "geometric", values, generator, (*INTS, *FLOATS))
 
 
 def _log(u: ndarray) -> ndarray:
@@ -110,10 +110,8 @@ def multinomial(self, num_samples, replacement=False, *, generator=None):
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {scalar_name(self.dtype)}")
     check(num_samples > 0, "cannot sample n_sample <= 0 samples")
     categories = self.shape[-1]
-    check(
-        replacement or num_samples <= categories,
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-    )
+    words = "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    check(replacement or num_samples <= categories, words)
     check(categories <= 1 << 24, "number of categories cannot exceed 2^24")
     shape = (*self.shape[:-1], num_samples)
     if not math.prod(shape):

@@ -293,10 +293,8 @@ def index_copy(self, dim, index, source):
 def index_fill(self, dim, index, value):
     """The tensor with one number in the slices that a vector names."""
     check(index.dtype == int64, "index_fill_(): Expected dtype int64 for index.", IndexError)
-    check(
-        is_complex(self.dtype) or not isinstance(value, complex),
-        "index_fill_(): Converting complex Scalar to non-complex type is not supported",
-    )
+    words = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+    check(is_complex(self.dtype) or not isinstance(value, complex), words)
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "Index has to be a vector/scalar")
     refuse("index_fill_cpu", self.dtype, RARE)
@@ -321,10 +319,8 @@ _FILL = Writes(free=("value",), after=lambda bound, targets: check_written_at(ta
 @kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
-    check(
-        value.ndim == 0,
-        f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).",
-    )
+    words = f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+    check(value.ndim == 0, words)
     return index_fill(self, dim, index, item(value))
 
 

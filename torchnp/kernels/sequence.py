@@ -45,10 +45,8 @@ def _pack_padded_sequence(input, lengths, batch_first):
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={steps.shape[1]})"
         )
-    check(
-        int(lengths[-1]) > 0,
-        "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0",
-    )
+    words = "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+    check(int(lengths[-1]) > 0, words)
     check(
         not (np.diff(lengths) > 0).any(),
         "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "

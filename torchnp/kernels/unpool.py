@@ -53,10 +53,8 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
 @kernel("max_unpool2d")
 def max_unpool2d(self: ndarray, indices: ndarray, output_size: Ints) -> ndarray:
     """Zeros, with the values where `max_pool2d_with_indices` found them."""
-    check(
-        len(output_size) == 2,
-        f"There should be exactly two elements (height, width) in output_size, but got {len(output_size)} elements.",
-    )
+    words = f"There should be exactly two elements (height, width) in output_size, but got {len(output_size)} elements."
+    check(len(output_size) == 2, words)
     return _unpool(self, indices, output_size, 2)
 
 

@@ -78,10 +78,8 @@ def view_as_complex(self):
     check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
     strides = element_strides(self)
     check(strides[-1] == 1 or not self.size, "Tensor must have a last dimension with stride 1")
-    check(
-        all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)),
-        "Tensor must have a stride divisible by 2 for all but last dimension",
-    )
+    words = "Tensor must have a stride divisible by 2 for all but last dimension"
+    check(all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)), words)
     check(storage_offset(self) % 2 == 0, "Tensor must have a storage_offset divisible by 2")
     return self.view(dtype)[..., 0]
 

@@ -59,10 +59,6 @@ def _cosine(x: ndarray, points: int, alpha: float = 0.54, beta: float = 0.46) ->
     return add_scalar(mul(-beta, cos(mul(math.pi * 2.0 / (points - 1), x))), alpha)
 
 
-def _hann(x: ndarray, points: int) -> ndarray:
-    return _cosine(x, points, 0.5, 0.5)
-
-
 def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
     wide = cast(x, opmath(x.dtype))
     real = wide.dtype.type
@@ -80,7 +76,7 @@ for _names, _like, _shape, _doc in (
         "blackman_window blackman_window.periodic", np.blackman, _blackman,
         "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period.",
     ),
-    ("hann_window hann_window.periodic", np.hanning, _hann, "``0.5 - 0.5 cos(t)`` over one period."),
+    ("hann_window hann_window.periodic", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
     (
         "hamming_window hamming_window.periodic hamming_window.periodic_alpha hamming_window.periodic_alpha_beta",
         np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.",

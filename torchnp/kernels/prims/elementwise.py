@@ -91,18 +91,6 @@ binary("shift_right_arithmetic", "bitwise_right_shift.Tensor", "bitwise_right_sh
 # ---------------------------------------------------------------- made from functions of the standard
 
 
-def _exp2(xp: Any, x: Array) -> Array:
-    return xp.pow(xp.full_like(x, 2), x)
-
-
-def _rsqrt(xp: Any, x: Array) -> Array:
-    return 1.0 / xp.sqrt(x)
-
-
-def _sign(xp: Any, x: Array) -> Array:
-    return xp.asarray(x, copy=True) if xp.isdtype(x.dtype, "bool") else xp.sign(x)
-
-
 def _signbit(xp: Any, x: Array) -> Array:
     if xp.isdtype(x.dtype, "bool"):
         return xp.zeros_like(x)
@@ -125,9 +113,9 @@ def _fmod(xp: Any, a: Array, b: Array) -> Array:
     return xp.where(a < 0, -r, r)
 
 
-unary("exp2", portable=_exp2)
-unary("rsqrt", portable=_rsqrt)
-unary("sign", portable=_sign)
+unary("exp2", portable=lambda xp, x: xp.pow(xp.full_like(x, 2), x))
+unary("rsqrt", portable=lambda xp, x: 1.0 / xp.sqrt(x))
+unary("sign", portable=lambda xp, x: xp.asarray(x, copy=True) if xp.isdtype(x.dtype, "bool") else xp.sign(x))
 unary("signbit", portable=_signbit)
 binary("fmax", "fmax", _skip_nan("maximum"))
 binary("fmin", "fmin", _skip_nan("minimum"))

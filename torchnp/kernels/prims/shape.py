@@ -19,11 +19,6 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-def _require(condition: bool, message: str, exc: type[Exception] = AssertionError) -> None:
-    """`torchnp.checks.check` for what torch asserts."""
-    check(condition, message, exc)
-
-
 # ---------------------------------------------------------------- views
 
 
@@ -31,11 +26,11 @@ def _require(condition: bool, message: str, exc: type[Exception] = AssertionErro
 def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array:
     """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes."""
     dims = list(broadcast_dimensions)
-    _require(a.ndim == len(dims), f"a.ndim ({a.ndim}) != len(broadcast_dimensions) ({len(dims)})")
-    _require(len(shape) >= a.ndim, f"len(shape) ({len(shape)}) must be >= a.ndim ({a.ndim})")
+    check(a.ndim == len(dims), f"a.ndim ({a.ndim}) != len(broadcast_dimensions) ({len(dims)})", AssertionError)
+    check(len(shape) >= a.ndim, f"len(shape) ({len(shape)}) must be >= a.ndim ({a.ndim})", AssertionError)
     for before, x in zip([-1, *dims], dims, strict=False):
-        _require(x > before, f"broadcast_dimensions must be strictly ascending: {x} <= {before}")
-        _require(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}")
+        check(x > before, f"broadcast_dimensions must be strictly ascending: {x} <= {before}", AssertionError)
+        check(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}", AssertionError)
     for d, x in enumerate(dims):
         check(a.shape[d] in (1, shape[x]), f"{a.shape[d]} must be broadcastable to {shape[x]}")
     full = [1] * len(shape)
@@ -58,7 +53,7 @@ def transpose(a: Array, permutation: Ints) -> Array:
         raise ValueError(
             f"Attempting to permute a tensor of rank {a.ndim}, but received a permutation of length {len(order)}!"
         )
-    _require(sorted(order) == list(range(a.ndim)), f"Received an invalid permutation, {order}!", ValueError)
+    check(sorted(order) == list(range(a.ndim)), f"Received an invalid permutation, {order}!", ValueError)
     return a.transpose(order) if type(a) is ndarray else namespace(a).permute_dims(a, tuple(order))
 
 
@@ -67,7 +62,7 @@ def squeeze(a: Array, dimensions: Ints) -> Array:
     """A view without the named dimensions, which have length one."""
     for d in dimensions:
         check_index(a.ndim, d)
-        _require(a.shape[d] == 1, f"Cannot squeeze dimension {d} with size {a.shape[d]} (must be 1)")
+        check(a.shape[d] == 1, f"Cannot squeeze dimension {d} with size {a.shape[d]} (must be 1)", AssertionError)
     return namespace(a).squeeze(a, axis=tuple(dimensions))
 
 
@@ -92,7 +87,7 @@ def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
     rank = max(a.ndim, 1)
     check_index(rank, start)
     check_index(rank, end)
-    _require(end >= start, f"Attempting to collapse but end, {end}, is less than start, {start}!", ValueError)
+    check(end >= start, f"Attempting to collapse but end, {end}, is less than start, {start}!", ValueError)
     shape = a.shape or (1,)
     return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
@@ -126,10 +121,10 @@ rows(
 @kernel("prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-elements"])
 def as_strided(a: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
     """Any view of an array's memory; strides and offset count elements."""
-    _require(len(size) == len(stride), f"len(size)={len(size)} != len(stride)={len(stride)}")
-    _require(storage_offset >= 0, f"storage_offset must be >= 0, got {storage_offset}")
+    check(len(size) == len(stride), f"len(size)={len(size)} != len(stride)={len(stride)}", AssertionError)
+    check(storage_offset >= 0, f"storage_offset must be >= 0, got {storage_offset}", AssertionError)
     for s in stride:
-        _require(s >= 0, f"stride must be non-negative, got {s}")
+        check(s >= 0, f"stride must be non-negative, got {s}", AssertionError)
     return aten("as_strided")(a, size, stride, storage_offset)
 
 
@@ -182,20 +177,20 @@ def rev(a: Array, dims: Ints) -> Array:
 @kernel("prims::cat", like=np.concatenate)
 def cat(tensors: list[Array], dim: int) -> Array:
     """Arrays of one rank one after the other."""
-    _require(dim >= 0, f"dim must be non-negative, got {dim}")
+    check(dim >= 0, f"dim must be non-negative, got {dim}", AssertionError)
     shape = tensors[0].shape
     for i, x in enumerate(tensors):
-        _require(
-            len(x.shape) == len(shape),
-            f"All tensors must have the same number of dimensions. Expected {len(shape)} but tensor {i} has {len(x.shape)}",
+        words = (
+            f"All tensors must have the same number of dimensions. Expected {len(shape)} but tensor {i} has {x.ndim}"
         )
+        check(x.ndim == len(shape), words, AssertionError)
         for d, (common, length) in enumerate(zip(shape, x.shape, strict=True)):
             check(
                 d == dim or length == common,
                 f"Sizes of tensors must match except in dimension {dim}. "
                 f"Expected {common} in dimension {d} but got {length} for tensor number {i} in the list",
             )
-    _require(dim < len(shape), "list assignment index out of range", IndexError)
+    check(dim < len(shape), "list assignment index out of range", IndexError)
     if type(tensors[0]) is not ndarray:
         return namespace(tensors[0]).concat(list(tensors), axis=dim)
     return aten("cat")(tensors, dim)
