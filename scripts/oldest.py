@@ -1,4 +1,4 @@
-"""Print pip's constraints to the oldest NumPy, SciPy and ml_dtypes that pyproject.toml allows: ``python scripts/oldest.py > oldest.txt``."""
+"""Print pip's constraints to the oldest of what torchnp and its command line need: ``python scripts/oldest.py > oldest.txt``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def oldest(requirements: list[str]) -> list[str]:
 
 def main() -> int:
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    print("\n".join(oldest([r for r in project["dependencies"] if r.startswith(("numpy", "scipy", "ml_dtypes"))])))
+    print("\n".join(oldest([*project["dependencies"], *project["optional-dependencies"]["cli"]])))
     return 0
 
 
