@@ -27,26 +27,15 @@ class Geometry(NamedTuple):
 
 
 def geometry(
-    input: ndarray,
-    weight: ndarray,
-    bias_shape: Ints | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-) -> Geometry:
+    input: ndarray, weight: ndarray, bias_shape: Ints | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
+) -> Geometry:  # fmt: skip
     """The parameters expanded, and everything checked that torch checks before it picks a backend."""
     n = weight.ndim - 2
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
-    found = Geometry(
-        expand(stride, "stride", n),
-        expand(padding, "padding", n),
-        expand(dilation, "dilation", n),
-        expand(output_padding, "output_padding", n),
-    )
+    given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+    found = Geometry(**{name: expand(value, name, n) for name, value in given.items()})
     check(min(found.padding) >= 0, "negative padding is not supported")
     check(min(found.output_padding) >= 0, "negative output_padding is not supported")
     check(min(found.stride) > 0, "non-positive stride is not supported")
@@ -54,22 +43,19 @@ def geometry(
     check(min(found.dilation) > 0, "non-positive dilation is not supported")
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    if (
-        weight.ndim != input.ndim
-        or weight.shape[0] < groups
-        or weight.shape[0] % groups
-        or input.shape[1] != channels
-        or (bias_shape is not None and tuple(bias_shape) != (outputs,))
-    ):
+    of_groups = weight.ndim == input.ndim and weight.shape[0] >= groups and not weight.shape[0] % groups
+    fits = bias_shape is None or tuple(bias_shape) == (outputs,)
+    if not (of_groups and input.shape[1] == channels and fits):
         raise _misfit(input, weight, bias_shape, transposed, groups, channels, outputs)
     if not transposed:
         padded = [s + 2 * p for s, p in zip(input.shape[2:], found.padding, strict=True)]
         window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
         if any(w > s for w, s in zip(window, padded, strict=True)):
-            raise RuntimeError(
-                f"Calculated padded input size per channel: ({by(padded)}). Kernel size: ({by(window)}). "
-                "Kernel size can't be greater than actual input size"
+            sizes = f"({by(padded)}). Kernel size: ({by(window)})."
+            words = (
+                f"Calculated padded input size per channel: {sizes} Kernel size can't be greater than actual input size"
             )
+            raise RuntimeError(words)
     return found
 
 
@@ -79,31 +65,21 @@ def _misfit(
     """torch's words for shapes that do not go together."""
     shape, of_input = shape_text(weight.shape), shape_text(input.shape)
     if weight.ndim != input.ndim:
-        return RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, "
-            f"but got {input.ndim}-dimensional input of size {of_input} instead"
-        )
+        words = f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, but got"
+        return RuntimeError(f"{words} {input.ndim}-dimensional input of size {of_input} instead")
     if weight.shape[0] < groups:
-        return RuntimeError(
-            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
-            f"but got weight of size {shape} instead"
-        )
+        words = f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got"
+        return RuntimeError(f"{words} weight of size {shape} instead")
     if weight.shape[0] % groups:
-        return RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-            f"but got weight of size [{shape}] instead"
-        )
+        words = f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got"
+        return RuntimeError(f"{words} weight of size [{shape}] instead")
     if input.shape[1] != channels:
         given = "transposed=1" if transposed else f"groups={groups}"
-        return RuntimeError(
-            f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, "
-            f"but got {input.shape[1]} channels instead"
-        )
+        words = f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, but got"
+        return RuntimeError(f"{words} {input.shape[1]} channels instead")
     given = "transposed=1, weight" if transposed else "weight"
-    return RuntimeError(
-        f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, "
-        f"but got bias of size {shape_text(bias_shape)} instead"
-    )
+    words = f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, but got"
+    return RuntimeError(f"{words} bias of size {shape_text(bias_shape or ())} instead")
 
 
 def by(sizes: Ints) -> str:
@@ -111,17 +87,15 @@ def by(sizes: Ints) -> str:
     return " x ".join(map(str, sizes))
 
 
-def expand(value: Ints, name: str, n: int) -> tuple[int, ...]:
+def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     """A parameter with one number, or one for each dimension."""
-    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    if len(value) == 1:
-        return value * n
-    if len(value) != n:
-        raise RuntimeError(
-            f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions, "
-            f"but got {name}={shape_text(value)}"
+    values: tuple[int, ...] = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(values) not in (1, n):
+        words = (
+            f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions"
         )
-    return value
+        raise RuntimeError(f"{words}, but got {name}={shape_text(values)}")
+    return values * n if len(values) == 1 else values
 
 
 _VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
@@ -145,10 +119,10 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     if by_vendor(input, weight, g, transposed, groups):
         for name, x in given:
             if x.dtype != dtype:
-                raise RuntimeError(
-                    f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same "
-                    f"or input should be a MKLDNN tensor and {name} is a dense tensor"
+                words = (
+                    f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same or"
                 )
+                raise RuntimeError(f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
         name = "deconvolution" if transposed else "convolution"
         check(weight.size, f"could not create a primitive descriptor for the {name} forward propagation primitive.")
         return
@@ -176,10 +150,8 @@ def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry)
     if len(sizes) == 2:
         return RuntimeError(f"{words} kernel_height: {sizes[0]} kernel_width: {sizes[1]}")
     if transposed:
-        return RuntimeError(
-            "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor "
-            f"expected for weight, but got: {shape_text(weight.shape)}"
-        )
+        words = "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor"
+        return RuntimeError(f"{words} expected for weight, but got: {shape_text(weight.shape)}")
     return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
 
 
@@ -204,10 +176,8 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
     """The sizes that a convolution takes to ``sizes``."""
-    return [
-        (s - 1) * t - 2 * p + d * (k - 1) + o + 1
-        for s, k, t, p, d, o in zip(sizes, kernel, *g[:3], g.output_padding, strict=True)
-    ]
+    along = zip(sizes, kernel, *g, strict=True)
+    return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 
 
 def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) -> list[int]:
@@ -217,22 +187,19 @@ def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) 
         flat = (0,) if len(sizes) == 1 else ()  # torch runs one dimension as two
         unit = (1,) if len(sizes) == 1 else ()
         names = ("depth", "height", "width")[-max(len(sizes), 2) :]
-        words = (
-            f"{label}_{name}: {value}"
-            for label, values in (
-                ("output_padding", flat + g.output_padding),
-                ("stride", unit + g.stride),
-                ("dilation", unit + g.dilation),
-            )
-            for name, value in zip(names, values, strict=True)
+        given = (
+            ("output_padding", flat + g.output_padding),
+            ("stride", unit + g.stride),
+            ("dilation", unit + g.dilation),
         )
-        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(words)}")
+        found = (
+            f"{label}_{name}: {value}" for label, values in given for name, value in zip(names, values, strict=True)
+        )
+        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
     vendor = by_vendor(input, weight, g, True, groups)
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
         unit = (1,) if len(sizes) == 1 else ()
-        raise RuntimeError(
-            f"Given input size per channel: ({by((*unit, *sizes))}). "
-            f"Calculated output size per channel: ({by((*unit, *out))}). Output size is too small"
-        )
+        sizes_ = f"({by((*unit, *sizes))}). Calculated output size per channel: ({by((*unit, *out))})."
+        raise RuntimeError(f"Given input size per channel: {sizes_} Output size is too small")
     return out

@@ -15,7 +15,7 @@ _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
 
 
 def rows(
-    names: str, run: Body, doc: str, /, *, part: Any = ..., by_name: bool = False, **given: Any
+    names: str, run: Body, doc: str, /, *, part: Any = ..., by_name: Any = False, **given: Any
 ) -> tuple[Body, ...]:
     """Declare overloads that one function computes, and give their bodies, in the order of the names.
 

@@ -197,11 +197,12 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
 
 _FIXED = {"part": slice(3), "differs": ["half-opmath"]}
 rows(
-    "_native_batch_norm_legit.no_stats", lambda *args: batch_norm_values(*args[:3], None, None, *args[3:]),
+    "_native_batch_norm_legit.no_stats", lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest),
     "`native_batch_norm` without running statistics.", **_FIXED,
 )  # fmt: skip
 rows(
-    "_native_batch_norm_legit_no_training", lambda *args: batch_norm_values(*args[:5], False, *args[5:]),
+    "_native_batch_norm_legit_no_training",
+    lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest),
     "`native_batch_norm` with the running statistics as they are.", **_FIXED,
 )  # fmt: skip
 

@@ -55,10 +55,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> ndarray:
     """An empty batch, or no channels; torch's result has no channels then."""
     n, c, *sizes = input.shape
-    check(
-        n == 0 or c == 0,
-        f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}",
-    )
+    words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}"
+    check(n == 0 or c == 0, words)
     if transposed:
         out: Ints = sizes_back(sizes, weight.shape[2:], g)
     else:
@@ -73,11 +71,8 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: 
     return np.empty((n, outputs, *out), dt.result_type(input, weight))
 
 
-rows(
-    "_convolution _convolution.deprecated",
-    lambda *args: convolution(*args[:9]),
-    "`convolution` with switches for other devices.",
-)
+_SWITCHES = "`convolution` with switches for other devices."
+rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]), _SWITCHES)
 
 # ---------------------------------------------------------------- conv1d and so on: unbatched, complex
 
@@ -85,10 +80,8 @@ rows(
 def _batched(input: ndarray, name: str) -> tuple[ndarray, bool]:
     n = int(name[-2])
     if input.ndim not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, "
-            f"but got input of size: {shape_text(input.shape)}"
-        )
+        found = f"but got input of size: {shape_text(input.shape)}"
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, {found}")
     return (input[None], False) if input.ndim == n + 1 else (input, True)
 
 
@@ -119,17 +112,15 @@ def _complex(
     convolve: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple[Any, ...]
 ) -> ndarray:
     """A complex convolution by three real ones, as torch does it."""
-    if not dt.is_complex(w.dtype):
-        a, b = legacy_type(x.dtype), legacy_type(w.dtype)
-        raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same")
-    if bias is not None and not dt.is_complex(bias.dtype):
-        a, b = legacy_type(x.dtype), legacy_type(bias.dtype)
-        raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
+    for x_, name in ((w, "weight"), (bias, "bias")):
+        if x_ is not None and not dt.is_complex(x_.dtype):
+            pair = f"Input type ({legacy_type(x.dtype)}) and {name} type ({legacy_type(x_.dtype)})"
+            raise RuntimeError(f"{pair} should be the same")
     (xr, xi), (wr, wi) = (_parts(z) for z in (x, w))
     br, bi = (None, None) if bias is None else _parts(bias)
     a = convolve(xr, wr, br, *rest)
     b = convolve(xi, wi, None, *rest)
-    total = None if bias is None else br + bi
+    total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
     y = np.empty(a.shape, dt.opmath(x.dtype))
     y.real, y.imag = a - b, c - a - b
@@ -151,11 +142,9 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
         return convolution(input, weight, bias, stride, (0,), dilation, False, (0,), groups)
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
-    check(
-        input.ndim == weight.ndim,
-        f"Expected {n + 2}-dimensional input for {n + 2}-dimensional weight{shape_text(weight.shape)}, "
-        f"but got {input.ndim}-dimensional input of size {shape_text(input.shape)} instead",
-    )
+    ranks = f"Expected {n + 2}-dimensional input for {n + 2}-dimensional weight{shape_text(weight.shape)}"
+    found = f"but got {input.ndim}-dimensional input of size {shape_text(input.shape)} instead"
+    check(input.ndim == weight.ndim, f"{ranks}, {found}")
     for given, label in ((stride, "stride"), (dilation, "dilation")):
         check(len(given) in (1, n), f"{label} cannot broadcast to {n} dimensions")
     check(max(stride) == 1, "padding='same' is not supported for strided convolutions")

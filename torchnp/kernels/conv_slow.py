@@ -52,22 +52,16 @@ def _check_dilated(self, weight, kernel_size, bias, stride, dilation) -> None:
     if weight.ndim != n + 2 or min(stride) <= 0 or min(dilation) <= 0:
         return  # refused by `convolution`
     if weight.shape[2:] != tuple(kernel_size):
-        raise RuntimeError(
-            f"weight[2:] shape {shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
-        )
+        shapes = f"{shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
+        raise RuntimeError(f"weight[2:] shape {shapes}")
     at = self.ndim - n - 1
-    if self.shape[at] != weight.shape[1]:
-        raise RuntimeError(
-            f"Need input of dimension {self.ndim} and input.size[{at}] == {weight.shape[1]} but got input to be of "
-            f"shape {shape_text(self.shape)}"
-        )
+    found = f"but got input to be of shape {shape_text(self.shape)}"
+    words = f"Need input of dimension {self.ndim} and input.size[{at}] == {weight.shape[1]}"
+    check(self.shape[at] == weight.shape[1], f"{words} {found}")
     if bias is not None:
         check(bias.ndim == 1, f"bias must be 1D tensor but got {bias.ndim}D tensor")
-        if len(bias) != len(weight):
-            raise RuntimeError(
-                f"Need bias of dimension 1 and bias.size[0] == {len(weight)} but got input to be of shape "
-                f"{shape_text(bias.shape)}"
-            )
+        words = f"Need bias of dimension 1 and bias.size[0] == {len(weight)}"
+        check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
 
 
 def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
@@ -90,10 +84,8 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
-    check(
-        self.dtype in (dt.float32, *dt.HALVES),
-        f"itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input{dt.scalar_name(self.dtype)}",
-    )
+    words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
+    check(self.dtype in (dt.float32, *dt.HALVES), f"{words}{dt.scalar_name(self.dtype)}")
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
 
 

@@ -34,21 +34,14 @@ def labels_of(
     """The label sequence of each sample, with blanks between and around the labels."""
     check(log_probs.size > 0, "log_probs tensor must not be empty")
     require("ctc_loss_cpu", log_probs.dtype, WIDE)
-    check(
-        targets.dtype in (dt.int32, dt.int64),
-        f"Expected tensor for argument #2 'targets' to have scalar type Int; but got "
-        f"torch.{dt.scalar_name(targets.dtype)}Tensor instead (while checking arguments for ctc_loss_allocate_outputs)",
-    )
-    check(
-        log_probs.ndim == 3,
-        f"Expected 3-dimensional tensor, but got {log_probs.ndim}-dimensional tensor for argument #1 'log_probs' "
-        "(while checking arguments for ctc_loss_allocate_outputs)",
-    )
-    check(
-        targets.ndim in (1, 2),
-        f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor for argument #2 'targets' "
-        "(while checking arguments for ctc_loss_allocate_outputs)",
-    )
+    where = "(while checking arguments for ctc_loss_allocate_outputs)"
+    found = f"but got torch.{dt.scalar_name(targets.dtype)}Tensor instead {where}"
+    known = targets.dtype in (dt.int32, dt.int64)
+    check(known, f"Expected tensor for argument #2 'targets' to have scalar type Int; {found}")
+    found = f"but got {log_probs.ndim}-dimensional tensor for argument #1 'log_probs' {where}"
+    check(log_probs.ndim == 3, f"Expected 3-dimensional tensor, {found}")
+    found = f"but got {targets.ndim}-dimensional tensor for argument #2 'targets' {where}"
+    check(targets.ndim in (1, 2), f"Expected 1 to 2 dimensions, {found}")
     steps, batch, classes = log_probs.shape
     check(0 <= blank < classes, "blank must be in label range")
     check(len(input_lengths) == batch, "input_lengths must be of size batch_size")
@@ -58,24 +51,15 @@ def labels_of(
     longest = max(target_lengths, default=0)
     if targets.ndim == 1:
         total = sum(target_lengths)
-        check(
-            targets.size == total,
-            f"Expected tensor to have size {total} at dimension 0, but got size {targets.size} for argument #2 "
-            "'targets' (while checking arguments for ctc_loss_allocate_outputs)",
-        )
+        found = f"{total} at dimension 0, but got size {targets.size} for argument #2 'targets' {where}"
+        check(targets.size == total, f"Expected tensor to have size {found}")
         starts = np.cumsum([0, *target_lengths])
         rows = [targets[s : s + n] for s, n in zip(starts, target_lengths, strict=False)]
     else:
-        check(
-            targets.shape[0] == batch,
-            f"Expected tensor to have size {batch} at dimension 0, but got size {targets.shape[0]} for argument #2 "
-            "'targets' (while checking arguments for ctc_loss_allocate_outputs)",
-        )
-        check(
-            targets.shape[1] >= longest,
-            f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} for "
-            "argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)",
-        )
+        found = f"{batch} at dimension 0, but got size {targets.shape[0]} for argument #2 'targets' {where}"
+        check(targets.shape[0] == batch, f"Expected tensor to have size {found}")
+        found = f"{longest} at dimension 1, but got size {targets.shape[1]} for argument #2 'targets' {where}"
+        check(targets.shape[1] >= longest, f"Expected tensor to have size at least {found}")
         rows = [row[:n] for row, n in zip(targets, target_lengths, strict=True)]
     for n in input_lengths:
         check(n >= 0, f"Expected input_lengths to have value at least 0, but got value {n}")
@@ -129,16 +113,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
 
 @kernel("_ctc_loss_backward", "_ctc_loss_backward.Tensor")
 def _ctc_loss_backward(
-    grad: ndarray,
-    log_probs: ndarray,
-    targets: ndarray,
-    input_lengths: Any,
-    target_lengths: Any,
-    neg_log_likelihood: ndarray,
-    log_alpha: ndarray,
-    blank: int,
-    zero_infinity: bool = False,
-) -> ndarray:
+    grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False
+):
     """The gradient of `_ctc_loss` by forward and backward variables."""
     input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)

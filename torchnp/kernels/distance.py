@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type
 from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions, not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.numerics.blocks import blocks
@@ -71,8 +72,8 @@ def _cdist_forward(x1, x2, p, compute_mode):
         raise not_implemented("cdist", x1.dtype)
     check_type(x1.dtype, x2)
     out = np.empty(shape, x1.dtype)
-    for rows, d in _blocks(x1, x2):
-        out[..., rows, :] = _lengths(d, p)
+    for part, d in _blocks(x1, x2):
+        out[..., part, :] = _lengths(d, p)
     return out
 
 
@@ -93,10 +94,7 @@ def _euclidean_dist(x1, x2):
     return dt.cast(np.sqrt(np.maximum(inner, 0)), out.dtype)
 
 
-@kernel("cdist", differs=["cdist-by-products"])
-def cdist(x1, x2, p=2.0, compute_mode=None):
-    """p-norm distances of all pairs of rows."""
-    return _cdist_forward(x1, x2, p, compute_mode)
+rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=["cdist-by-products"])
 
 
 def _slope(d: ndarray, length: ndarray, p: float) -> ndarray:
@@ -128,9 +126,9 @@ def _cdist_backward(grad, x1, x2, p, cdist):
         return np.zeros(x1.shape, x1.dtype)
     if x1.dtype not in (dt.float32, dt.float64):
         raise not_implemented("cdist_backward", x1.dtype)
-    for rows, d in _blocks(x1, x2):
-        slope = _slope(d, cdist[..., rows, :], p)
-        out[..., rows, :] = np.add.reduce(grad[..., rows, :, None] * slope, -2)
+    for part, d in _blocks(x1, x2):
+        slope = _slope(d, cdist[..., part, :], p)
+        out[..., part, :] = np.add.reduce(grad[..., part, :, None] * slope, -2)
     return out
 
 

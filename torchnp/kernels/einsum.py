@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,11 +29,10 @@ def _subscripts(equation: str, start: int, text: str, where: str) -> list[str]:
             found.append("...")
             i += 3
         else:
-            check(
-                c.isascii() and c.isalpha(),
-                f"einsum(): invalid subscript given at index {start + i} in the equation string, subscripts must be in "
-                "[a-zA-Z]",
+            words = (
+                f"invalid subscript given at index {start + i} in the equation string, subscripts must be in [a-zA-Z]"
             )
+            check(c.isascii() and c.isalpha(), f"einsum(): {words}")
             found.append(c)
             i += 1
     return found
@@ -44,30 +44,20 @@ def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dic
     n = len(letters)
     fits = n <= x.ndim if ellipsis else n == x.ndim
     if not fits:
-        what = "more than the number of" if ellipsis else "does not match the number of"
+        what = "is more than the number of" if ellipsis else "does not match the number of"
         tail = "" if ellipsis else " and no ellipsis was given"
-        be = "is " if ellipsis else ""
-        raise RuntimeError(
-            f"einsum(): the number of subscripts in the equation ({n}) {be}{what} dimensions ({x.ndim}) for operand "
-            f"{number}{tail}"
-        )
+        found = f"({n}) {what} dimensions ({x.ndim}) for operand {number}{tail}"
+        raise RuntimeError(f"einsum(): the number of subscripts in the equation {found}")
     at = subscripts.index("...") if ellipsis else n
     own: dict[str, int] = {}
     for i, letter in enumerate(letters):
         size = x.shape[i if i < at else i + x.ndim - n]
-        if letter in own:
-            check(
-                own[letter] == size,
-                f"einsum(): subscript {letter} is repeated for operand {number} but the sizes don't match, {size} != "
-                f"{own[letter]}",
-            )
-        own[letter] = size
+        words = f"einsum(): subscript {letter} is repeated for operand {number} but the sizes don't match, {size} !="
+        check(own.setdefault(letter, size) == size, f"{words} {own[letter]}")
         known = seen.get(letter, 1)
-        check(
-            size in (1, known) or known == 1,
-            f"einsum(): subscript {letter} has size {size} for operand {number} which does not broadcast with "
-            f"previously seen size {known}",
-        )
+        words = f"for operand {number} which does not broadcast with previously seen size {known}"
+        fits = size in (1, known) or known == 1
+        check(fits, f"einsum(): subscript {letter} has size {size} {words}")
         seen[letter] = max(size, known) if known != 1 else size
 
 
@@ -79,9 +69,7 @@ def einsum(equation, tensors, *, path=None):
     parts = left.split(",")
     starts = [sum(len(p) + 1 for p in parts[:i]) for i in range(len(parts))]
     names = [_subscripts(equation, s, p, f"operand {i}") for i, (s, p) in enumerate(zip(starts, parts, strict=True))]
-    check(
-        len(names) <= len(tensors), "einsum(): fewer operands were provided than specified in the equation"
-    )  # fmt: skip
+    check(len(names) <= len(tensors), "einsum(): fewer operands were provided than specified in the equation")
     check(len(names) >= len(tensors), "einsum(): more operands were provided than specified in the equation")
     output = _subscripts(equation, len(left) + 2, right, "the output") if arrow else None
     seen: dict[str, int] = {}
@@ -89,23 +77,20 @@ def einsum(equation, tensors, *, path=None):
         _check_operand(subscripts, x, i, seen)
     if output is None:
         flat = [s for subscripts in names for s in subscripts if s != "..."]
-        output = (["..."] if any("..." in n for n in names) else []) + sorted(
-            s for s in set(flat) if flat.count(s) == 1
-        )
+        once = sorted(s for s in set(flat) if flat.count(s) == 1)
+        output = (["..."] if any("..." in n for n in names) else []) + once
     for letter in output:
         if letter == "...":
             continue
         check(output.count(letter) == 1, f"einsum(): output subscript {letter} appears more than once in the output")
-        check(
-            letter in seen, f"einsum(): output subscript {letter} does not appear in the equation for any input operand"
-        )  # fmt: skip
+        words = "does not appear in the equation for any input operand"
+        check(letter in seen, f"einsum(): output subscript {letter} {words}")
     return _evaluated(names, output, tensors)
 
 
 def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndarray]) -> ndarray:
     # An ellipsis that the output does not keep is summed over, which np.einsum refuses: its dimensions get letters.
-    spare = [c for c in map(chr, range(ord("a"), ord("z") + 1)) if all(c not in n for n in names)]
-    spare += [c for c in map(chr, range(ord("A"), ord("Z") + 1)) if all(c not in n for n in names)]
+    spare = [c for c in string.ascii_letters if all(c not in n for n in names)]
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
     filler = spare[: max(widths)]
 

@@ -22,10 +22,9 @@ TYPE_NAMES = {
 def check_indices(indices: ndarray, where: str, position: int = 1, name_of: str = "indices") -> None:
     if indices.dtype not in INDEX_DTYPES:
         name = scalar_name(indices.dtype)
-        raise RuntimeError(
-            f"Expected tensor for argument #{position} '{name_of}' to have one of the following scalar types: Long, Int; "
-            f"but got {TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for {where})"
-        )
+        found = f"{TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for {where})"
+        words = f"Expected tensor for argument #{position} '{name_of}' to have one of the following scalar types:"
+        raise RuntimeError(f"{words} Long, Int; but got {found}")
 
 
 @kernel("embedding", like=np.take, differs=["gather-negative"])
@@ -43,19 +42,15 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scale the rows that the indices name down to a largest norm, in place."""
     from torchnp.kernels.vectornorm import linalg_vector_norm
 
-    if self.ndim != 2:
-        raise RuntimeError(
-            f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for argument #1 'self' "
-            "(while checking arguments for embedding_renorm_)"
-        )
+    rank = f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for argument #1 'self'"
+    check(self.ndim == 2, f"{rank} (while checking arguments for embedding_renorm_)")
     check_indices(indices, "embedding_renorm_", 2)
     n = len(self)
     places = np.unique(indices)
     wrong = places[(places < -n) | (places >= n)]
     if wrong.size:
-        raise IndexError(
-            f"select(): index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
-        )
+        words = f"index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
+        raise IndexError(f"select(): {words}")
     places = np.unique(places % max(n, 1))
     rows = self[places]
     norms = cast(linalg_vector_norm(rows, norm_type, [1]), float64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp.checks import check
 from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
-from torchnp.errors import index_out_of_range, not_implemented
+from torchnp.errors import expected_true, index_out_of_range, not_implemented
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.embedding import TYPE_NAMES, check_indices
@@ -35,40 +35,29 @@ def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale
     check_indices(indices, "embedding_bag")
     if offsets.dtype not in (int64, np.int32):
         name = scalar_name(offsets.dtype)
-        raise RuntimeError(
-            "Expected tensor for argument #1 'offsets' to have one of the following scalar types: Long, Int; "
-            f"but got {TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for embedding_bag)"
+        found = f"{TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for embedding_bag)"
+        words = (
+            "Expected tensor for argument #1 'offsets' to have one of the following scalar types: Long, Int; but got"
         )
+        raise RuntimeError(f"{words} {found}")
     if weight.dtype not in (float16, bfloat16, float32, float64):
-        raise RuntimeError(
-            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
-            f"Float, Double; but got torch.{scalar_name(weight.dtype)}Tensor instead (while checking arguments for "
-            "embedding_bag)"
-        )
+        words = "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16,"
+        found = f"torch.{scalar_name(weight.dtype)}Tensor instead (while checking arguments for embedding_bag)"
+        raise RuntimeError(f"{words} Float, Double; but got {found}")
     if offsets.size:
         first, final = int(offsets[0]), int(offsets[-1])
-        check(
-            first == 0,
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-            f"However, got {first}",
-        )
-        check(
-            final <= indices.size,
-            f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of {final}",
-        )
+        words = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+        check(first == 0, f"{words} However, got {first}")
+        words = f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of {final}"
+        check(final <= indices.size, words)
     if scale is not None:
         check(mode == SUM, "embedding_bag: per_sample_weights only supported with mode='sum'")
         if scale.dtype != weight.dtype:
-            raise RuntimeError(
-                "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
-                f"'per_sample_weights'; but type torch.{scalar_name(weight.dtype)}Tensor does not equal "
-                f"torch.{scalar_name(scale.dtype)}Tensor (while checking arguments for embedding_bag)"
-            )
-        check(
-            scale.size == indices.size,
-            "Expected per_sample_weights.value().numel() == indices.numel() to be true, but got false.  (Could this "
-            "error message be improved?  If so, please report an enhancement request to PyTorch.)",
-        )
+            words = "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1"
+            a, b = (f"torch.{scalar_name(x.dtype)}Tensor" for x in (weight, scale))
+            found = f"type {a} does not equal {b} (while checking arguments for embedding_bag)"
+            raise RuntimeError(f"{words} 'per_sample_weights'; but {found}")
+        check(scale.size == indices.size, expected_true("per_sample_weights.value().numel() == indices.numel()"))
     check(not last or offsets.size >= 1, "include_last_offset: number of offset should be at least 1")
 
 
@@ -79,17 +68,9 @@ def bags_of(indices: ndarray, offsets: ndarray) -> ndarray:
 
 
 def _embed(
-    weight: ndarray,
-    indices: ndarray,
-    offsets: ndarray,
-    scale_grad_by_freq: bool,
-    mode: int,
-    sparse: bool,
-    scale: ndarray | None,
-    last: bool,
-    padding_idx: int = -1,
-    forward_only: bool = True,
-) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    weight: ndarray, indices: ndarray, offsets: ndarray, scale_grad_by_freq: bool, mode: int, sparse: bool,
+    scale: ndarray | None, last: bool, padding_idx: int = -1, forward_only: bool = True,
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:  # fmt: skip
     indices = _flat(weight, indices, offsets)
     check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     common = np.promote_types(indices.dtype, offsets.dtype)
@@ -162,23 +143,16 @@ def _embed_padded(weight: ndarray, *args: Any) -> tuple[ndarray, ndarray, ndarra
     if padding_idx is None:
         return _embed(weight, *rest)
     n = len(weight)
-    if not -n <= padding_idx < n:
-        raise RuntimeError(
-            f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
-        )
-    return _embed(weight, *rest, padding_idx + n if padding_idx < 0 else padding_idx)
+    words = f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
+    check(-n <= padding_idx < n, words)
+    return _embed(weight, *rest, padding_idx=padding_idx + n if padding_idx < 0 else padding_idx)
 
 
-rows(
-    "_embedding_bag",
-    _embed,
-    "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from.",
-    forward_only=False,
-)
+_DOC = "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."
+rows("_embedding_bag", _embed, _DOC, forward_only=False)
 rows("_embedding_bag_forward_only", _embed, "`_embedding_bag` where no gradient is wanted.")
-rows(
-    "embedding_bag.padding_idx", _embed_padded, "`_embedding_bag`; the padding index may be none or count from the end."
-)
+_DOC = "`_embedding_bag`; the padding index may be none or count from the end."
+rows("embedding_bag.padding_idx", _embed_padded, _DOC)
 rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
 
 # ---------------------------------------------------------------- gradients

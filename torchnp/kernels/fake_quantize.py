@@ -8,8 +8,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import not_implemented
+from torchnp.errors import expected_true, not_implemented
 from torchnp.kernels._memory import empty_in_order, like_order
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.reduce import sum_all, sum_dim
@@ -22,7 +23,6 @@ one = np.float32
 
 _ORDERED = "`quant_min` should be less than or         equal to `quant_max`."
 _BETWEEN = "`zero_point` must be between `quant_min` and `quant_max`."
-_IMPROVE = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
 
 
 def _like(x: ndarray, value: Any, dtype: np.dtype) -> ndarray:
@@ -62,10 +62,10 @@ def fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min
     return _faked(self, scale, zero_point, quant_min, quant_max)
 
 
-@kernel("fake_quantize_per_tensor_affine")
-def fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max):
-    """Values rounded to multiples of ``scale`` within the range."""
-    return fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min, quant_max)[0]
+rows(
+    "fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemask,
+    "Values rounded to multiples of ``scale`` within the range.", part=0,
+)  # fmt: skip
 
 
 @kernel("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
@@ -90,8 +90,7 @@ def fake_quantize_per_tensor_affine_tensor_qparams(self, scale, zero_point, quan
 @kernel("fake_quantize_per_tensor_affine_cachemask_backward", "fake_quantize_per_channel_affine_cachemask_backward")
 def fake_quantize_cachemask_backward(grad, mask):
     """The gradient where values were within the range."""
-    if mask.dtype != dt.bool_:
-        raise RuntimeError(f"Expected mask.scalar_type() == ScalarType::Bool to be true, but got false.  {_IMPROVE}")
+    check(mask.dtype == dt.bool_, expected_true("mask.scalar_type() == ScalarType::Bool"))
     sizes = f"`mask` is size {mask.size} and `dY` is size {grad.size}"
     check(mask.size == grad.size, f"`mask` and `dY` are not the same size: {sizes}")
     return mul(grad, mask) if grad.size else grad
@@ -142,10 +141,10 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
     return _like(self, dt.cast(values, self.dtype), self.dtype), _like(self, mask, dt.bool_)
 
 
-@kernel("fake_quantize_per_channel_affine")
-def fake_quantize_per_channel_affine(self, scale, zero_point, axis, quant_min, quant_max):
-    """`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel."""
-    return fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max)[0]
+rows(
+    "fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachemask,
+    "`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel.", part=0,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- learnt scales
@@ -162,14 +161,14 @@ def _fake_quantize_learnable_per_tensor_affine(self, scale, zero_point, quant_mi
     """`fake_quantize_per_tensor_affine` with the nearest zero point within the range."""
     step = one(item(select(scale, 0, 0)))
     zero = _zero_point(zero_point, quant_min, quant_max, forward=True)
-    return fake_quantize_per_tensor_affine(self, step, zero, quant_min, quant_max)
+    return fake_quantize_per_tensor_affine_cachemask(self, step, zero, quant_min, quant_max)[0]
 
 
 @kernel("_fake_quantize_learnable_per_channel_affine")
 def _fake_quantize_learnable_per_channel_affine(self, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0):
     """`fake_quantize_per_channel_affine` with the nearest zero points within the range."""
     zero = dt.cast(_nearest(zero_point, quant_min, quant_max), dt.int32)
-    return fake_quantize_per_channel_affine(self, scale, zero, axis, quant_min, quant_max)
+    return fake_quantize_per_channel_affine_cachemask(self, scale, zero, axis, quant_min, quant_max)[0]
 
 
 def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
@@ -179,7 +178,7 @@ def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
 
 def _learnt(
     grad: ndarray, x: ndarray, scale: Any, zero: Any, zero_float: Any, limits: tuple[int, int], factor: float
-) -> tuple[ndarray, ndarray, ndarray]:
+) -> tuple[ndarray, ...]:
     """The gradients of values, and element by element of their scale and zero point."""
     low, high = limits
     inverse = one(1) / scale
@@ -190,13 +189,12 @@ def _learnt(
     edge = np.where(held < low, grad * (low - zero_float), grad * (high - zero_float)).astype(np.float32)
     step = np.where(inside, grad * lost * inverse, edge) * one(factor)
     shift = np.where(inside, one(0), -grad * scale * one(factor))
-    return tuple(_like(x, part, dt.float32) for part in (grad * inside, step, shift))  # type: ignore[return-value]
+    return tuple(_like(x, part, dt.float32) for part in (grad * inside, step, shift))
 
 
 def _check_floats(**arrays: ndarray) -> None:
     for name, x in arrays.items():
-        words = f"Expected {name}.scalar_type() == ScalarType::Float to be true, but got false.  {_IMPROVE}"
-        check(x.dtype == dt.float32, words)
+        check(x.dtype == dt.float32, expected_true(f"{name}.scalar_type() == ScalarType::Float"))
 
 
 def _widened(*arrays: ndarray) -> tuple[ndarray, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r,
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll
 from torchnp.overlap import check_target
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
@@ -58,15 +57,11 @@ def _resized(x: ndarray, axes: Sequence[int], sizes: Sequence[int]) -> ndarray:
     return out
 
 
-def _axis(x: ndarray, dim: int) -> int:
-    return dim_of(x, dim)
-
-
 def _axes(x: ndarray, s: Sequence[int] | None, dim: Sequence[int] | None) -> tuple[list[int], list[int]]:
     """Axes and sizes of an n-dimensional transform."""
     s, dim = (None if v is None else [v] if isinstance(v, int) else list(v) for v in (s, dim))
     if dim is not None:
-        axes = [_axis(x, d) for d in dim]
+        axes = [dim_of(x, d) for d in dim]
         check(len(set(axes)) == len(axes), "FFT dims must be unique")
         check(s is None or len(s) == len(axes), "When given, dim and shape arguments must have the same length")
     if s is None:
@@ -132,7 +127,7 @@ def _either(
     """A transform to all frequencies: of a real signal, one side is computed and the other filled in."""
     if not dt.is_complex(x.dtype):
         return _r2c(name, forward, False, x, n, dim, norm, out)
-    axis = _axis(x, dim)
+    axis = dim_of(x, dim)
     size = _points(x.shape[axis] if n is None else n)
     return _c2c(name, x, [axis], [size], norm, forward, out)
 
@@ -143,7 +138,7 @@ def _r2c(
     _check_real(name, x)
     _check_complex(name, out)
     value = _promoted(x, False)
-    axis = _axis(x, dim)
+    axis = dim_of(x, dim)
     size = _points(x.shape[axis] if n is None else n)
     value, mode = _resized(value, [axis], [size]), _mode(norm, forward)
     if forward and out is not None:
@@ -155,7 +150,7 @@ def _r2c(
 def _c2r(name: str, forward: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None) -> ndarray:
     _check_floating(name, out)
     value = _promoted(x, True)
-    axis = _axis(x, dim)
+    axis = dim_of(x, dim)
     size = _points(2 * (x.shape[axis] - 1) if n is None else n)
     value, mode = _resized(value, [axis], [size // 2 + 1]), _mode(norm, forward)
     signal = _fft_c2r(value.conj() if forward else value, (axis,), mode, size)
@@ -263,24 +258,16 @@ for _names, _transform, _like, _doc in (
 # ---------------------------------------------------------------- frequencies
 
 
-def _shifted(x: ndarray, dim: Any, shift: Callable[[int], int]) -> ndarray:
-    axes = range(x.ndim) if dim is None else [_axis(x, d) for d in ([dim] if isinstance(dim, int) else dim)]
-    return roll(x, [shift(x.shape[a]) for a in axes], tuple(axes))
+def _shifted(x: ndarray, dim: Any, *, up: int) -> ndarray:
+    axes = range(x.ndim) if dim is None else [dim_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    return roll(x, [(x.shape[a] + up) // 2 for a in axes], tuple(axes))
 
 
-@kernel("fft_fftshift", like=np.fft.fftshift)
-def fft_fftshift(self, dim=None):
-    """The zero frequency moved to the middle."""
-    return _shifted(self, dim, lambda n: n // 2)
+rows("fft_fftshift", _shifted, "The zero frequency moved to the middle.", up=0, like=np.fft.fftshift)
+rows("fft_ifftshift", _shifted, "Inverse of `fft_fftshift`.", up=1, like=np.fft.ifftshift)
 
 
-@kernel("fft_ifftshift", like=np.fft.ifftshift)
-def fft_ifftshift(self, dim=None):
-    """Inverse of `fft_fftshift`."""
-    return _shifted(self, dim, lambda n: (n + 1) // 2)
-
-
-def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
+def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndarray:
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     # As in C, half of an odd negative number is nearer to zero.
     size = int(n / 2) + 1 if name == "rfftfreq" else n
@@ -294,13 +281,7 @@ def _frequencies(name: str, n: int, d: float, dtype: Any) -> ndarray:
     return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
 
 
-@kernel("fft_fftfreq", like=np.fft.fftfreq, differs=["default-dtype"])
-def fft_fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Sample frequencies of `fft_fft`."""
-    return _frequencies("fftfreq", n, d, dtype)
-
-
-@kernel("fft_rfftfreq", like=np.fft.rfftfreq, differs=["default-dtype"])
-def fft_rfftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Sample frequencies of `fft_rfft`."""
-    return _frequencies("rfftfreq", n, d, dtype)
+for _names, _like in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
+    _name = _names.removeprefix("fft_")
+    _doc = f"Sample frequencies of `{_names.removesuffix('freq')}`."
+    rows(_names, _frequencies, _doc, name=_name, like=_like, differs=["default-dtype"])

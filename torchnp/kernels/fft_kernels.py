@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check
 from torchnp.errors import ambiguous_view, not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import resize_out
@@ -20,11 +22,11 @@ ndarray = np.ndarray
 NONE, BY_ROOT, BY_N = 0, 1, 2
 
 
-def _forward_norm(normalization: int) -> str:
+def _forward_norm(normalization: int) -> Any:
     return {NONE: "backward", BY_ROOT: "ortho"}.get(normalization, "forward")
 
 
-def _inverse_norm(normalization: int) -> str:
+def _inverse_norm(normalization: int) -> Any:
     return {NONE: "forward", BY_ROOT: "ortho"}.get(normalization, "backward")
 
 
@@ -153,10 +155,10 @@ def copied(out: ndarray, value: ndarray) -> ndarray:
     return out
 
 
-@kernel("_fft_c2c.out", like=np.fft.fftn, differs=["fft-normalization"])
-def _fft_c2c_out(self, dim, normalization, forward, *, out):
-    """`_fft_c2c`, copied into out, which may be of any dtype."""
-    return copied(out, _fft_c2c(self, dim, normalization, forward))
+_COPIED = "The transform, copied into out, which may be of any dtype."
+_NORMALIZED = {"differs": ["fft-normalization"]}
+rows("_fft_c2c.out", lambda *args: copied(args[-1], _fft_c2c(*args[:-1])), _COPIED, like=np.fft.fftn, **_NORMALIZED)
+rows("_fft_c2r.out", lambda *args: copied(args[-1], _fft_c2r(*args[:-1])), _COPIED, like=np.fft.irfftn, **_NORMALIZED)
 
 
 @kernel("_fft_r2c.out", like=np.fft.rfftn, differs=["fft-normalization"])
@@ -166,9 +168,3 @@ def _fft_r2c_out(self, dim, normalization, onesided, *, out):
     if onesided:
         return copied(out, half)
     return copied(out, _fill(np.empty(self.shape, out.dtype), half, dim))
-
-
-@kernel("_fft_c2r.out", like=np.fft.irfftn, differs=["fft-normalization"])
-def _fft_c2r_out(self, dim, normalization, last_dim_size, *, out):
-    """`_fft_c2r`, copied into out, which may be of any dtype."""
-    return copied(out, _fft_c2r(self, dim, normalization, last_dim_size))

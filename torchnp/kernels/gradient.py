@@ -9,12 +9,12 @@ import numpy as np
 
 from torchnp.checks import check, wrap_dims
 from torchnp.dtypes import uint8
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.join import cat
 from torchnp.kernels.neighbours import diff
 from torchnp.kernels.pointwise import neg
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
@@ -23,24 +23,19 @@ def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> lis
     """The dimensions to derive along, after torch's checks; ``spacings`` is None where there is one for all."""
     given = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     check(self.dtype != uint8, "torch.gradient does not support uint8 input.")
+    words = "torch.gradient expected spacing to be unspecified, a scalar"
     if spacings is not None and given is None and spacings != self.ndim:
-        raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
-            f"{self.ndim}', since dim argument was not given, but got a list of length {spacings}"
-        )
+        found = f"since dim argument was not given, but got a list of length {spacings}"
+        raise RuntimeError(f"{words}, or a list of length equal to 'self.dim() = {self.ndim}', {found}")
     if spacings is not None and given is not None and spacings != len(given):
-        raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
-            f"same length, but got a spacing argument of length {spacings} and a dim argument of length {len(given)}."
-        )
+        found = f"a spacing argument of length {spacings} and a dim argument of length {len(given)}."
+        raise RuntimeError(f"{words} or it's spacing and dim arguments to have the same length, but got {found}")
     check(edge_order in (1, 2), "torch.gradient only supports edge_order=1 and edge_order=2.")
     if given and given[0] in (0, -1) and not self.ndim:
         raise IndexError(f"Dimension specified as {given[0]} but tensor has no dimensions")
     dims = list(range(self.ndim)) if given is None else list(wrap_dims(given, self.ndim))
-    check(
-        all(self.shape[d] > edge_order for d in dims),
-        "torch.gradient expected each dimension size to be at least edge_order+1",
-    )
+    long = all(self.shape[d] > edge_order for d in dims)
+    check(long, "torch.gradient expected each dimension size to be at least edge_order+1")
     return dims
 
 
@@ -81,15 +76,11 @@ def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
         last = div(sub(part(-1, None), part(-2, -1)), steps[-1, ...])
         return cat([first, inner, last], axis)
     l, r, b = left[0, ...], right[0, ...], both[0, ...]
-    first = sum_of(
-        [div(neg(add(mul(l, 2.0), r)), mul(l, b)), div(b, mul(l, r)), div(neg(l), mul(r, b))],
-        [part(0, 1), part(1, 2), part(2, 3)],
-    )
+    weights = [div(neg(add(mul(l, 2.0), r)), mul(l, b)), div(b, mul(l, r)), div(neg(l), mul(r, b))]
+    first = sum_of(weights, [part(0, 1), part(1, 2), part(2, 3)])
     l, r, b = left[-1, ...], right[-1, ...], both[-1, ...]
-    last = sum_of(
-        [div(r, mul(l, b)), div(neg(b), mul(l, r)), div(add(mul(r, 2.0), l), mul(r, b))],
-        [part(-3, -2), part(-2, -1), part(-1, None)],
-    )
+    weights = [div(r, mul(l, b)), div(neg(b), mul(l, r)), div(add(mul(r, 2.0), l), mul(r, b))]
+    last = sum_of(weights, [part(-3, -2), part(-2, -1), part(-1, None)])
     return cat([first, inner, last], axis)
 
 
@@ -103,48 +94,26 @@ def _by_steps(self: ndarray, spacing: Any, dim: Any, edge_order: int) -> list[nd
 def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: int) -> list[ndarray]:
     dims = _dims(self, len(spacing), dim, edge_order)
     for points in spacing:
-        if points.ndim != 1:
-            raise RuntimeError(
-                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
-                f"{points.ndim} dimensions!"
-            )
+        words = f"one dimension, but got an element with {points.ndim} dimensions!"
+        check(points.ndim == 1, f"torch.gradient expected each element of spacing to have {words}")
     return [_uneven(self, axis, points, edge_order) for axis, points in zip(dims, spacing, strict=True)]
 
 
 # ---------------------------------------------------------------- rows
 
-
-@kernel("gradient.scalarint", like=np.gradient)
-def gradient_scalarint(self, *, spacing=None, dim=None, edge_order=1):
-    """Derivatives along dimensions, by default all, whose points are a number apart."""
-    return _by_steps(self, spacing, dim, edge_order)
-
-
-@kernel("gradient.scalarrayint", like=np.gradient)
-def gradient_scalarrayint(self, *, spacing, dim=None, edge_order=1):
-    """Derivatives along dimensions, by default all, whose points are as far apart as the numbers say."""
-    return _by_steps(self, spacing, dim, edge_order)
-
-
-@kernel("gradient.scalararray", "gradient.scalarrayarray", like=np.gradient)
-def gradient_scalararray(self, *, spacing, dim, edge_order=1):
-    """Derivatives along the dimensions listed."""
-    return _by_steps(self, spacing, dim, edge_order)
-
-
-@kernel("gradient.array", like=np.gradient)
-def gradient_array(self, *, dim, edge_order=1):
-    """Derivatives along the dimensions listed, of points one apart."""
-    return _by_steps(self, None, dim, edge_order)
-
-
-@kernel("gradient.tensorarrayint", like=np.gradient)
-def gradient_tensorarrayint(self, *, spacing, dim=None, edge_order=1):
-    """Derivatives along dimensions, by default all, with the coordinates of the points."""
-    return _by_points(self, spacing, dim, edge_order)
-
-
-@kernel("gradient.tensorarray", like=np.gradient)
-def gradient_tensorarray(self, *, spacing, dim, edge_order=1):
-    """Derivatives along the dimensions listed, with the coordinates of the points."""
-    return _by_points(self, spacing, dim, edge_order)
+for _names, _body, _doc in (
+    ("gradient.scalarint", _by_steps, "dimensions, by default all, whose points are a number apart"),
+    (
+        "gradient.scalarrayint",
+        _by_steps,
+        "dimensions, by default all, whose points are as far apart as the numbers say",
+    ),
+    ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed"),
+    ("gradient.tensorarrayint", _by_points, "dimensions, by default all, with the coordinates of the points"),
+    ("gradient.tensorarray", _by_points, "the dimensions listed, with the coordinates of the points"),
+):
+    rows(_names, _body, f"Derivatives along {_doc}.", like=np.gradient)
+rows(
+    "gradient.array", lambda x, *over: _by_steps(x, None, *over),
+    "Derivatives along the dimensions listed, of points one apart.", like=np.gradient,
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -89,7 +90,8 @@ def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop:
 # ---------------------------------------------------------------- corners
 
 
-class Corner(NamedTuple):
+@dataclass(frozen=True)
+class Corner:
     """One element that counts for each point: its flat index, weight, and the weight's slopes, as factors, by dimension."""
 
     index: ndarray

@@ -34,7 +34,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- matrix norms
 
 
-def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, int]:
+def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
     check(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     axes = tuple(wrap_dim(d, x.ndim) for d in dim)
     check(axes[0] != axes[1], f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
@@ -84,7 +84,7 @@ def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
     return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
 
 
-_OF_NORM = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
+_OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
 rows(
     "nuclear_norm nuclear_norm.dim",
     linalg_matrix_norm_str,

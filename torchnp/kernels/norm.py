@@ -81,11 +81,11 @@ def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
     n = x.shape[1]
     if n > vector and n % vector:
         return False
-    first = mean if n < vector else np.add.reduce(x[:, ::vector], 1, None, None, True) / x.dtype.type(n // vector)
+    first = mean if n < vector else _add(x[:, ::vector], 1, None, None, True) / x.dtype.type(n // vector)
     return np.isinf(first * first)
 
 
-_add = np.add.reduce
+_add: Any = np.add.reduce
 
 
 # ---------------------------------------------------------------- layer norm

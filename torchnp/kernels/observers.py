@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Chosen(NamedTuple):
 _LEAST = one(6.1e-5)  # a smaller scale would be subnormal in float16
 
 
-def choose(low: float, high: float, least: int, most: int, symmetric: bool = False, exact: bool = False) -> Chosen:
+def choose(low: Any, high: Any, least: int, most: int, symmetric: bool = False, exact: bool = False) -> Chosen:
     """The scale and zero point by which integers from ``least`` to ``most`` cover a range that includes zero.
 
     The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.

@@ -11,6 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import not_implemented
+from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -39,10 +40,6 @@ def _gradient(grad: ndarray, grad_scale: ndarray | None, maximize: bool, inner: 
     return -g if maximize else g
 
 
-def _inner(x: ndarray) -> np.dtype:
-    return dt.opmath(x.dtype)
-
-
 # ---------------------------------------------------------------- SGD
 
 
@@ -56,7 +53,7 @@ def _fused_sgd_(
         return
     rate = _number(lr)
     for i, (p, grad) in enumerate(zip(self, grads, strict=True)):
-        inner = _inner(p)
+        inner = dt.opmath(p.dtype)
         one = inner.type
         g = _gradient(grad, grad_scale, maximize, inner, "fused_sgd_kernel")
         x = dt.cast(p, inner)
@@ -87,7 +84,7 @@ def _adam(
         return
     rate = _number(lr)
     for i, (p, grad, avg, sq, step) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True)):
-        inner = _inner(p)
+        inner = dt.opmath(p.dtype)
         one = inner.type
         g = _gradient(grad, grad_scale, maximize, inner, "fused_adam_kernel")
         x, m, v = (dt.cast(a, inner) for a in (p, avg, sq))
@@ -112,24 +109,10 @@ def _adam(
         p[...] = dt.cast(x - m / denominator * one(size), p.dtype)
 
 
-@kernel("_fused_adam_", "_fused_adam_.tensor_lr", differs=["half-opmath"])
-def _fused_adam_(
-    self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, beta2, weight_decay, eps, amsgrad,
-    maximize, grad_scale=None, found_inf=None,
-) -> None:  # fmt: skip
-    """Adam; weight decay is added to the gradient."""
-    rest = (lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf, False)
-    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *rest)
-
-
-@kernel("_fused_adamw_", "_fused_adamw_.tensor_lr", differs=["half-opmath"])
-def _fused_adamw_(
-    self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, beta2, weight_decay, eps, amsgrad,
-    maximize, grad_scale=None, found_inf=None,
-) -> None:  # fmt: skip
-    """AdamW; weight decay shrinks the parameter itself."""
-    rest = (lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf, True)
-    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *rest)
+_ADAM, _ADAMW = "_fused_adam_ _fused_adam_.tensor_lr", "_fused_adamw_ _fused_adamw_.tensor_lr"
+_HALF = {"differs": ["half-opmath"]}
+rows(_ADAM, _adam, "Adam; weight decay is added to the gradient.", decoupled=False, **_HALF)
+rows(_ADAMW, _adam, "AdamW; weight decay shrinks the parameter itself.", decoupled=True, **_HALF)
 
 
 # ---------------------------------------------------------------- Adagrad
@@ -144,7 +127,7 @@ def _fused_adagrad_(
         return
     rate = _number(lr)
     for p, grad, total, step in zip(self, grads, state_sums, state_steps, strict=True):
-        inner = _inner(p)
+        inner = dt.opmath(p.dtype)
         one = inner.type
         g = _gradient(grad, grad_scale, maximize, inner, "fused_adagrad_kernel")
         x = dt.cast(p, inner)

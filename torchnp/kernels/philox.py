@@ -59,22 +59,15 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
     if self.dtype not in FLOATS:
         raise not_implemented(name, self.dtype)
     check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
-    shape = shape_text(key.shape)
-    check(
-        key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}"
-    )  # fmt: skip
+    shape, size = shape_text(key.shape), shape_text(self.shape)
+    paired = key.ndim and key.shape[-1] == 2
+    check(paired, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}")
     batch = key.shape[:-1]
     if batch:
-        check(
-            key.ndim == self.ndim + 1,
-            f"{name}: batched key must have ndim == output ndim + 1, got key shape {shape} with output shape "
-            f"{shape_text(self.shape)}",
-        )
+        found = f"got key shape {shape} with output shape {size}"
+        check(key.ndim == self.ndim + 1, f"{name}: batched key must have ndim == output ndim + 1, {found}")
         fits = all(k in (1, n) for k, n in zip(batch, self.shape, strict=True))
-        check(
-            fits,
-            f"{name}: key batch shape {shape_text(batch)} is not broadcastable with output shape {shape_text(self.shape)}",
-        )
+        check(fits, f"{name}: key batch shape {shape_text(batch)} is not broadcastable with output shape {size}")
     whole = len(batch)
     while whole and batch[whole - 1] == 1:  # the last dimensions that a key has to itself
         whole -= 1
@@ -97,7 +90,7 @@ def _philox_uniform(self, key, low=0.0, high=1.0):
     def sample(words: list[ndarray]) -> list[ndarray]:
         a, b, c, d = words
         drawn = [a << _HALF | b, c << _HALF | d] if wide else words
-        real = np.float64 if wide else np.float32
+        real: Any = np.float64 if wide else np.float32
         units = [(w & np.uint64(2**bits - 1)).astype(real) * real(2.0**-bits) for w in drawn]
         return [u * real(kind(high) - kind(low)) + real(kind(low)) for u in units]
 
@@ -109,21 +102,15 @@ def _philox_normal(self, key, mean=0.0, std=1.0):
     """Normal values of a mean and a standard deviation, of a key: Box and Muller's transform."""
 
     def sample(words: list[ndarray]) -> list[ndarray]:
-        a, b, c, d = words
         unit = 2.0**-32
+        real: Any = np.float64 if self.dtype == float64 else np.float32
         if self.dtype == float64:
-            pairs = [
-                ((high.astype(float64) + low.astype(float64) * unit) * unit + unit * unit / 2)
-                for high, low in ((a, b), (c, d))
-            ]
-            pairs = [tuple(pairs)]
-            real = np.float64
+            a, b, c, d = (w.astype(float64) for w in words)
+            units = [(high + low * unit) * unit + unit * unit / 2 for high, low in ((a, b), (c, d))]
         else:
-            real = np.float32
             units = [(w.astype(float32).astype(float64) * unit + unit / 2).astype(float32) for w in words]
-            pairs = [(units[0], units[1]), (units[2], units[3])]
         out = []
-        for u, v in pairs:
+        for u, v in zip(units[::2], units[1::2]):
             radius, angle = np.sqrt(real(-2) * np.log(u)), real(2 * math.pi) * v
             out += [radius * np.cos(angle), radius * np.sin(angle)]
         return [x * real(std) + real(mean) for x in out]

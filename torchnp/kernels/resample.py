@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from torchnp.kernels.numerics.fma import fma
 ndarray = np.ndarray
 
 
-class Sampling(NamedTuple):
+@dataclass(frozen=True)
+class Sampling:
     """For each output element along one dimension, which input elements count and how much: (out, taps) each."""
 
     index: ndarray
@@ -109,10 +111,8 @@ def _lanczos(x: ndarray) -> ndarray:
 
 
 _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
-    "bilinear": (_triangle, 2),
-    "bicubic": (_keys, 4),
-    "lanczos": (_lanczos, 6),
-}
+    "bilinear": (_triangle, 2), "bicubic": (_keys, 4), "lanczos": (_lanczos, 6),
+}  # fmt: skip
 
 
 @functools.lru_cache(maxsize=256)
@@ -168,7 +168,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     scaled = weight * (1 << bits)
     weight = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype(np.int32)
     shape = (-1, *[1] * (x.ndim - 1 - axis))
-    y = np.int32(1 << (bits - 1))
+    y: Any = np.int32(1 << (bits - 1))
     for k in range(s.index.shape[1]):
         y = y + x.take(s.index[:, k], axis) * weight[:, k].reshape(shape)
     return np.clip(y >> bits, 0, 255).astype(np.uint8)
@@ -192,7 +192,8 @@ def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
         share = g * s.weight[:, k].reshape(shape)
         if s.count is not None:
             share[(slice(None),) * axis + (k >= s.count,)] = 0
-        np.add.at(out, (*(slice(None),) * axis, s.index[:, k]), share)
+        where: Any = (*(slice(None),) * axis, s.index[:, k])
+        np.add.at(out, where, share)
     return out
 
 
@@ -280,37 +281,27 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
+_NEAREST = "Sequence, image or volume of another size, each element a copy of the one"
 rows(
-    "upsample_nearest1d upsample_nearest2d upsample_nearest3d",
-    copied,
-    "Sequence, image or volume of another size, each element a copy of the one at or before its place.",
-    differs=["nearest-floor", "upsample-scales"],
-    exact=False,
-)
+    "upsample_nearest1d upsample_nearest2d upsample_nearest3d", copied, f"{_NEAREST} at or before its place.",
+    differs=["nearest-floor", "upsample-scales"], exact=False,
+)  # fmt: skip
 rows(
-    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
-    copied,
-    "Sequence, image or volume of another size, each element a copy of the one nearest to its centre.",
-    differs=["upsample-scales"],
-    exact=True,
-)
+    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", copied,
+    f"{_NEAREST} nearest to its centre.", differs=["upsample-scales"], exact=True,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- linear and cubic
 
 rows(
-    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
-    interpolated,
-    "Linear interpolation of a sequence, image or volume.",
-    differs=["align-corners", "upsample-scales"],
+    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", interpolated,
+    "Linear interpolation of a sequence, image or volume.", differs=["align-corners", "upsample-scales"],
     sampling=linear,
-)
+)  # fmt: skip
 rows(
-    "upsample_bicubic2d",
-    interpolated,
-    "Cubic convolution of an image (a = -0.75).",
-    differs=["cubic-coefficient", "upsample-scales"],
-    sampling=cubic,
-)
+    "upsample_bicubic2d", interpolated, "Cubic convolution of an image (a = -0.75).",
+    differs=["cubic-coefficient", "upsample-scales"], sampling=cubic,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- antialiased
 
@@ -333,19 +324,17 @@ def averaged(
         s = antialiased(mode, size, out, align_corners, scales[d], weights)
         if d == 0 and output_size[1] == 1 and not bytes_ and not (is_channels_last(x) and x.shape[1] > 1):
             # torch takes a column for a row here, along which the weights are the same: those of its first element.
-            s = Sampling(np.tile(s.index[:1], (out, 1)), np.tile(s.weight[:1], (out, 1)), np.tile(s.count[:1], out))
+            s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
 rows(
-    "_upsample_bilinear2d_aa", averaged, "Linear interpolation of an image, averaging when it shrinks.", mode="bilinear"
-)
+    "_upsample_bilinear2d_aa", averaged, "Linear interpolation of an image, averaging when it shrinks.",
+    mode="bilinear",
+)  # fmt: skip
 rows(
-    "_upsample_bicubic2d_aa",
-    averaged,
-    "Cubic convolution of an image (a = -0.5), averaging when it shrinks.",
-    differs=["cubic-coefficient"],
-    mode="bicubic",
-)
+    "_upsample_bicubic2d_aa", averaged, "Cubic convolution of an image (a = -0.5), averaging when it shrinks.",
+    differs=["cubic-coefficient"], mode="bicubic",
+)  # fmt: skip
 rows("_upsample_lanczos2d_aa", averaged, "Windowed sinc of an image, averaging when it shrinks.", mode="lanczos")

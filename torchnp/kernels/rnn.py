@@ -118,8 +118,8 @@ def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool, inner
     params = [dt.cast(p, inner) for p in params]
     for i in range(0, len(params), each):
         part = params[i : i + each]
-        biases = part[2:4] if has_biases else (None, None)
-        yield Weights(part[0], part[1], *biases, part[-1] if projected else None)
+        bias_ih, bias_hh = part[2:4] if has_biases else (None, None)
+        yield Weights(part[0], part[1], bias_ih, bias_hh, part[-1] if projected else None)
 
 
 def _layers(
@@ -182,7 +182,7 @@ def _states(cell: Cell, hx: Any, name: str) -> Sequence[ndarray]:
 
 
 def _check_gates(cell: Cell, w_ih: ndarray, w_hh: ndarray) -> None:
-    times, size = {_lstm: 4, _gru: 3}.get(cell, 1), w_hh.shape[1]
+    times, size = 4 if cell is _lstm else 3 if cell is _gru else 1, w_hh.shape[1]
     for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
         words = f"{name} first dim must be {times} * hidden_size = {times * size}, but got {w.shape[0]}"
         check(w.shape[0] == times * size, words)

@@ -14,6 +14,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import dim_out_of_range, expected_type, found_dtype, not_implemented, shape_text
+from torchnp.kernels._rows import rows
 from torchnp.kernels.matmul import addmm
 from torchnp.registry import kernel
 
@@ -97,7 +98,7 @@ def _rows(x: ndarray) -> ndarray:
 
 
 def _check_compressed(
-    is_crow: bool, block: bool, compressed: ndarray, plain: ndarray, values: ndarray, size: Sequence[int]
+    compressed: ndarray, plain: ndarray, values: ndarray, size: Sequence[int], *_: Any, is_crow: bool, block: bool
 ) -> None:
     name, plain_name, outer, _ = _names(is_crow)
     outers = {"row": "rows", "col": "columns"}[outer]
@@ -134,28 +135,14 @@ def _check_compressed(
     _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
 
 
-@kernel("_validate_sparse_csr_tensor_args")
-def _validate_sparse_csr_tensor_args(crow_indices, col_indices, values, size, check_pinning=None) -> None:
-    """Refuse parts that make no sparse tensor compressed by rows."""
-    _check_compressed(True, False, crow_indices, col_indices, values, size)
-
-
-@kernel("_validate_sparse_csc_tensor_args")
-def _validate_sparse_csc_tensor_args(ccol_indices, row_indices, values, size, check_pinning=None) -> None:
-    """Refuse parts that make no sparse tensor compressed by columns."""
-    _check_compressed(False, False, ccol_indices, row_indices, values, size)
-
-
-@kernel("_validate_sparse_bsr_tensor_args")
-def _validate_sparse_bsr_tensor_args(crow_indices, col_indices, values, size, check_pinning=None) -> None:
-    """Refuse parts that make no sparse tensor of blocks, compressed by rows."""
-    _check_compressed(True, True, crow_indices, col_indices, values, size)
-
-
-@kernel("_validate_sparse_bsc_tensor_args")
-def _validate_sparse_bsc_tensor_args(ccol_indices, row_indices, values, size, check_pinning=None) -> None:
-    """Refuse parts that make no sparse tensor of blocks, compressed by columns."""
-    _check_compressed(False, True, ccol_indices, row_indices, values, size)
+for _name, _is_crow, _block, _doc in (
+    ("_validate_sparse_csr_tensor_args", True, False, "tensor compressed by rows"),
+    ("_validate_sparse_csc_tensor_args", False, False, "tensor compressed by columns"),
+    ("_validate_sparse_bsr_tensor_args", True, True, "tensor of blocks, compressed by rows"),
+    ("_validate_sparse_bsc_tensor_args", False, True, "tensor of blocks, compressed by columns"),
+):
+    _by = {"is_crow": _is_crow, "block": _block}
+    rows(_name, _check_compressed, f"Refuse parts that make no sparse {_doc}.", **_by)
 
 
 # torch's numbers and names of the layouts, whether they go by rows, and whether they have blocks.
@@ -172,7 +159,7 @@ def _validate_sparse_compressed_tensor_args(
     name = str(layout).removeprefix("torch.")
     for known, (number, is_crow, block) in _LAYOUTS.items():
         if name in (known, str(number)):
-            return _check_compressed(is_crow, block, compressed_indices, plain_indices, values, size)
+            return _check_compressed(compressed_indices, plain_indices, values, size, is_crow=is_crow, block=block)
     words = f"expected sparse compressed tensor layout but got {_OTHERS.get(name, name)}"
     raise RuntimeError(f"validate_sparse_compressed_tensor_args {words}")
 

@@ -11,6 +11,7 @@ from torchnp.checks import check
 from torchnp.errors import dim_out_of_range, shape_text
 from torchnp.kernels._memory import storage
 from torchnp.kernels._memory import window as window_on
+from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.backward.view import unfold_backward
 from torchnp.kernels.extrema import min_all
@@ -47,35 +48,20 @@ def _call(name: str, x: ndarray, n_fft: int, hop: int, size: int, window: ndarra
 
 @kernel("stft.center")
 def stft_center(
-    self,
-    n_fft,
-    hop_length=None,
-    win_length=None,
-    window=None,
-    center=True,
-    pad_mode="reflect",
-    normalized=False,
-    onesided=None,
-    return_complex=None,
-    align_to_window=None,
-):
+    self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
+    onesided=None, return_complex=None, align_to_window=None,
+):  # fmt: skip
     """Fourier transforms of windows on a signal, ``hop_length`` apart; centered, the signal is padded at both ends."""
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false.")
     hop = n_fft >> 2 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length
-    shown = {
-        "normalized": normalized,
-        "onesided": onesided,
-        "return_complex": return_complex,
-        "align_to_window": align_to_window,
-    }
+    shown = {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
+    shown |= {"align_to_window": align_to_window}
     if return_complex is None:
-        check(
-            dt.is_complex(self.dtype) or (window is not None and dt.is_complex(window.dtype)),
-            "stft requires the return_complex parameter be given for real inputs, and will further require that "
-            "return_complex=True in a future PyTorch release.",
-        )
+        words = "stft requires the return_complex parameter be given for real inputs, and will further require that"
+        known = dt.is_complex(self.dtype) or (window is not None and dt.is_complex(window.dtype))
+        check(known, f"{words} return_complex=True in a future PyTorch release.")
         return_complex = True
     call = _call("stft", self, n_fft, hop, size, window, **shown)
     check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values")
@@ -143,21 +129,10 @@ def _transform(frames: ndarray, normalized: bool, onesided: bool | None) -> ndar
     return _fft_c2c(frames, [frames.ndim - 1], norm, True)
 
 
-@kernel("stft")
-def stft(
-    self,
-    n_fft,
-    hop_length=None,
-    win_length=None,
-    window=None,
-    normalized=False,
-    onesided=None,
-    return_complex=None,
-    align_to_window=None,
-):
-    """`stft.center` of the signal as it is."""
-    rest = (normalized, onesided, return_complex, align_to_window)
-    return stft_center(self, n_fft, hop_length, win_length, window, False, "constant", *rest)
+rows(
+    "stft", lambda *args: stft_center(*args[:5], False, "constant", *args[5:]),
+    "`stft.center` of the signal as it is.",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- istft
@@ -165,17 +140,9 @@ def stft(
 
 @kernel("istft")
 def istft(
-    self,
-    n_fft,
-    hop_length=None,
-    win_length=None,
-    window=None,
-    center=True,
-    normalized=False,
-    onesided=None,
-    length=None,
-    return_complex=False,
-):
+    self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
+    length=None, return_complex=False,
+):  # fmt: skip
     """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares."""
     hop = n_fft >> 2 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length
@@ -208,10 +175,8 @@ def istft(
 
 def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) -> bool:
     """Whether the spectrum has one side, after torch's checks of its shape."""
-    check(
-        dt.is_complex(x.dtype),
-        "istft requires a complex-valued input tensor matching the output from stft with return_complex=True.",
-    )
+    words = "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+    check(dt.is_complex(x.dtype), words)
     if x.ndim < 2:  # torch counts the parts of a complex number as one more dimension
         raise dim_out_of_range(-2 - x.ndim, x.ndim + 1)
     check(x.size > 0, f"{call} : input tensor cannot be empty.")
@@ -221,10 +186,8 @@ def _check_spectrum(call: str, x: ndarray, n_fft: int, onesided: bool | None) ->
         onesided = bins != n_fft
     wanted, name, value = (int(n_fft / 2) + 1, "n_fft / 2 + 1", "True") if onesided else (n_fft, "n_fft", "False")
     if bins != wanted:
-        raise RuntimeError(
-            f"{call} : expected the frequency dimension (3rd to the last) of the input tensor to match {name} when "
-            f"onesided={value}, but got {bins}"
-        )
+        words = f"to match {name} when onesided={value}, but got {bins}"
+        raise RuntimeError(f"{call} : expected the frequency dimension (3rd to the last) of the input tensor {words}")
     return onesided
 
 

@@ -55,7 +55,7 @@ def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
     if ord == 1:
         return add_reduce(x, axes, keepdim)
     if abs(ord) == math.inf:
-        ufunc = np.maximum if ord > 0 else np.minimum
+        ufunc: Any = np.maximum if ord > 0 else np.minimum
         return ufunc.reduce(x, axes, None, None, keepdim)
     kind = x.dtype.type
     return add_reduce(x ** kind(ord), axes, keepdim) ** (kind(1) / kind(ord))

@@ -34,6 +34,8 @@ from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
+_AND_COMPLEX: Any = FLOATS | COMPLEX
+
 
 def _inputs(
     cpu: str, *tensors: ndarray, takes: Any = FLOATS, into: np.dtype | None = None
@@ -53,7 +55,7 @@ def _inputs(
 @kernel("sigmoid_backward")
 def sigmoid_backward(grad_output: ndarray, output: ndarray) -> ndarray:
     """``g * (1 - y) * y``, with the conjugate of a complex output."""
-    (g, y), out, num = _inputs("sigmoid_backward_cpu", grad_output, output, takes=FLOATS | COMPLEX)
+    (g, y), out, num = _inputs("sigmoid_backward_cpu", grad_output, output, takes=_AND_COMPLEX)
     if out == dt.float16:  # rounded at each step
         g, y, num = dt.cast(g, out), dt.cast(y, out), lambda value: scalar(value, out)
     y = np.conjugate(y)
@@ -63,7 +65,7 @@ def sigmoid_backward(grad_output: ndarray, output: ndarray) -> ndarray:
 @kernel("tanh_backward")
 def tanh_backward(grad_output: ndarray, output: ndarray) -> ndarray:
     """``g * (1 - y * y)``."""
-    (g, y), out, num = _inputs("tanh_backward_cpu", grad_output, output, takes=FLOATS | COMPLEX)
+    (g, y), out, num = _inputs("tanh_backward_cpu", grad_output, output, takes=_AND_COMPLEX)
     return finish(g * np.conjugate(num(1) - y * y), out)
 
 
@@ -155,7 +157,7 @@ def _logistic(x: ndarray) -> ndarray:
 @kernel("silu_backward")
 def silu_backward(grad_output: ndarray, self: ndarray) -> ndarray:
     """``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."""
-    (g, x), out, num = _inputs("silu_backward_cpu", grad_output, self, takes=FLOATS | COMPLEX)
+    (g, x), out, num = _inputs("silu_backward_cpu", grad_output, self, takes=_AND_COMPLEX)
     s = _logistic(x)
     return finish(g * s * (num(1) + x * (num(1) - s)), out)
 
@@ -195,7 +197,7 @@ def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
-    refuse_row("sigmoid_cpu", int_to_float(self.dtype), FLOATS | COMPLEX, REDUCED_SIGMOID)
+    refuse_row("sigmoid_cpu", int_to_float(self.dtype), _AND_COMPLEX, REDUCED_SIGMOID)
     check_result_dtype(int_to_float(self.dtype), self.dtype)
     check_broadcast(b, grad_output)
     check_same_dtype(self, grad_output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,8 +52,8 @@ def convolution_backward(
     if output_mask[0]:
         if transposed:
             grad = correlate(y, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
-            grad = grad[(..., *(slice(s) for s in x.shape[2:]))]  # output_padding may leave room for one window more
-            grad_input = in_format(dt.cast(grad, dtype), channels_last)
+            part: Any = (..., *(slice(s) for s in x.shape[2:]))  # output_padding may leave room for one window more
+            grad_input = in_format(dt.cast(grad[part], dtype), channels_last)
         else:
             grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
     if output_mask[1] or (output_mask[2] and by_vendor(input, weight, g, transposed, groups)):  # which makes both

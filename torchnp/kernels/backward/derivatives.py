@@ -62,7 +62,7 @@ def matrix_exp_backward(self, grad):
 # ---------------------------------------------------------------- gated linear units
 
 
-def _halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
+def _halves(x: ndarray, dim: int) -> tuple[ndarray, ...]:
     return tuple(np.split(x, 2, wrap_dim(dim, x.ndim)))
 
 
@@ -165,7 +165,7 @@ def _convolution_double_backward(
     rest = (stride, padding, dilation, transposed, output_padding, groups)
 
     def through(x: ndarray, w: ndarray, mask: tuple[bool, bool, bool]) -> Any:
-        return convolution_backward(gO, x, w, None, *rest, mask)
+        return convolution_backward(gO, x, w, None, *rest, output_mask=mask)
 
     of_grad = None
     for x, w, b in ((ggI, weight, None), (self, ggW, ggb)):

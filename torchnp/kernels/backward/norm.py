@@ -23,7 +23,7 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(grad: ndarray, xhat: ndarray, rstd: ndarray) -> ndarray:
     """Gradient of rows from that of their normalised form: what is left of it beside the row's mean and the row."""
     n = grad.dtype.type(grad.shape[1])
-    mean = np.add.reduce(grad, 1, None, None, True) / n
+    mean = np.add.reduce(grad, 1, keepdims=True) / n
     along = np.vecdot(grad, xhat)[:, None] / n
     return (grad - mean - xhat * along) * rstd
 

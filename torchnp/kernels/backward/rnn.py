@@ -164,7 +164,7 @@ def mkldnn_rnn_layer(
 
 def _layer(ih: ndarray, hh: ndarray, bias_ih: ndarray, bias_hh: ndarray, has_biases: bool, inner: np.dtype) -> Weights:
     ih, hh, bias_ih, bias_hh = (dt.cast(w, inner) for w in (ih, hh, bias_ih, bias_hh))
-    return Weights(ih, hh, *((bias_ih, bias_hh) if has_biases else (None, None)), None)
+    return Weights(ih, hh, bias_ih, bias_hh, None) if has_biases else Weights(ih, hh, None, None, None)
 
 
 @kernel("mkldnn_rnn_layer_backward", differs=["half-opmath"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ ndarray = np.ndarray
 INDEX_DTYPES = (int64, int32)
 
 
-_UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_UNSIGNED: dict[int, np.dtype] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 _largest = np.maximum.reduce
 
 
@@ -42,7 +43,8 @@ def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
         if dim == 1:
             return index + np.arange(0, index.shape[0] * shape[1], shape[1])[:, None] if shape[1] else index
         return index * shape[1] + np.arange(index.shape[1])
-    step, places = 1, None
+    step = 1
+    places: Any = None
     for d in range(len(shape) - 1, -1, -1):
         if d == dim:
             along = index if index.dtype == int64 else index.astype(int64)

@@ -8,6 +8,7 @@ over longer stretches of memory.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ def correlate(
         out = _sizes(sizes, before, after, kernel, stride, dilation)
         return in_format(np.zeros((n, o, *out), x.dtype), channels_last)
     if math.prod(kernel) == 1 and groups == 1 and not any(before) and not any(after) and not channels_last:
-        x = np.ascontiguousarray(x if max(stride) == 1 else x[(..., *(slice(None, None, s) for s in stride))])
+        kept: Any = (..., *(slice(None, None, s) for s in stride))
+        x = np.ascontiguousarray(x if max(stride) == 1 else x[kept])
         return np.matmul(w.reshape(o, c), x.reshape(n, c, -1)).reshape(n, o, *x.shape[2:])
     out = _sizes(sizes, before, after, kernel, stride, dilation)
     parts = _parts(n, c * math.prod(kernel) * math.prod(out) * x.itemsize)
@@ -86,9 +88,10 @@ def correlate_input(
         columns = np.matmul(w.reshape(groups, o // groups, -1).swapaxes(1, 2), grouped)
         columns = columns.reshape(n, c, *kernel, *out)
         for tap in taps(kernel):
-            x[(..., *tap_slices(tap, out, stride, dilation))] += columns[(slice(None), slice(None), *tap)]
-    inner = tuple(slice(p, p + s) for p, s in zip(padding, sizes, strict=True))
-    return in_format(x[(..., *inner)], channels_last)
+            at: Any = (..., *tap_slices(tap, out, stride, dilation))
+            x[at] += columns[(slice(None), slice(None), *tap)]
+    inner: Any = (..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))
+    return in_format(x[inner], channels_last)
 
 
 def correlate_weight(
@@ -175,7 +178,8 @@ def _depthwise(x: ndarray, w: ndarray, out: Ints, stride: Ints, dilation: Ints) 
     weights = w.reshape(c, o // c, -1)
     part = empty(y.shape, y.dtype)
     for i, tap in enumerate(taps(kernel)):
-        shifted = x[(..., *tap_slices(tap, out, stride, dilation))][:, :, None]
+        at: Any = (..., *tap_slices(tap, out, stride, dilation))
+        shifted = x[at][:, :, None]
         np.multiply(shifted, weights[:, :, i].reshape(c, o // c, *[1] * len(out)), out=part)
         y += part
     return y.reshape(n, o, *out)

@@ -39,14 +39,14 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
         product = a * b
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
     if a.size > STRIP and a.shape == c.shape and b.shape in ((), a.shape):
-        arrays = [a.reshape(-1), c.reshape(-1)] if a.flags.c_contiguous and c.flags.c_contiguous else []
-        if arrays and (b.shape == () or b.flags.c_contiguous):
-            return _in_strips(*arrays, b if b.shape == () else b.reshape(-1)).reshape(a.shape)
+        if a.flags.c_contiguous and c.flags.c_contiguous and (b.shape == () or b.flags.c_contiguous):
+            factor = b if b.shape == () else b.reshape(-1)
+            return _in_strips(a.reshape(-1), c.reshape(-1), factor).reshape(a.shape)
     wide = np.multiply(a, b, dtype=np.float64)
     return np.add(wide, c, out=wide if wide.ndim and wide.shape == a.shape == c.shape else None).astype(float32)
 
 
-def fma_into(a: ndarray, b: ndarray, c: Any, wide: ndarray, out: ndarray) -> None:
+def fma_into(a: ndarray, b: Any, c: Any, wide: ndarray, out: ndarray) -> None:
     """`fma` of float32 values that stand in float64 arrays, through a float64 buffer into a float32 array."""
     np.multiply(a, b, wide)
     np.add(wide, c, wide)
@@ -135,7 +135,7 @@ def horner(
             value *= t
         value += rest[-1]
         return value
-    first, *rest = (np.float64(np.float32(c)) for c in coefficients)
+    first, *rest = (float(np.float32(c)) for c in coefficients)
     if wide is None or out is None:
         t, wide, out = t.astype(np.float64), np.empty(t.shape), np.empty_like(t)
     np.multiply(t, first, wide)
