@@ -145,7 +145,7 @@ def _embed_padded(weight: ndarray, *args: Any) -> tuple[ndarray, ndarray, ndarra
     n = len(weight)
     words = f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
     check(-n <= padding_idx < n, words)
-    return _embed(weight, *rest, padding_idx=padding_idx + n if padding_idx < 0 else padding_idx)
+    return _embed(*(weight, *rest, padding_idx + n if padding_idx < 0 else padding_idx))
 
 
 _DOC = "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."

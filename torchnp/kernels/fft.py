@@ -281,7 +281,7 @@ def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndar
     return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
 
 
-for _names, _like in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
+for _names, _numpy in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
     _name = _names.removeprefix("fft_")
     _doc = f"Sample frequencies of `{_names.removesuffix('freq')}`."
-    rows(_names, _frequencies, _doc, name=_name, like=_like, differs=["default-dtype"])
+    rows(_names, _frequencies, _doc, name=_name, like=_numpy, differs=["default-dtype"])

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
+from torchnp.checks import check, check_type, require
 from torchnp.errors import batch2_mismatch, expected_type, invalid_view, not_implemented, shape_text
 from torchnp.kernels import ranges
+from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
@@ -135,9 +136,7 @@ def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
 
 def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
     """Weights of four neighbours and their slopes, a = -0.75."""
-    a = t.dtype.type(-0.75)
-    far = [t + 1, 2 - t]
-    near = [t, 1 - t]
+    a, far, near = t.dtype.type(-0.75), [t + 1, 2 - t], [t, 1 - t]
     f = [((a * x - 5 * a) * x + 8 * a) * x - 4 * a for x in far]
     n = [((a + 2) * x - (a + 3)) * x * x + 1 for x in near]
     df = [(3 * a * x - 10 * a) * x + 8 * a for x in far]
@@ -171,34 +170,18 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
 
 def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
     """What torch checks of an image and a grid of points in it."""
-    check(
-        input.shape[0] == grid.shape[0],
-        "grid_sampler(): expected grid and input to have same batch size, "
-        f"but got input with sizes {shape_text(input.shape)} and grid with sizes {shape_text(grid.shape)}",
-    )
-    check(
-        grid.shape[-1] == input.ndim - 2,
-        f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, "
-        f"but got grid with sizes {shape_text(grid.shape)}",
-    )
+    of_input, of_grid = shape_text(input.shape), f"grid with sizes {shape_text(grid.shape)}"
+    both = f"but got input with sizes {of_input} and {of_grid}"
+    same = input.shape[0] == grid.shape[0]
+    check(same, f"grid_sampler(): expected grid and input to have same batch size, {both}")
+    words = f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got {of_grid}"
+    check(grid.shape[-1] == input.ndim - 2, words)
+    words = f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {of_input}"
     for d in range(2, input.ndim):
-        check(
-            input.shape[d] > 0,
-            "grid_sampler(): expected input to have non-empty spatial dimensions, "
-            f"but input has sizes {shape_text(input.shape)} with dimension {d} being empty",
-        )
-    check(
-        input.ndim == n + 2 and grid.ndim == n + 2,
-        f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, "
-        f"but got input with sizes {shape_text(input.shape)} and grid with sizes {shape_text(grid.shape)}",
-    )
+        check(input.shape[d] > 0, f"{words} with dimension {d} being empty")
+    words = f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, {both}"
+    check(input.ndim == n + 2 and grid.ndim == n + 2, words)
     check(n == 2 or mode != BICUBIC, "grid_sampler(): bicubic interpolation only supports 4D input")
-
-
-def _check_dtypes(input: ndarray, grid: ndarray, name: str) -> None:
-    if input.dtype not in dt.FLOATS:
-        raise not_implemented(name, input.dtype)
-    check_type(input.dtype, grid)
 
 
 # ---------------------------------------------------------------- kernels
@@ -223,12 +206,19 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     return y
 
 
-@kernel("grid_sampler_2d", differs=["grid-half-even"])
-def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners):
-    """An image at the points of a grid, coordinates from -1 to 1."""
-    check_grid(input, grid, 2, interpolation_mode)
-    _check_dtypes(input, grid, "grid_sampler_2d_cpu_kernel_impl")
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, VECTOR)
+def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n: int, cpu: str, loop: Loop) -> ndarray:
+    check_grid(input, grid, n, interpolation_mode)
+    require(cpu, input.dtype, dt.FLOATS)
+    check_type(input.dtype, grid)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, loop)
+
+
+_CPU = {"cpu": "grid_sampler_2d_cpu_kernel_impl", "loop": VECTOR, "differs": ["grid-half-even"]}
+_DOC = "An image at the points of a grid, coordinates from -1 to 1."
+(grid_sampler_2d,) = rows("grid_sampler_2d", _sampler, _DOC, **_CPU)
+_CPU = {"cpu": "grid_sampler3d_cpu", "loop": SCALAR, "differs": ["grid-half-even"]}
+_DOC = "A volume at the points of a grid, coordinates from -1 to 1."
+(grid_sampler_3d,) = rows("grid_sampler_3d", _sampler, _DOC, **_CPU)
 
 
 def check_single(values: Iterable[ndarray]) -> None:
@@ -245,14 +235,6 @@ def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode,
     if input.shape[0] * input.shape[1] * grid.shape[1] * grid.shape[2] == 0:
         return np.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
     check_single((input, grid))
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
-
-
-@kernel("grid_sampler_3d", differs=["grid-half-even"])
-def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners):
-    """A volume at the points of a grid, coordinates from -1 to 1."""
-    check_grid(input, grid, 3, interpolation_mode)
-    _check_dtypes(input, grid, "grid_sampler3d_cpu")
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
 
 
@@ -290,10 +272,8 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
     n = len(size) - 2
     base = base_grid(size[2:], align_corners, theta.dtype)
     points = base.reshape(-1, n + 1)
-    check(
-        theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1,
-        batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])),
-    )
+    fits = theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1
+    check(fits, batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])))
     shape = (size[0], *size[2:], n)
     check(theta.shape[1] == n, invalid_view(shape, size[0] * len(points) * theta.shape[1]))
     inner = dt.opmath(theta.dtype)

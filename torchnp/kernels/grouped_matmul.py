@@ -29,9 +29,8 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
             found = dt.scalar_name(mat.dtype)
             raise RuntimeError(f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {found}")
     _check_groups(self, mat2, offs, bias)
-    check(
-        out_dtype is None or dt.as_dtype(out_dtype) == self.dtype, "Grouped gemm output dtype must match `mat_a` dtype"
-    )
+    same = out_dtype is None or dt.as_dtype(out_dtype) == self.dtype
+    check(same, "Grouped gemm output dtype must match `mat_a` dtype")
     out = _padded(_grouped_shape(self, mat2, offs), self.dtype)
     if self.dtype != mat2.dtype:
         a, b = dt.c_name(self.dtype, "long"), dt.c_name(mat2.dtype, "long")
@@ -49,10 +48,8 @@ def _check_groups(a: ndarray, b: ndarray, offs: ndarray | None, bias: ndarray | 
         check(a.shape[-1] == b.shape[-2], "contraction dimension of mat_a and mat_b must match")
     _check_strides(a)
     _check_strides(b)
-    check(
-        (offs is not None) == flat,
-        "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d",
-    )
+    words = "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
+    check((offs is not None) == flat, words)
     if offs is not None:
         check(offs.ndim == 1, "offs has to be 1D")
         check(offs.dtype == dt.int32, "Offsets have to be int32")
@@ -115,16 +112,11 @@ def _scaled_grouped_mm(
 
     torch has code for it on GPUs only; the result is bfloat16, computed in float32.
     """
-    check(
-        out_dtype is None or dt.as_dtype(out_dtype) == dt.bfloat16,
-        "Only bf16 high precision output types are supported for grouped gemm",
-    )
+    known = out_dtype is None or dt.as_dtype(out_dtype) == dt.bfloat16
+    check(known, "Only bf16 high precision output types are supported for grouped gemm")
     for name, mat in (("mat_a", self), ("mat_b", mat2)):
-        check(
-            mat.dtype == dt.float8_e4m3fn,
-            f"Expected {name} to be Float8_e4m3 matrix got {dt.scalar_name(mat.dtype)}",
-            ValueError,
-        )
+        words = f"Expected {name} to be Float8_e4m3 matrix got {dt.scalar_name(mat.dtype)}"
+        check(mat.dtype == dt.float8_e4m3fn, words, ValueError)
     check(scale_result is None, "Scale result not supported yet", ValueError)
     _check_groups(self, mat2, offs, bias)
     out = _padded(_grouped_shape(self, mat2, offs), dt.bfloat16)

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, dim_of
+from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.fake_quantize import (
     _fake_quantize_per_tensor_affine_cachemask_tensor_qparams,
@@ -206,10 +207,7 @@ def fused_moving_avg_obs_fake_quant(
 # ---------------------------------------------------------------- values that have no scale
 
 
-@kernel("dequantize.self")
-def dequantize(self):
-    """Values in float32; those that are need no copy."""
-    return dt.cast(self, dt.float32)
+rows("dequantize.self", lambda x: dt.cast(x, dt.float32), "Values in float32; those that are need no copy.")
 
 
 @kernel("_saturate_weight_to_fp16", like=np.clip)

@@ -60,7 +60,7 @@ def _weight_int8pack_mm(self, mat2, scales):
     check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
     check(_columns(mat2) == inner, f"{name} : expect B.size(1) == {inner}")
     check(scales.shape == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
-    _check_found(self, scales)
+    check_type(self.dtype, scales)
     total = np.matmul(dt.cast(self, dt.float32), mat2.T.astype(np.float32))
     return dt.cast(total * dt.cast(scales, dt.float32), self.dtype)
 
@@ -69,10 +69,6 @@ def _columns(x: ndarray) -> int:
     if x.ndim < 2:
         raise dim_out_of_range(1, x.ndim)
     return x.shape[1]
-
-
-def _check_found(a: ndarray, b: ndarray) -> None:
-    check_type(a.dtype, b)
 
 
 # ---------------------------------------------------------------- 4 bits
@@ -132,7 +128,7 @@ def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     check(inner % qGroupSize == 0, f"{name}: {words}")
     right = qScaleAndZeros.ndim == 3 and qScaleAndZeros.shape[1:] == (rows, 2)
     check(right, f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
-    _check_found(self, qScaleAndZeros)
+    check_type(self.dtype, qScaleAndZeros)
     both = dt.cast(qScaleAndZeros[: inner // qGroupSize], dt.float32).repeat(qGroupSize, 0)
     weights = _unpacked(mat2).T * both[..., 0] + both[..., 1]
     return dt.cast(np.matmul(dt.cast(self, dt.float32), weights), self.dtype)

@@ -23,8 +23,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- compressed and back
 
 
-def _index_dtype(out_int32: bool) -> np.dtype:
-    return dt.int32 if out_int32 else dt.int64
+_WIDTH = {True: dt.int32, False: dt.int64}  # of index dtypes, by ``out_int32``
 
 
 @kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted)
@@ -36,10 +35,10 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
         raise not_implemented("convert_indices_from_coo_to_csr_cpu", self.dtype)
     rows = self.reshape(-1).astype(np.int64)
     if not rows.size:
-        return np.zeros(size + 1, _index_dtype(out_int32))
+        return np.zeros(size + 1, _WIDTH[bool(out_int32)])
     places = np.arange(size + 1)
     starts = np.searchsorted(np.maximum.accumulate(rows), places)
-    return np.where(places > rows[-1], rows.size, starts).astype(_index_dtype(out_int32))
+    return np.where(places > rows[-1], rows.size, starts).astype(_WIDTH[bool(out_int32)])
 
 
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat)
@@ -51,7 +50,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
     *batch, rows = np.indices(counts.shape).reshape(counts.ndim, -1)
     found = [np.repeat(x, counts.reshape(-1)) for x in (*batch, rows)]
     last = [found[-1], col_indices.reshape(-1)]
-    return np.stack([*found[:-1], *(last[::-1] if transpose else last)]).astype(_index_dtype(out_int32))
+    return np.stack([*found[:-1], *(last[::-1] if transpose else last)]).astype(_WIDTH[bool(out_int32)])
 
 
 # ---------------------------------------------------------------- whether compressed indices are right
@@ -98,7 +97,7 @@ def _rows(x: ndarray) -> ndarray:
 
 
 def _check_compressed(
-    compressed: ndarray, plain: ndarray, values: ndarray, size: Sequence[int], *_: Any, is_crow: bool, block: bool
+    compressed: ndarray, plain: ndarray, values: ndarray, size: Sequence[int], *options: Any, is_crow: bool, block: bool
 ) -> None:
     name, plain_name, outer, _ = _names(is_crow)
     outers = {"row": "rows", "col": "columns"}[outer]

@@ -130,7 +130,7 @@ def _transform(frames: ndarray, normalized: bool, onesided: bool | None) -> ndar
 
 
 rows(
-    "stft", lambda *args: stft_center(*args[:5], False, "constant", *args[5:]),
+    "stft", lambda x, n, hop, size, window, *rest: stft_center(x, n, hop, size, window, False, "constant", *rest),
     "`stft.center` of the signal as it is.",
 )  # fmt: skip
 

@@ -165,7 +165,7 @@ def _convolution_double_backward(
     rest = (stride, padding, dilation, transposed, output_padding, groups)
 
     def through(x: ndarray, w: ndarray, mask: tuple[bool, bool, bool]) -> Any:
-        return convolution_backward(gO, x, w, None, *rest, output_mask=mask)
+        return convolution_backward(*(gO, x, w, None, *rest, mask))
 
     of_grad = None
     for x, w, b in ((ggI, weight, None), (self, ggW, ggb)):

@@ -140,11 +140,10 @@ def spherical_j0(x: ndarray) -> ndarray:
 def _series(x: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
     """The Chebyshev series of |x|, and by what the scaled function is to be multiplied or divided: 1 or sqrt(|x|)."""
     real = x.dtype.type
-    inner = x <= 8
-    value = piecewise(
-        x, inner, lambda x: chebyshev(x / real(2) - real(2), near), lambda x: chebyshev(real(32) / x - real(2), far)
-    )
-    return value, inner
+    inner, two = x <= 8, real(2)
+    return piecewise(
+        x, inner, lambda x: chebyshev(x / two - two, near), lambda x: chebyshev(real(32) / x - two, far)
+    ), inner
 
 
 def i0e(x: ndarray) -> ndarray:
