@@ -160,12 +160,8 @@ _DIFFERS = ["correlation", "conv-layout"]
 rows("conv1d", _conv, "Cross-correlation over one dimension.", like=np.correlate, differs=_DIFFERS)
 rows("conv2d conv3d", _conv, "Cross-correlation over two or three dimensions.", differs=_DIFFERS)
 rows("conv1d.padding", _conv_mode, '`conv1d` with padding "same" or "valid".', like=np.convolve, differs=_DIFFERS)
-rows(
-    "conv2d.padding conv3d.padding",
-    _conv_mode,
-    '`conv2d` and `conv3d` with padding "same" or "valid".',
-    differs=_DIFFERS,
-)
+_MODES = '`conv2d` and `conv3d` with padding "same" or "valid".'
+rows("conv2d.padding conv3d.padding", _conv_mode, _MODES, differs=_DIFFERS)
 rows("conv_transpose1d conv_transpose2d.input conv_transpose3d.input", _conv_transpose, "The adjoint of a convolution.")
 
 # ---------------------------------------------------------------- time first
@@ -191,10 +187,8 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check(self.ndim == 3, "Input must have 3 dims: time, batch, in_channel")
     check(weight.ndim == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
     check(bias.ndim == 1, "Bias must be 1-D")
-    check(
-        self.shape[2] == weight.shape[1],
-        "Input dim 2 (input channels) is not == dim 1 in the weight tensor (input channels)",
-    )
+    words = "Input dim 2 (input channels) is not == dim 1 in the weight tensor (input channels)"
+    check(self.shape[2] == weight.shape[1], words)
     check(bias.shape[0] == weight.shape[2], "Bias size must equal dim 2 in the weight tensor (output channels).")
     check_steps(self, len(self), weight, pad)
     inner = dt.opmath(self.dtype)

@@ -28,8 +28,8 @@ LARGEST = 1 << 21  # elements of a block of differences
 def _blocks(x1: ndarray, x2: ndarray) -> Iterator[tuple[slice, ndarray]]:
     """Differences of all rows, in blocks of rows of the first that keep memory bounded."""
     step = max(1, LARGEST // max(1, x2.size))
-    for rows in blocks(x1.shape[-2], step):
-        yield rows, x1[..., rows, None, :] - x2[..., None, :, :]
+    for part in blocks(x1.shape[-2], step):
+        yield part, x1[..., part, None, :] - x2[..., None, :, :]
 
 
 def _lengths(d: ndarray, p: float) -> ndarray:

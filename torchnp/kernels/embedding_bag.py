@@ -159,11 +159,8 @@ rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
 
 
 def _check_dense(name: str, x: ndarray) -> None:
-    check(
-        x.flags.c_contiguous,
-        f"Expected contiguous tensor, but got non-contiguous tensor for argument #1 '{name}' "
-        "(while checking arguments for embedding_bag)",
-    )
+    words = f"Expected contiguous tensor, but got non-contiguous tensor for argument #1 '{name}'"
+    check(x.flags.c_contiguous, f"{words} (while checking arguments for embedding_bag)")
 
 
 @kernel("_embedding_bag_backward")

@@ -55,10 +55,8 @@ def check_same(a: ndarray, b: ndarray, names: tuple[str, str], name: str = "", e
     """Refuse operands of two dtypes."""
     if a.dtype != b.dtype:
         first, second = names
-        raise RuntimeError(
-            f"{name}Expected {first} and {second} to have the same dtype, but found {first} of type "
-            f"{dt.scalar_name(a.dtype)} and {second} of type {dt.scalar_name(b.dtype)} instead{end}"
-        )
+        found = f"{first} of type {dt.scalar_name(a.dtype)} and {second} of type {dt.scalar_name(b.dtype)} instead{end}"
+        raise RuntimeError(f"{name}Expected {first} and {second} to have the same dtype, but found {found}")
 
 
 def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
@@ -162,11 +160,8 @@ def linalg_lu_factor(A, *, pivot=True):
     return lu, pivots
 
 
-rows(
-    "_lu_with_info",
-    lambda A, pivot, _: linalg_lu_factor_ex(A, pivot=pivot),
-    "Packed LU factors, pivots and error codes.",
-)
+_DOC = "Packed LU factors, pivots and error codes."
+rows("_lu_with_info", lambda A, pivot, _: linalg_lu_factor_ex(A, pivot=pivot), _DOC)
 
 
 def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
@@ -349,11 +344,8 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     check(pivots.ndim > 0, no_dimensions(-1))
     count = "Number of pivots per batch should be same as the dimension of the matrix"
     check(pivots.shape[-1] == LU.shape[-1], f"linalg.lu_solve: {count}")
-    if pivots.shape != LU.shape[:-1]:
-        raise RuntimeError(
-            "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-            f"{shape_text(pivots.shape)} instead"
-        )
+    words = "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape"
+    check(pivots.shape == LU.shape[:-1], f"{words} {shape_text(pivots.shape)} instead")
     broadcast_shapes(B.shape[:-2], LU.shape[:-2])
     check_lapack("linalg.lu_solve_cpu", LU)
     if B.size:
@@ -363,11 +355,8 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     return lu_solved(LU, pivots, B, left, adjoint)
 
 
-rows(
-    "lu_solve",
-    lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b),
-    "Solution of A X = self from the packed LU factors of A.",
-)
+_DOC = "Solution of A X = self from the packed LU factors of A."
+rows("lu_solve", lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b), _DOC)
 
 
 @kernel("linalg_inv_ex", differs=["no-integers-linalg"])

@@ -85,14 +85,8 @@ def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
 
 
 _OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
-rows(
-    "nuclear_norm nuclear_norm.dim",
-    linalg_matrix_norm_str,
-    "Sums of singular values.",
-    by_name=True,
-    ord="nuc",
-    **_OF_NORM,
-)
+_NUCLEAR = {"by_name": True, "ord": "nuc", **_OF_NORM}
+rows("nuclear_norm nuclear_norm.dim", linalg_matrix_norm_str, "Sums of singular values.", **_NUCLEAR)
 
 
 def _norm_dims(x: ndarray, ord: Any, dim: Any) -> list[int] | None:

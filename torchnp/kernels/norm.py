@@ -272,10 +272,5 @@ def _weight_norm_interface(v, g, dim=0):
     return dt.cast(x * (inner(g) / norms), v.dtype), norms
 
 
-rows(
-    "_weight_norm",
-    _weight_norm_interface,
-    "v * g / |v| with a norm for each slice along ``dim``.",
-    part=0,
-    differs=["half-opmath"],
-)
+_DOC = "v * g / |v| with a norm for each slice along ``dim``."
+rows("_weight_norm", _weight_norm_interface, _DOC, part=0, differs=["half-opmath"])

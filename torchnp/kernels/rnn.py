@@ -137,10 +137,8 @@ def _layers(
         if len(states) == 1 and params and s.dtype != params[0].dtype:
             names = f"{dt.scalar_name(s.dtype)} and {dt.scalar_name(params[0].dtype)}"
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names}")
-        check(
-            s.ndim == 3 and s.shape[0] == num_layers * directions,
-            f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}",
-        )
+        words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
+        check(s.ndim == 3 and s.shape[0] == num_layers * directions, words)
     wide = [dt.cast(s, inner) for s in states]
     y = dt.cast(x, inner)
     ends: list[State] = []

@@ -83,10 +83,8 @@ def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window
     check(hop > 0, f"{call} : expected hop_length > 0, but got hop_length={hop}")
     check(0 < size <= n_fft, f"{call} : expected 0 < win_length <= n_fft, but got win_length={size}")
     if window is not None and window.shape != (size,):
-        raise RuntimeError(
-            f"{call} : expected a 1D window tensor of size equal to win_length={size}, but got window with size "
-            f"{shape_text(window.shape)}"
-        )
+        words = f"expected a 1D window tensor of size equal to win_length={size}, but got window with size"
+        raise RuntimeError(f"{call} : {words} {shape_text(window.shape)}")
 
 
 def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None) -> ndarray:

@@ -274,8 +274,5 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
 # ---------------------------------------------------------------- dropout
 
 
-rows(
-    "native_dropout_backward",
-    lambda g, mask, scale: mul(mul(g, mask), scale),
-    "The gradient of what was kept, scaled as it was.",
-)
+_KEPT = "The gradient of what was kept, scaled as it was."
+rows("native_dropout_backward", lambda g, mask, scale: mul(mul(g, mask), scale), _KEPT)

@@ -87,13 +87,8 @@ def _backward(grad, x, padding, *, op, n, positions):
     return _folded(grad, x, padding, positions)
 
 
-_DOC = "The gradient of the padding by reflection."
-rows(
-    "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward",
-    _backward,
-    _DOC,
-    positions=reflected,
-)
+_REFLECTIONS = "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward"
+rows(_REFLECTIONS, _backward, "The gradient of the padding by reflection.", positions=reflected)
 _DOC, _WRITES = "The gradient of the padding by replication.", Writes(out=_look_replication)
 rows("replication_pad1d_backward", _backward, _DOC, positions=replicated)
 rows("replication_pad2d_backward replication_pad3d_backward", _backward, _DOC, writes=_WRITES, positions=replicated)

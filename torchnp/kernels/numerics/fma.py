@@ -38,10 +38,10 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
     if a.dtype != float32:
         product = a * b
         return np.add(product, c, out=product if product.shape == c.shape != () else None)
-    if a.size > STRIP and a.shape == c.shape and b.shape in ((), a.shape):
-        if a.flags.c_contiguous and c.flags.c_contiguous and (b.shape == () or b.flags.c_contiguous):
-            factor = b if b.shape == () else b.reshape(-1)
-            return _in_strips(a.reshape(-1), c.reshape(-1), factor).reshape(a.shape)
+    large = a.size > STRIP and a.shape == c.shape and b.shape in ((), a.shape)
+    if large and a.flags.c_contiguous and c.flags.c_contiguous and (b.shape == () or b.flags.c_contiguous):
+        factor = b if b.shape == () else b.reshape(-1)
+        return _in_strips(a.reshape(-1), c.reshape(-1), factor).reshape(a.shape)
     wide = np.multiply(a, b, dtype=np.float64)
     return np.add(wide, c, out=wide if wide.ndim and wide.shape == a.shape == c.shape else None).astype(float32)
 
