@@ -145,16 +145,14 @@ for _name, _dtype in (
     rows(_name, lambda x, _, *, to: _as(x, to), f"The tensor in {_dtype}.", like=np.ndarray.astype, to=_dtype)
 
 
-@kernel("_autocast_to_reduced_precision")
-def _autocast_to_reduced_precision(self, cuda_enabled, cpu_enabled, cuda_dtype, cpu_dtype):
-    """float32 in the reduced dtype of the CPU, where autocast is on."""
-    return _as(self, cpu_dtype if cpu_enabled and self.dtype == dt.float32 else None)
-
-
-@kernel("_autocast_to_full_precision")
-def _autocast_to_full_precision(self, cuda_enabled, cpu_enabled):
-    """Half types in float32, where autocast is on."""
-    return _as(self, dt.float32 if cpu_enabled and dt.is_half(self.dtype) else None)
+rows(
+    "_autocast_to_reduced_precision", lambda x, _, on, __, to: _as(x, to if on and x.dtype == dt.float32 else None),
+    "float32 in the reduced dtype of the CPU, where autocast is on.",
+)  # fmt: skip
+rows(
+    "_autocast_to_full_precision", lambda x, _, on: _as(x, dt.float32 if on and dt.is_half(x.dtype) else None),
+    "Half types in float32, where autocast is on.",
+)  # fmt: skip
 
 
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")

@@ -28,13 +28,10 @@ def _pairs(**given: Ints | int) -> list[Ints]:
 
 
 def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> None:
-    for values, words, name in (
-        (kernel_size, "kernel size", "kernel"),
-        (stride, "stride", "stride"),
-        (dilation, "dilation", "dilation"),
-    ):
+    for values, name in ((kernel_size, "kernel"), (stride, "stride"), (dilation, "dilation")):
         if min(values) <= 0:
             got = f"{name}_height: {values[0]} {name}_width: {values[1]}"
+            words = "kernel size" if name == "kernel" else name
             raise RuntimeError(f"{words} should be greater than zero, but got {got}")
     if min(padding) < 0:
         raise RuntimeError(f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}")

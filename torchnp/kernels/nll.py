@@ -33,13 +33,7 @@ def check_weight_dtype(self: ndarray, weight: ndarray | None) -> None:
 
 
 def classes(target: ndarray, ignore_index: int, count: int) -> tuple[ndarray, ndarray]:
-    """The targets with ignored ones replaced by class 0, and which ones count.
-
-    Raises
-    ------
-    IndexError
-        A target that is not ignored is no class.
-    """
+    """The targets with ignored ones replaced by class 0, and which ones count; others have to be classes."""
     target = target.astype(np.int64, copy=False)
     counted = target != ignore_index
     outside = counted & ((target < 0) | (target >= count))
@@ -78,11 +72,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     words = f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})"
     check(self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]), words)
     n_classes = self.shape[-1]
-    check(
-        weight is None or (weight.ndim == 1 and weight.size == n_classes),
-        f"weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor of "
-        f"shape: {shape_text(weight.shape) if weight is not None else ''}",
-    )
+    _check_weight(weight, n_classes, "")
     require("nll_loss_out_frame", self.dtype, FLOATS)
     check_weight_dtype(self, weight)
     if self.ndim == 2:
@@ -147,7 +137,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
         words = f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}"
         check(dt.is_floating(target.dtype), words)
         check(ignore_index < 0, "ignore_index is not supported for floating point target")
-        _check_weight(self, weight)
+        _check_weight(weight, self.shape[0 if self.ndim == 1 else 1], "cross_entropy: ")
         return _of_probabilities(self, target, weight, reduction, label_smoothing)
     _check_smoothing(label_smoothing)
     scores = log_softmax(self, 0 if self.ndim == 1 else 1)
@@ -156,13 +146,12 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
     return nll_loss_nd(scores, target, weight, reduction, ignore_index)
 
 
-def _check_weight(self: ndarray, weight: ndarray | None) -> None:
-    n_classes = self.shape[0 if self.ndim == 1 else 1]
-    check(
-        weight is None or (weight.ndim == 1 and weight.size == n_classes),
-        f"cross_entropy: weight tensor should be defined either for all {n_classes} classes or no classes but got "
-        f"weight tensor of shape: {shape_text(weight.shape) if weight is not None else ''}",
-    )
+def _check_weight(weight: ndarray | None, n_classes: int, name: str) -> None:
+    if weight is not None and (weight.ndim != 1 or weight.size != n_classes):
+        raise RuntimeError(
+            f"{name}weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor "
+            f"of shape: {shape_text(weight.shape)}"
+        )
 
 
 def _check_smoothing(label_smoothing: float) -> None:

@@ -281,13 +281,17 @@ def check_sequence(x: ndarray, name: str) -> None:
         )
 
 
+def _of_sequence(x: ndarray, name: str, kernel_size: Ints, stride: Ints, padding: Ints) -> tuple[int, int, int]:
+    check_sequence(x, name)
+    kernel = one_int(kernel_size, name, "kernel_size")
+    step = kernel if is_omitted(stride) else one_int(stride, name, "stride")
+    return kernel, step, one_int(padding, name, "padding")
+
+
 @kernel("max_pool1d_with_indices")
 def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
     """Maximum over windows of a sequence, and its index."""
-    check_sequence(self, "max_pool1d")
-    kernel = one_int(kernel_size, "max_pool1d", "kernel_size")
-    step = kernel if is_omitted(stride) else one_int(stride, "max_pool1d", "stride")
-    border = one_int(padding, "max_pool1d", "padding")
+    kernel, step, border = _of_sequence(self, "max_pool1d", kernel_size, stride, padding)
     spread = one_int(dilation, "max_pool1d", "dilation")
     best, indices = _max_pool(self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
@@ -356,9 +360,6 @@ rows(
 @kernel("avg_pool1d", differs=["pool-windows", "pool-counts-padding"])
 def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True):
     """Mean over windows of a sequence."""
-    check_sequence(self, "avg_pool1d")
-    kernel = one_int(kernel_size, "avg_pool1d", "kernel_size")
-    step = kernel if is_omitted(stride) else one_int(stride, "avg_pool1d", "stride")
-    border = one_int(padding, "avg_pool1d", "padding")
+    kernel, step, border = _of_sequence(self, "avg_pool1d", kernel_size, stride, padding)
     x = self[..., None, :]
     return np.squeeze(_avg_pool(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad, n=2), -2)

@@ -31,15 +31,16 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
 
 
+def _no_lengths(x: ndarray) -> str:
+    found = f"{x.ndim}D cpu {scalar_name(x.dtype)} tensor"
+    return f"'lengths' argument should be a 1D CPU int64 tensor, but got {found}"
+
+
 @kernel("_pack_padded_sequence")
 def _pack_padded_sequence(input, lengths, batch_first):
     """The steps of all sequences one after the other, and how many sequences each step has."""
     check(input.size > 0, "Cannot pack empty tensors.")
-    if lengths.dtype != int64 or lengths.ndim != 1:
-        raise RuntimeError(
-            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D cpu "
-            f"{scalar_name(lengths.dtype)} tensor"
-        )
+    check(lengths.dtype == int64 and lengths.ndim == 1, _no_lengths(lengths))
     steps = input.swapaxes(0, 1) if batch_first else input
     if lengths.size != steps.shape[1]:
         raise RuntimeError(
@@ -70,26 +71,22 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
         )
     out = np.empty((max(longest, total_length), batch, *data.shape[1:]), data.dtype)
     out[...] = scalar(padding_value, data.dtype)
+    return _unpacked(out, data, batch_sizes, batch_first), (batch_sizes[:, None] > np.arange(batch)).sum(0)
+
+
+def _unpacked(out, packed, batch_sizes, batch_first):
+    """Packed steps written into a padded tensor."""
     start = 0
     for row, n in zip(out, batch_sizes.tolist()):
-        row[:n] = data[start : start + n]
+        row[:n] = packed[start : start + n]
         start += n
-    lengths = (batch_sizes[:, None] > np.arange(batch)).sum(0)
-    return (out.swapaxes(0, 1) if batch_first else out), lengths
+    return out.swapaxes(0, 1) if batch_first else out
 
 
 @kernel("_pack_padded_sequence_backward")
 def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     """The gradient of packed steps in the shape of the padded tensor."""
     check(min(input_size, default=0) >= 0, "zeros: Dimension size must be non-negative.")
-    check(
-        batch_sizes.ndim == 1,
-        f"'lengths' argument should be a 1D CPU int64 tensor, but got {batch_sizes.ndim}D cpu "
-        f"{scalar_name(batch_sizes.dtype)} tensor",
-    )
+    check(batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
-    out, start = np.zeros(shape, grad.dtype), 0
-    for row, n in zip(out, batch_sizes.tolist()):
-        row[:n] = grad[start : start + n]
-        start += n
-    return out.swapaxes(0, 1) if batch_first else out
+    return _unpacked(np.zeros(shape, grad.dtype), grad, batch_sizes, batch_first)

@@ -170,44 +170,30 @@ def chunk(self, chunks, dim=0):
     return split(self, -(-extent // chunks), dim)
 
 
-@kernel("tensor_split.sections", like=np.array_split)
-def tensor_split(self, sections, dim=0):
-    """``sections`` pieces, the first ones larger by one where the size does not divide."""
-    _check_tensor_split(self)
+def _tensor_split(self, given, dim):
+    check(self.ndim > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    if isinstance(given, ndarray):
+        words = "tensor_split expected tensor_indices_or_sections to"
+        if given.dtype != int64:
+            raise RuntimeError(f"{words} have dtype of long, but got {scalar_name(given.dtype)}")
+        if given.ndim > 1:
+            found = f"but got a tensor with {given.ndim} dims"
+            raise RuntimeError(f"{words} be a zero-dimensional or one-dimensional tensor, {found}")
+        given = given.tolist()
     dim = wrap_dim(dim, self.ndim)
-    check(sections > 0, f"number of sections must be larger than 0, got {sections}")
-    small, larger = divmod(self.shape[dim], sections)
-    return _pieces(self, dim, [small + (i < larger) for i in range(sections)])
+    if isinstance(given, int):
+        check(given > 0, f"number of sections must be larger than 0, got {given}")
+        small, larger = divmod(self.shape[dim], given)
+        return _pieces(self, dim, [small + (i < larger) for i in range(given)])
+    edges = [0, *given, self.shape[dim]]
+    return [self[(*_AHEAD[dim], slice(a, b))] for a, b in itertools.pairwise(edges)]
 
 
-@kernel("tensor_split.indices", like=np.array_split)
-def tensor_split_indices(self, indices, dim=0):
-    """Pieces that begin at the indices given."""
-    _check_tensor_split(self)
-    ahead = _AHEAD[wrap_dim(dim, self.ndim)]
-    edges = [0, *indices, self.shape[len(ahead)]]
-    return [self[(*ahead, slice(a, b))] for a, b in itertools.pairwise(edges)]
-
-
-@kernel("tensor_split.tensor_indices_or_sections", like=np.array_split)
-def tensor_split_tensor(self, tensor_indices_or_sections, dim=0):
-    """`tensor_split` with its sections (0-d) or indices (1-d) in a tensor."""
-    _check_tensor_split(self)
-    given = tensor_indices_or_sections
-    if given.dtype != int64:
-        raise RuntimeError(
-            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {scalar_name(given.dtype)}"
-        )
-    check(
-        given.ndim < 2,
-        "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
-        f"but got a tensor with {given.ndim} dims",
-    )
-    return tensor_split_indices(self, given.tolist(), dim) if given.ndim else tensor_split(self, int(given), dim)
-
-
-def _check_tensor_split(x: ndarray) -> None:
-    check(x.ndim > 0, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+rows(
+    "tensor_split.sections tensor_split.indices tensor_split.tensor_indices_or_sections", _tensor_split,
+    "So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.",
+    like=np.array_split,
+)  # fmt: skip
 
 
 def _split_along(self, given, *, op, least, dim):
@@ -216,14 +202,12 @@ def _split_along(self, given, *, op, least, dim):
             f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
         )
     dim = min(dim, self.ndim - 1)
-    if not isinstance(given, int):
-        return tensor_split_indices(self, given, dim)
-    if given <= 0 or self.shape[dim] % given:
+    if isinstance(given, int) and (given <= 0 or self.shape[dim] % given):
         raise RuntimeError(
             f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]} is "
             f"not divisible by the split_size {given}!"
         )
-    return tensor_split(self, given, dim)
+    return _tensor_split(self, given, dim)
 
 
 _PIECES = "Equal pieces, or pieces that begin at the indices, along dimension"

@@ -61,13 +61,7 @@ def name_of(dtype: Any) -> str:
 
 
 def check_alike(*arrays: Array) -> None:
-    """Refuse operands of different dtypes or shapes; a 0-d operand goes with any shape.
-
-    Raises
-    ------
-    RuntimeError
-        In torch's words.
-    """
+    """Refuse operands of different dtypes or shapes; a 0-d operand goes with any shape."""
     first = arrays[0]
     shape = None
     for x in arrays:
