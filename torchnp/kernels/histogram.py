@@ -94,8 +94,8 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
     name = "torch.histogramdd:"
     _check_matrix(x)
     n = x.shape[-1]
-    words = f"{name} expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(edges)}"
-    check(len(edges) == n, words)
+    wanted = f"{n} sequences of bin edges for a {n}-dimensional histogram"
+    check(len(edges) == n, f"{name} expected {wanted} but got {len(edges)}")
     for i, e in enumerate(edges):
         if e.dtype != x.dtype:
             raise RuntimeError(
@@ -137,8 +137,8 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
     else:
         found = [(0.0, 1.0)] * n
     for i, (low, high) in enumerate(found):
-        words = f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite"
-        check(math.isfinite(low) and math.isfinite(high), words)
+        finite = math.isfinite(low) and math.isfinite(high)
+        check(finite, f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite")
         check(
             low <= high, f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {i}"
         )  # fmt: skip

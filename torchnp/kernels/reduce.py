@@ -19,7 +19,8 @@ from torchnp.writes import Bound, Writes
 ndarray = np.ndarray
 # Called by place, which is cheaper; np.array makes an array of a NumPy scalar sooner than np.asarray.
 _add: Any
-_add, _array = np.add.reduce, np.array
+_multiply: Any
+_add, _multiply, _array = np.add.reduce, np.multiply.reduce, np.array
 
 # ---------------------------------------------------------------- sum
 
@@ -216,7 +217,7 @@ def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
         return np.asarray(np.all(dt.cast(x, out), axes, keepdims=keepdim))
     if dt.is_half(out):
         return _half_prod(dt.cast(x, out), axes, keepdim)
-    return np.prod(dt.cast(x, out), axes, out, keepdims=keepdim)
+    return _multiply(dt.cast(x, out), axes, out, None, keepdim)
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
