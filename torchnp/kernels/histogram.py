@@ -14,6 +14,7 @@ from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
+from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
