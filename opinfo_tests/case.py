@@ -90,9 +90,9 @@ class Array:
         return window(buffers[self.buffer], DTYPES[self.dtype], self.shape, self.strides, self.offset)
 
     def is_whole(self, buffer: np.ndarray) -> bool:
-        """Return whether this is the whole buffer, row by row."""
+        """Return whether this is the whole buffer, row by row to the letter, as an ndarray of its own would be."""
         a = self.on([buffer] * (self.buffer + 1))
-        return a.nbytes == buffer.size and a.flags.c_contiguous
+        return a.nbytes == buffer.size and (not a.size or a.strides == np.empty(a.shape, a.dtype).strides)
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class Case:
         """Return copies of the buffers, for a call to write on."""
         return [b.copy() for b in self.buffers]
 
-    def describe(self, limit: int = 200) -> str:
-        """Return the call as text: dtype, shape and, when few, the values of each array."""
-        one = lambda leaf: describe_array(leaf.on(self.buffers)) if isinstance(leaf, Array) else show(leaf)
+    def describe(self, limit: int = 200, values: int = 8) -> str:
+        """Return the call as text: dtype, shape and, when at most ``values``, the values of each array."""
+        one = lambda leaf: describe_array(leaf.on(self.buffers), values) if isinstance(leaf, Array) else show(leaf)
         parts = [show_tree(a, one) for a in self.args] + [f"{k}={show_tree(v, one)}" for k, v in self.kwargs.items()]
         text = f"{self.op}({', '.join(parts)})"
         return text if len(text) <= limit else text[: limit - 3] + "..."
@@ -212,8 +212,9 @@ def schemas() -> dict[str, Any]:
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
-    if buffer.size == 0 or 0 in shape:
-        return np.empty(shape, dtype)
+    if buffer.size == 0 or 0 in shape:  # an empty tensor has strides too
+        reach = sum(max(n - 1, 0) * s for n, s in zip(shape, strides, strict=True)) + dtype.itemsize
+        return np.ndarray(shape, dtype, np.empty(reach, np.uint8), 0, strides)
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
@@ -248,7 +249,7 @@ def show_tree(tree: Any, one: Callable[[Any], str]) -> str:
     return one(tree)
 
 
-def describe_array(a: np.ndarray, limit: int = 8) -> str:
+def describe_array(a: np.ndarray, limit: int) -> str:
     name = NAMES.get(a.dtype, str(a.dtype))
     contiguous = a.flags.c_contiguous or a.size == 0
     tail = "" if contiguous else f" strides{tuple(s // a.itemsize for s in a.strides)}"

@@ -95,7 +95,7 @@ def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
 # ---------------------------------------------------------------- another shape
 
 
-def resize_out(out: ndarray, shape: tuple[int, ...]) -> ndarray:
+def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
     """Give ``out`` another shape in place, with torch's warning; the array to write, which others may stand for.
 
     Raises
@@ -112,12 +112,14 @@ def resize_out(out: ndarray, shape: tuple[int, ...]) -> ndarray:
             UserWarning,
             stacklevel=2,
         )
-    return resize(out, shape)
+    return resize(out, shape, strides)
 
 
-def resize(out: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """`resize_out` without the warning."""
+def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
+    """`resize_out` without the warning; ``strides`` in elements are for what stands for a tensor, as an array has none."""
     try:
+        if strides is not None and type(out) is not ndarray:
+            return out.resize(shape, strides=strides)
         moved = out.resize(shape, refcheck=False)  # an array that stands for another's tensor tells where that is now
     except ValueError as error:
         raise RuntimeError(

@@ -42,7 +42,7 @@ class Seen:
     seconds : float
         How long the call took.
     strides : list
-        Of each result, in bytes, where the backend has strides.
+        Of each result, in elements; None for what is no array. Empty where the backend promises none.
     random : list of bytes
         States of the default generator and of generator arguments after the call.
     """
@@ -72,7 +72,7 @@ class Backend:
     A subclass gives ``ops`` (the full names of the overloads that it claims, ``aten::add.Tensor``), ``put``, ``get`` and
     ``run``, and perhaps a ``name`` for reports. What is claimed is judged, and an exception never excuses it. Where memory
     can be seen, ``place`` says on which argument a result is a view; where random numbers are torch's own, ``seed``,
-    ``generator`` and ``state`` have them compared.
+    ``generator`` and ``state`` have them compared. With ``strides = True`` results promise torch's memory layout as well.
     """
 
     name = "backend"
@@ -80,6 +80,7 @@ class Backend:
     dtypes: frozenset[str] | None = (
         None  # of arrays, as torch names them: calls with others are not judged; None is all
     )
+    strides = False  # whether the strides of what ``get`` returns are torch's
     loaded_by = ""  # the name by which a worker process loads it again; without one it is pickled
 
     def put(self, a: np.ndarray) -> Any:
@@ -119,6 +120,7 @@ class Backend:
         mine: list[Any] = []
         generators: list[Any] = []
         resizable = resizable_buffers(case)
+        writes = schemas()[case.op].mutates
         owned: dict[int, np.ndarray] = {}
 
         def leaf(x: Any) -> Any:
@@ -126,6 +128,8 @@ class Backend:
                 a = x.on(buffers)
                 if x.buffer in resizable:
                     a = owned[x.buffer] = a.copy()
+                elif writes and not a.size:
+                    a = np.empty(x.shape, a.dtype)  # with memory of its own it can be resized
                 mine.append(self.put(a))
                 return mine[-1]
             if type(x) is Named:
@@ -148,6 +152,10 @@ class Backend:
                 plain = r is None or isinstance(r, (bool, int, float, complex, str, np.dtype))
                 seen.alias.append(None if plain else self.place(r, buffers))
                 seen.results.append(r if plain else self.get(r))
+                if self.strides:
+                    # An ndarray that is resized in place is row-major, and an empty one has NumPy's own strides.
+                    given = any(r is x for x in mine)
+                    seen.strides.append(None if plain or given else in_elements(seen.results[-1]))
             seen.after = [self.get(x) for x in mine]
         except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute
             return Seen(error=error_of(e), seconds=time.perf_counter() - start, buffers=self.memory(buffers))
@@ -159,6 +167,10 @@ class Backend:
     def memory(self, buffers: list[np.ndarray]) -> list[np.ndarray] | None:
         """Return the arguments' raw memory after a call, None where ``put`` copies."""
         return None
+
+
+def in_elements(a: np.ndarray) -> tuple[int, ...]:
+    return tuple(s // a.itemsize for s in a.strides)
 
 
 def error_of(e: BaseException) -> tuple[str, str]:
@@ -188,11 +200,15 @@ class Table(Backend):
         What reports call the backend.
     scalars : bool, optional
         Whether a NumPy scalar as a result counts as a 0-d array, as plain NumPy functions return it.
+    strides : bool, optional
+        Whether results promise torch's memory layout: other strides are then a failure.
     """
 
-    def __init__(self, table: Mapping[str, Any], name: str = "table", scalars: bool = False) -> None:
+    def __init__(
+        self, table: Mapping[str, Any], name: str = "table", scalars: bool = False, strides: bool = False
+    ) -> None:
         self.table, self.name, self.ops = table, name, table.keys()
-        self.scalars = scalars
+        self.scalars, self.strides = scalars, strides
         self._torchnp: Any = None
         with suppress(ImportError):
             self._torchnp = importlib.import_module("torchnp")
@@ -220,7 +236,7 @@ class Table(Backend):
         return buffers
 
 
-def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
+def table(mapping: Mapping[str, Any], name: str = "table", strides: bool = False) -> Table:
     """Return the backend of a dict ``{"aten::add.Tensor": f(ndarray, ...) -> ndarray}``.
 
     Functions are called as the schema is: 0-d arrays for 0-d tensors, NumPy dtypes for dtypes, lists for ``int[]``. A
@@ -232,6 +248,8 @@ def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
         Functions on ndarrays by the overload's full name, as torch's dispatcher spells it.
     name : str, optional
         What reports call the backend.
+    strides : bool, optional
+        Whether the functions promise torch's memory layout: other strides are then a failure.
 
     Returns
     -------
@@ -246,4 +264,4 @@ def table(mapping: Mapping[str, Any], name: str = "table") -> Table:
     unknown = sorted(set(mapping) - set(schemas()))
     if unknown:
         raise ValueError(f"torch registers no overload {', '.join(unknown[:4])}")
-    return Table(mapping, name, scalars=True)
+    return Table(mapping, name, scalars=True, strides=strides)

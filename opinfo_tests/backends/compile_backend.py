@@ -24,6 +24,8 @@ class Compiled(TorchDevice):
     torch's own (inductor's ``fallback_random``), so that they can be compared.
     """
 
+    strides = False  # a compiler chooses its own where nothing is written
+
     def __init__(self, compiler: str | Callable[..., Any], name: str = "") -> None:
         super().__init__("cpu")
         self.compiler = compiler

@@ -22,7 +22,7 @@ def own_table() -> Table:
     """Return torchnp's own table as a backend."""
     import torchnp
 
-    found = Table(torchnp.table, "torchnp")
+    found = Table(torchnp.table, "torchnp", strides=True)
     found.loaded_by = "table"
     return found
 
@@ -45,6 +45,10 @@ def found_backend(name: str) -> Backend:
             return as_backend(found[name].load(), name)
         if name.startswith("torch-"):
             return device(name.removeprefix("torch-"))
+        if name == "numpy-mode":
+            from .mode_backend import Mode
+
+            return Mode()
         if name.startswith("compile-"):
             from .compile_backend import compile
 
@@ -59,6 +63,7 @@ def found_backend(name: str) -> Backend:
         raise SystemExit(f"opinfo_tests: backend {name!r}: {e}") from e
     known = [
         "table",
+        "numpy-mode",
         "torch-DEVICE (torch-cpu)",
         "compile-NAME (compile-inductor)",
         "array-api-NAME (array-api-strict)",

@@ -82,6 +82,8 @@ def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
 class TorchDevice(Backend):
     """torch on one of its devices; ``cpu`` is the oracle."""
 
+    strides = True
+
     def __init__(self, device: str = "cpu") -> None:
         self.device, self.name, self.ops = device, f"torch-{device}", AllOps()
 
@@ -132,7 +134,7 @@ class TorchDevice(Backend):
             if not isinstance(r, torch.Tensor):
                 seen.results.append(r)
                 seen.alias.append(None)
-                seen.strides.append(())
+                seen.strides += [None] * self.strides
                 continue
             if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
                 seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")
@@ -140,7 +142,8 @@ class TorchDevice(Backend):
             if r._is_zerotensor():
                 r = r.clone()  # it has no memory to look at
             seen.results.append(to_array(r.cpu()))
-            seen.strides.append(tuple(r.stride()))
+            if self.strides:
+                seen.strides.append(tuple(r.stride()))
             seen.alias.append(self._place(r, places))
         seen.after = [to_array(t.cpu()) for t in mine]
         seen.buffers = [raw(s.cpu()) for s in storages]

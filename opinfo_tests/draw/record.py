@@ -14,10 +14,12 @@ from torch.utils._pytree import tree_leaves
 from ..backends.torch_backend import DTYPE_NAMES, overload_of, raw
 from ..case import Array, Case, Named, Seeded
 from ..schemas import all_schemas, blank_written, siblings
+from .relaid import KINDS, relaid
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
 TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
+RELAID = 2  # calls of an overload for each task that are repeated with their arguments laid out otherwise in memory
 
 
 class OutOfContractError(Exception):
@@ -85,11 +87,22 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
 
 
 class Recorder(TorchDispatchMode):
-    """While active, hands each wanted call to ``sink`` as a Case, once for each distinct overload and input."""
+    """While active, hands each wanted call to ``sink`` as a Case, and of each overload some in other memory, too.
 
-    def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None]) -> None:
+    Parameters
+    ----------
+    wanted : callable
+        Whether an overload is looked at.
+    sink : callable
+        Takes the cases.
+    relay : int, optional
+        How many calls of an overload are repeated with arguments that are permuted, spread out or expanded.
+    """
+
+    def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None], relay: int = 0) -> None:
         super().__init__()
-        self.wanted, self.sink = wanted, sink
+        self.wanted, self.sink, self.relay = wanted, sink, relay
+        self.relaid: Counter[str] = Counter()
         self.source = self.sample_dtype = ""
         self.calls: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -119,6 +132,11 @@ class Recorder(TorchDispatchMode):
             self.left_out[str(e)] += 1
             return
         self.sink(case)
+        if self.relaid[name] < self.relay:
+            other = relaid(case, KINDS[int(case.digest[:6], 16) % len(KINDS)])
+            if other is not None:
+                self.relaid[name] += 1
+                self.sink(other)
 
 
 # What is given as out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an

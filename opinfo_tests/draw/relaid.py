@@ -72,7 +72,8 @@ def lay_out(a: Array, values: np.ndarray, order: Sequence[int], spread: bool, fl
             strides[axis] = 0
         else:
             step *= max(a.shape[axis], 1)
-    memory = np.zeros(max(step, DTYPES[a.dtype].itemsize) if values.size else 0, np.uint8)
+    # As much as row by row: some of torch's kernels read what is expanded as if it were not.
+    memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize), np.uint8)
     new = Array(a.buffer, a.dtype, a.shape, tuple(strides))
     if flat and values.size and widest is not None:
         values = np.take(values, [0], widest)

@@ -14,8 +14,8 @@ from .factors import factors_hold
 from .tolerances import CLOSE, Rule, rule_of
 
 OUTCOMES = (
-    "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "no-error", "wrong-error",
-    "spurious-error", "crash", "timeout", "unspecified",
+    "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "wrong-strides", "no-error",
+    "wrong-error", "spurious-error", "crash", "timeout", "unspecified",
 )  # fmt: skip
 WORDS = 4  # how many of torch's first words a message must open with
 
@@ -26,7 +26,6 @@ class Verdict:
     message: str = ""
     max_abs: float = 0.0
     max_ulp: float = 0.0
-    same_strides: bool = True
     refused: str = ""
     by_element: bool = False  # elements differ, which torch's answer for another layout may explain
 
@@ -74,9 +73,8 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
         return Verdict("wrong-alias", f"left {left} bytes of argument memory alone that torch writes")
     if any(w != m for w, m in zip(torch_says.random, mine.random, strict=False) if w and m):
         return Verdict("wrong-value", "the generator is left at another place than torch's")
-    if torch_says.strides and len(torch_says.strides) == len(mine.results):
-        verdict.same_strides = all(same_strides(s, r) for s, r in zip(torch_says.strides, mine.results, strict=True))
-    return verdict
+    strides = check_strides(torch_says, mine)
+    return replace(verdict, outcome="wrong-strides", message=strides) if strides else verdict
 
 
 def check_results(case: Case, torch_says: Seen, mine: Seen, rule: Rule, scale: float) -> Verdict:
@@ -136,11 +134,13 @@ def check_form(want: Any, got: Any) -> Verdict | None:
     return None
 
 
-def same_strides(strides: tuple[int, ...], got: Any) -> bool:
-    if not isinstance(got, np.ndarray) or got.size == 0:
-        return True
-    mine = tuple(s // got.itemsize for s in got.strides)
-    return all(a == b for a, b, n in zip(strides, mine, got.shape, strict=True) if n > 1)
+def check_strides(want: Seen, mine: Seen) -> str:
+    """Compare where results lie in memory, of a backend that shows it: each stride, of extents of 0 and 1 too."""
+    for i, (w, m) in enumerate(zip(want.strides, mine.strides, strict=False)):
+        if w is not None and m is not None and tuple(m) != tuple(w):
+            place = f"result {i}: " if len(mine.strides) > 1 else ""
+            return f"{place}strides {list(m)} of {list(mine.results[i].shape)}, torch gives {list(w)}"
+    return ""
 
 
 # ---------------------------------------------------------------- values

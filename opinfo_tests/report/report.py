@@ -41,7 +41,6 @@ class Tally:
     failures: list[dict[str, Any]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
-    other_strides: Counter[str] = field(default_factory=Counter)
     max_ulp: dict[tuple[str, str], float] = field(default_factory=dict)
     ran: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
@@ -68,8 +67,6 @@ class Tally:
         self.ran.add(row["id"])
         if row.get("max_ulp"):
             self.max_ulp[key] = max(self.max_ulp.get(key, 0.0), row["max_ulp"])
-        if row.get("same_strides") is False:
-            self.other_strides[row["op"]] += 1
         if row["sample"].startswith("drawn/"):
             self.drawn[row["op"]] += 1
             self.accepted[row["op"]] += "torch_raises" not in row

@@ -106,9 +106,14 @@ def on_numpy():
         buffers = [m.reshape(-1).view(np.uint8) for m in held]
         places = [None if p else BACKEND.place(r, buffers) for p, r in zip(plain, out)]
         out = [r if p else BACKEND.get(r) for p, r in zip(plain, out)]
-        return out, [BACKEND.get(x) for x in given], [strided(*pair) for pair in zip(places, out)]
+        laid = [elements(r.strides, r.itemsize) if type(r) is np.ndarray and not any(r is x for x in given) else None for r in out]
+        return out, [BACKEND.get(x) for x in given], [strided(*pair) for pair in zip(places, out)], laid
     except Exception as e:
-        return e, [], []
+        return e, [], [], []
+
+
+def elements(strides, size):
+    return [s // size for s in strides]
 
 
 def strided(found, a):
@@ -138,12 +143,13 @@ def on_torch(run, device="cpu"):
         with torch.no_grad():
             out = flat(run(args, kwargs))
     except Exception as e:
-        return e, [to_numpy(t) for t in given], []
+        return e, [to_numpy(t) for t in given], [], []
     starts = [(t.data_ptr(), t.numel()) for t in held]
     if sizes != [tuple(t.shape) for t in given]:
         starts = None  # an out= that was resized
     places = [strided(torch_place(r, starts), r) if isinstance(r, torch.Tensor) else None for r in out]
-    return [to_numpy(r) if isinstance(r, torch.Tensor) else r for r in out], [to_numpy(t) for t in given], places
+    laid = [list(r.stride()) if isinstance(r, torch.Tensor) else None for r in out]
+    return [to_numpy(r) if isinstance(r, torch.Tensor) else r for r in out], [to_numpy(t) for t in given], places, laid
 
 
 def flat(out):
@@ -214,8 +220,8 @@ def show(x):
 
 
 def main():
-    want, want_after, want_places = on_torch(lambda args, kwargs: TORCH_OP(*args, **kwargs))
-    got, got_after, got_places = on_torch(mine, DEVICE) if DEVICE else on_numpy()
+    want, want_after, want_places, want_laid = on_torch(lambda args, kwargs: TORCH_OP(*args, **kwargs))
+    got, got_after, got_places, got_laid = on_torch(mine, DEVICE) if DEVICE else on_numpy()
     if isinstance(want, Exception) or isinstance(got, Exception):
         print("torch   ", show(want) if isinstance(want, Exception) else "returns " + "; ".join(map(show, want)))
         print("backend ", show(got) if isinstance(got, Exception) else "returns " + "; ".join(map(show, got)))
@@ -232,6 +238,10 @@ def main():
         if w is not ... and g is not ... and w != g:
             differ = True
             print(f"result {i} lies in (memory, byte, strides): torch {w}, backend {g}")
+    for i, (w, g) in enumerate(zip(want_laid, got_laid)):
+        if STRIDES and None not in (w, g) and w != g:
+            differ = True
+            print(f"result {i} has strides {g} in elements, torch's {w}")
     for i, (w, g) in enumerate(zip(want_after, got_after)):
         if not DEVICE and not same(w, g):
             differ = True

@@ -12,7 +12,7 @@ from typing import Any
 from ..backends.backend import Backend
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
-from ..draw.record import Recorder
+from ..draw.record import RELAID, Recorder
 from ..draw.samples import samples_of
 from ..draw.task import Task
 from ..judge.unspecified import second_opinion
@@ -49,8 +49,6 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
         row |= {"max_abs": verdict.max_abs, "max_ulp": verdict.max_ulp}
     if verdict.refused:
         row["torch_raises"] = verdict.refused
-    if not verdict.same_strides:
-        row["same_strides"] = False
     if verdict.outcome != "pass":
         row |= {"message": verdict.message, "call": case.describe()}
     return row
@@ -168,7 +166,7 @@ def shard(digest: str, seed: int) -> float:
 def run_one(task: Task, judge_: Judge) -> Done:
     """Run one task."""
     o = judge_.options
-    recorder = Recorder(judge_.wanted, judge_.take)
+    recorder = Recorder(judge_.wanted, judge_.take, relay=RELAID)
     count, error = 0, ""
     steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
     while True:

@@ -84,7 +84,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Optio
     faulthandler.disable()  # a crash is reported as an outcome
 
     def before(case: Case) -> None:
-        note.value = f"{case.id}\n{case.describe()}".encode()[: _NOTE - 1]
+        note.value = f"{case.id}\n{case.describe(values=-1)}".encode()[: _NOTE - 1]
         since.value = time.monotonic()
 
     rows: list[dict[str, Any]] = []

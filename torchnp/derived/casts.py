@@ -30,6 +30,7 @@ from torchnp.dtypes import (
     uint8,
 )
 from torchnp.errors import output_shape, shape_text
+from torchnp.layout import layout_of
 from torchnp.schema import Argument, Schema
 from torchnp.writes import resize_out
 
@@ -99,7 +100,8 @@ class Rule(NamedTuple):
             elif self.flat and out.size == value.size:
                 value = value.reshape(out.shape)
             else:
-                out = resize_out(out, value.shape)
+                # Where torch copies a result of its own into the out, it resizes it row by row.
+                out = resize_out(out, value.shape, None if self.exact else layout_of(value)[1])
         out[...] = cast(value, out.dtype)
 
     def check_first(self, target: ndarray, value: ndarray) -> None:

@@ -175,12 +175,17 @@ class OutArray(ndarray):
 
     @classmethod
     def of(cls, tensor: Tensor) -> OutArray:
-        out = _tensor(tensor).view(cls)
+        # Memory that NumPy has seen, torch does not let grow: of an empty out there is nothing to see.
+        array = _tensor(tensor if tensor.numel() else torch.empty_like(tensor))
+        out = array.view(cls)
         out.tensor = tensor
         return out
 
-    def resize(self, shape: Any, refcheck: bool = True) -> ndarray:  # type: ignore[override]
+    def resize(self, shape: Any, refcheck: bool = True, strides: Any = None) -> ndarray:  # type: ignore[override]
+        """As `ndarray.resize`; ``strides`` are in elements."""
         resize(self.tensor, shape)
+        if strides is not None:
+            self.tensor.as_strided_(shape, strides)
         self.target = _tensor(_physical(self.tensor))
         return self.target
 
@@ -233,10 +238,10 @@ def make_run(func: OpOverload, kernel: Callable[..., Any]) -> Run:
             return _write_self(kernel, resizes=name in _RESIZED)
         return _write_arguments(schema, kernel, written, resizes=any(a.is_out for a in schema.arguments))
     viewed = [i for i, mark in enumerate(marks) if mark is not None]
-    if name == "aten::as_strided":
+    if name in ("aten::as_strided", "prims::as_strided"):
         return _as_strided(kernel)
     if viewed or name in _UNMARKED_VIEWS:
-        certain = name not in _UNMARKED_VIEWS and not is_composite(func)
+        certain = name not in _UNMARKED_VIEWS and not name.startswith("prims::") and not is_composite(func)
         return _view(func, kernel, viewed[0] if viewed else 0, certain)
     return _new(schema, kernel)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp import layout
 from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.errors import negative_size
@@ -85,7 +86,7 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------- memory formats
 
-_CHANNELS_LAST = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
+_CHANNELS_LAST = {"channels_last": layout.CHANNELS_LAST[4], "channels_last_3d": layout.CHANNELS_LAST[5]}
 FORMAT_OF_ORDER = {order: name for name, order in _CHANNELS_LAST.items()}
 
 
@@ -93,20 +94,7 @@ def memory_order(x: ndarray) -> tuple[int, ...] | None:
     """Axes from the widest stride to the narrowest, as torch's iterator walks memory; None for row-major order."""
     if x.flags.c_contiguous:
         return None
-    axes = list(range(x.ndim))[::-1]
-    for i in range(1, x.ndim):
-        right = i
-        for left in range(i - 1, -1, -1):
-            a, b = axes[left], axes[right]
-            inner, outer = x.strides[a], x.strides[b]
-            if not inner or not outer:  # an expanded dimension has no place of its own
-                continue
-            if inner > outer or (inner == outer and x.shape[a] > x.shape[b]):
-                axes[left], axes[right] = b, a
-                right = left
-            elif inner < outer:
-                break
-    return tuple(axes[::-1])
+    return tuple(layout.order_of(x.shape, [x.strides]))
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
@@ -129,12 +117,9 @@ def like_order(x: ndarray, memory_format: Any) -> tuple[int, ...] | None:
 
 def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
     """A dense array whose axes lie in memory in the given order."""
-    if order is None:
+    if order is None and 0 not in shape:
         return np.empty(shape, dtype)
-    inverse = [0] * len(order)
-    for place, axis in enumerate(order):
-        inverse[axis] = place
-    return np.empty([shape[axis] for axis in order], dtype).transpose(inverse)
+    return layout.empty(shape, dtype, layout.in_order(shape, range(len(shape)) if order is None else order))
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:

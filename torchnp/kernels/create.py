@@ -35,7 +35,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
     if memory_format is not None:
         check(format_name(memory_format) != "preserve_format", "unsupported memory format Preserve")
         return empty_in_order(size, factory_dtype(dtype), format_order(memory_format, len(size)))
-    return np.empty(size, factory_dtype(dtype))
+    return empty_in_order(size, factory_dtype(dtype), None)
 
 
 @kernel("empty_permuted", like=np.empty)

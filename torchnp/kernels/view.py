@@ -215,7 +215,7 @@ def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
     extra = len(size) - self.ndim
     if extra > 0 and self.shape == tuple(size[extra:]) and min(size[:extra]) >= 0:  # new dimensions in front alone
-        return window(self, size, (0,) * extra + self.strides)
+        return window(self, size, (*_in_front(size[:extra], self.shape, self.strides), *self.strides))
     shape, strides = list(size), [0] * len(size)
     if extra < 0:
         raise too_few_sizes(self.dtype, self.shape, size)
@@ -229,7 +229,18 @@ def expand(self, size, *, implicit=False):
             raise RuntimeError(
                 f"The expanded size of the tensor ({shape[i]}) isn't allowed in a leading, non-existing dimension {i}"
             )
+    if extra > 0:
+        strides[:extra] = _in_front(shape[:extra], shape[extra:], strides[extra:])
     return window(self, shape, strides)
+
+
+def _in_front(size, shape, own):
+    """Strides of new dimensions in front of others: those of one element have a stride, too."""
+    strides, step = [], shape[0] * own[0] if shape else 0
+    for n in reversed(size):
+        strides.append(step if n == 1 else 0)
+        step = strides[-1] * n
+    return strides[::-1]
 
 
 rows("broadcast_to", expand, "`expand`.", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])

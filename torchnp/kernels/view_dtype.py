@@ -12,6 +12,7 @@ from torchnp.checks import check
 from torchnp.kernels._memory import element_strides, storage_offset
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import check_matrix
+from torchnp.layout import empty, layout_of
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -100,13 +101,19 @@ def imag(self):
 # ---------------------------------------------------------------- conjugates
 
 
+def _beside(ufunc, x):
+    """A ufunc's result at the strides of its operand, gaps and all: where a view would lie."""
+    out = empty(x.shape, x.dtype, layout_of(x)[1])
+    return ufunc(x, out=out)
+
+
 conj, _ = rows(
-    "_conj conj", lambda x: np.asarray(np.conjugate(x)) if dt.is_complex(x.dtype) else x,
+    "_conj conj", lambda x: _beside(np.conjugate, x) if dt.is_complex(x.dtype) else x,
     "The conjugate, computed: torch sets a bit on a view, which an array cannot carry.", like=np.conjugate,
     differs=["conj-of-real"],
 )  # fmt: skip
 rows(
-    "_neg_view", lambda x: np.asarray(np.negative(x)),
+    "_neg_view", lambda x: _beside(np.negative, x),
     "The negative, computed: torch sets a bit on a view, which an array cannot carry.", like=np.negative,
 )  # fmt: skip
 

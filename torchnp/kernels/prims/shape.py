@@ -33,16 +33,15 @@ def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array
         check(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}", AssertionError)
     for d, x in enumerate(dims):
         check(a.shape[d] in (1, shape[x]), f"{a.shape[d]} must be broadcastable to {shape[x]}")
-    full = [1] * len(shape)
-    for d, x in enumerate(dims):
-        full[x] = a.shape[d]
-    if type(a) is not ndarray:
-        xp = namespace(a)
-        return xp.broadcast_to(xp.reshape(a, tuple(full)), tuple(shape))
-    steps = [0] * len(shape)
-    for d, x in enumerate(dims):
-        steps[x] = a.strides[d] if a.shape[d] == shape[x] else 0
-    return window(a, tuple(shape), steps)
+    new = [x for x in range(len(shape)) if x not in dims]
+    if type(a) is ndarray:
+        for x in new:
+            a = aten("unsqueeze")(a, x)
+        return aten("expand")(a, shape)
+    xp = namespace(a)
+    for x in new:
+        a = xp.expand_dims(a, axis=x)
+    return xp.broadcast_to(a, tuple(shape))
 
 
 @kernel("prims::transpose", like=np.transpose)
@@ -144,7 +143,7 @@ def conj(a: Array) -> Array:
     if type(a) is not ndarray:
         return namespace(a).conj(a)
     check(dt.is_complex(a.dtype), "Expected complex dtype in prims.conj")
-    return np.asarray(np.conj(a))  # of a 0-d array a scalar
+    return aten("_conj")(a)
 
 
 # ---------------------------------------------------------------- copies
