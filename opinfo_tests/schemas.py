@@ -74,6 +74,17 @@ def is_fragile(op: str) -> bool:
     return op.partition("::")[2].startswith(FRAGILE)
 
 
+# Of a matrix with equal rows these tell rounding errors alone: whether it is singular, and the factors of what is left.
+OF_MATRICES = (
+    "linalg_", "_linalg_", "cholesky", "inverse", "pinverse", "lu_", "_lu_", "logdet", "slogdet", "det", "lobpcg", "svd",
+    "qr", "geqrf", "orgqr", "ormqr", "matrix_", "triangular_solve", "_cholesky",
+)  # fmt: skip
+
+
+def is_of_matrices(op: str) -> bool:
+    return op.partition("::")[2].startswith(OF_MATRICES)
+
+
 def is_out(op: str) -> bool:
     return all_schemas()[op].is_out
 

@@ -66,6 +66,7 @@ class Rule(NamedTuple):
     flat: bool = False  # an out of as many elements keeps its shape
     copies: bool = False  # the out is not resized: the result is broadcast into it
     first: bool = False  # in place: the dtype is looked at before the shape
+    laid: bool = False  # resized, the out gets the result's strides: torch computes in it, and copies nothing there
     sized: bool = False  # in place: torch's structured kernels have words of their own for another shape
 
     def check(self, result: np.dtype, out: np.dtype, x: np.dtype) -> None:
@@ -100,8 +101,7 @@ class Rule(NamedTuple):
             elif self.flat and out.size == value.size:
                 value = value.reshape(out.shape)
             else:
-                # Where torch copies a result of its own into the out, it resizes it row by row.
-                out = resize_out(out, value.shape, None if self.exact else layout_of(value)[1])
+                out = resize_out(out, value.shape, layout_of(value)[1] if self.laid else None)
         out[...] = cast(value, out.dtype)
 
     def check_first(self, target: ndarray, value: ndarray) -> None:
@@ -168,7 +168,7 @@ def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
 def out_rule(schema: Schema, out: Argument, several: bool) -> Rule:
     """The rule by which an op writes one of its outs."""
     name = f"{schema.base}.{schema.overload}" + (f":{out.name}" if several else "")
-    return _rule(*exceptions().get(name) or default_rule(schema))
+    return _rule(*exceptions().get(name) or default_rule(schema))._replace(laid="generated" not in schema.tags)
 
 
 def inplace_rule(schema: Schema) -> Rule:

@@ -231,6 +231,8 @@ def make_run(func: OpOverload, kernel: Callable[..., Any]) -> Run:
     schema, name = schema_of(func), func.name()
     marks = [a.alias_info for a in schema.arguments]
     written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
+    if name in ("aten::as_strided", "prims::as_strided"):  # the prim's schema marks its view as written
+        return _as_strided(kernel)
     if torch.Tag.inplace_view in func.tags:
         return _change_strides(name, kernel)
     if written:
@@ -238,8 +240,6 @@ def make_run(func: OpOverload, kernel: Callable[..., Any]) -> Run:
             return _write_self(kernel, resizes=name in _RESIZED)
         return _write_arguments(schema, kernel, written, resizes=any(a.is_out for a in schema.arguments))
     viewed = [i for i, mark in enumerate(marks) if mark is not None]
-    if name in ("aten::as_strided", "prims::as_strided"):
-        return _as_strided(kernel)
     if viewed or name in _UNMARKED_VIEWS:
         certain = name not in _UNMARKED_VIEWS and not name.startswith("prims::") and not is_composite(func)
         return _view(func, kernel, viewed[0] if viewed else 0, certain)

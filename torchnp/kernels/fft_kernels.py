@@ -149,7 +149,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
 
 def copied(out: ndarray, value: ndarray) -> ndarray:
     if out.shape != value.shape:
-        resize_out(out, value.shape)
+        resize_out(out, value.shape, layout.layout_of(value)[1])
     check_target(out)
     out[...] = dt.cast(value, out.dtype)
     return out
