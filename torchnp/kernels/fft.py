@@ -106,7 +106,8 @@ def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> n
     check_target(target)
     names = tuple(dt.scalar_name(x.dtype) for x in (target, source))
     check(value.dtype == out.dtype, "Found dtype {} but expected {}".format(*names))
-    return copied(out, value.conj())
+    conjugate = value.conj()
+    return copied(out, conjugate, None if swapped else layout.layout_of(conjugate)[1])
 
 
 def _c2c(

@@ -147,9 +147,10 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
 # torch computes in the dtype of the input and copies into whatever out is.
 
 
-def copied(out: ndarray, value: ndarray) -> ndarray:
+def copied(out: ndarray, value: ndarray, strides: layout.Strides | None = None) -> ndarray:
+    """Write a result into ``out``, resized row by row or to ``strides``."""
     if out.shape != value.shape:
-        resize_out(out, value.shape, layout.layout_of(value)[1])
+        resize_out(out, value.shape, strides)
     check_target(out)
     out[...] = dt.cast(value, out.dtype)
     return out
