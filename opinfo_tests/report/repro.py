@@ -212,7 +212,8 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
         "SCHEMA": docstring(schema_text(case.op)), "VERSIONS": versions,
         "IMPORTS": f"\n{imports}\n" if imports else "",
         "RULE": f'KIND, RTOL, ATOL, SCALE = "{rule.kind}", {rtol}, {atol}, {input_scale(case)!r}\n'
-                f"ULP, ZERO_SIGN, SEED = {rule.ulp}, {rule.zero_sign}, {case.seed if case.draws else None}",
+                f"ULP, ZERO_SIGN, SEED = {rule.ulp}, {rule.zero_sign}, {case.seed if case.draws else None}\n"
+                f"STRIDES = {backend.strides}",
         "OP": f"torch.ops.{namespace}.{base}.{overload or 'default'}",
         "MEMORY": memory_text(case), "MINE": mine.rstrip(),
         "ARGS": f"(\n{args}    )" if args else "()", "KWARGS": f"{{\n{kwargs}    }}" if kwargs else "{}",

@@ -67,7 +67,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--backend", default="table",
-        help="table (ours), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
+        help="table (ours), numpy-mode (ours on tensors), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
         "array-api-strict or another array-api-NAME, an entry point of the group torchnp.backends, or package.module:object "
         "(%(default)s)",
     )  # fmt: skip

@@ -196,6 +196,8 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "half-precision": (on_arrays(coarse), "wrong-value"),
     "arguments-swapped": (swapped, "wrong-value"),
     "view-copied": (on_arrays(np.copy), "wrong-alias"),
+    "made-row-major": (on_arrays(np.ascontiguousarray), "wrong-strides"),
+    "made-column-major": (on_arrays(lambda a: np.asfortranarray(a)), "wrong-strides"),
     "input-returned": (returns_input, "wrong-alias"),
     "input-written": (writes_input, "wrong-alias"),
     "input-clobbered": (clobbers_input, "wrong-alias"),

@@ -58,6 +58,9 @@ MUTANTS = [
     ("native_layer_norm", "nn.functional.layer_norm", "float32", "half-precision result-dtype"),
     ("threshold_backward", "nn.functional.relu", "float32", "one-ulp result-dtype"),
     ("sign", "sign", "float32", "one-ulp"),
+    ("sub.Tensor", "sub", "float32", "made-row-major made-column-major"),
+    ("cumsum", "cumsum", "float32", "made-column-major"),
+    ("sort", "sort", "float32", "made-row-major"),
     ("neg", "neg", "float32", "zero-sign-lost input-written"),
     ("maximum", "maximum", "float32", "nan-dropped one-ulp"),
     ("_foreach_mul.List", "_foreach_mul", "float32", "one-ulp result-dtype"),
@@ -71,7 +74,7 @@ ROWS = [(f"aten::{op}", source, dtype, m) for op, source, dtype, names in MUTANT
 def cases(op: str, source: str, dtype: str, limit: int = 60) -> list[Case]:
     """Return the first cases of an overload under an entry's samples."""
     found: list[Case] = []
-    recorder = Recorder(lambda name: name == op, found.append)
+    recorder = Recorder(lambda name: name == op, found.append, relay=20)
     for _ in samples_of(Task(source, dtype), recorder):
         if len(found) >= limit:
             break
@@ -79,7 +82,7 @@ def cases(op: str, source: str, dtype: str, limit: int = 60) -> list[Case]:
 
 
 def outcomes(table, op: str, source: str, dtype: str) -> set[str]:
-    backend, oracle = Table(table), TorchDevice("cpu")
+    backend, oracle = Table(table, strides=True), TorchDevice("cpu")
     return {run_case(case, oracle, backend)[0].outcome for case in cases(op, source, dtype)}
 
 

@@ -71,6 +71,13 @@ def test_torch_cpu_passes_everything():
     assert {row["outcome"] for row in rows} == {"pass"}
 
 
+def test_under_the_mode():
+    """The table as torch sees it: the same calls on tensors, under NumpyMode, with torch's own strides and storages."""
+    rows = judged(load_backend("numpy-mode"), "add cumsum softmax index_put as_strided", f"float32 int64 {ERRORS}", 2)
+    assert len(rows) > 150
+    assert {row["outcome"] for row in rows} <= {"pass", "unspecified"}
+
+
 def test_compiled():
     """torch.compile of single operators: views, writes, random numbers and refusals included."""
     wanted = "add.Tensor add_.Tensor add.out transpose.int rand_like sin sum.dim_IntList mm"
@@ -204,7 +211,7 @@ def test_names(name, kind):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nonesuch", "there are table, torch-DEVICE .*numpy"), ("torch-nonesuch", "no device"), ("no.such:thing", "No module"),
+    [("nonesuch", "there are table, numpy-mode, torch-DEVICE .*numpy"), ("torch-nonesuch", "no device"), ("no.such:thing", "No module"),
      ("compile-nonesuch", "inductor"), ("array-api-nonesuch", "standard"), ("array-api-math", "standard"), ("math:pi", "neither a Backend"), ("opinfo_tests:nonesuch", "no attribute")],
 )  # fmt: skip
 def test_unknown_backend(name, words, capsys):

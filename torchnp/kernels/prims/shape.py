@@ -110,7 +110,11 @@ def collapse_view(a: Array, start: int, end: int) -> Array:
         raise RuntimeError("Attempting to view a collapsed tensor, but no such view exists!") from None
 
 
-rows("prims::view_of", lambda a: aten("view")(a, a.shape) if type(a) is ndarray else a, "The same elements as a new view.")
+rows(
+    "prims::view_of",
+    lambda a: aten("view")(a, a.shape) if type(a) is ndarray else a,
+    "The same elements as a new view.",
+)
 rows(
     "prims::view_of_dtype", lambda *given: aten("view.dtype")(*given), "The same memory read as another dtype.",
     like=ndarray.view,
