@@ -56,7 +56,7 @@ def rows(
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
     """A body with the signature of a schema, which calls ``run``: written out, as a call by ``*args`` costs twice."""
-    known: dict[str, Any] = {"_run": run, "_part": part} | {f"_{key}": value for key, value in given.items()}
+    known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}
     takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
@@ -79,5 +79,5 @@ def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name:
             name = f"{name}=_default_{name}"
         taken.append(name)
     passed += named + [f"{key}=_{key}" for key in given]
-    call = f"_run({', '.join(passed)}){'' if part is ... else '[_part]'}"
+    call = f"_0({', '.join(passed)}){'' if part is ... else '[_1]'}"
     return eval(f"lambda {', '.join(taken)}: {call}", known)

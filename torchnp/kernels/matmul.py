@@ -187,21 +187,21 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 # ---------------------------------------------------------------- with a result of another dtype
 
 
-def _in_dtype(*given: Any, run: Any, **options: Any) -> ndarray:
-    """``run`` with the operands in the result's dtype: their own, or float32 of a half type, which is not rounded."""
+def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
+    """``plain`` with the operands in the result's dtype: their own, or float32 of a half type, which is not rounded."""
     *base, a, b, out_dtype = given
     out = dt.as_dtype(out_dtype)
     fits = out == a.dtype or (out == dt.float32 and dt.is_half(a.dtype))
     check(fits, "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs")
     for x in base:
-        first = "mat1" if run is addmm else "batch1"
+        first = "mat1" if plain is addmm else "batch1"
         check(x.dtype in (out, a.dtype), f"self dtype must match either out_dtype or {first} dtype")
     second = dt.cast(b, out) if b.dtype == a.dtype else b
-    return run(*(dt.cast(x, out) for x in (*base, a)), second, **options)
+    return plain(*(dt.cast(x, out) for x in (*base, a)), second, **options)
 
 
-def _added_in_dtype(base: ndarray, a: ndarray, b: ndarray, out: Any, beta: Any, alpha: Any, *, run: Any) -> ndarray:
-    return _in_dtype(base, a, b, out, run=run, beta=beta, alpha=alpha)
+def _added_in_dtype(base: ndarray, a: ndarray, b: ndarray, out: Any, beta: Any, alpha: Any, *, plain: Any) -> ndarray:
+    return _in_dtype(base, a, b, out, plain=plain, beta=beta, alpha=alpha)
 
 
 _PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
@@ -213,7 +213,7 @@ for _name, _body, _form, _differs, _too in (
     ("baddbmm.dtype", baddbmm, _added_in_dtype, _SUM, ", ``self`` too"),
 ):
     _doc = f"`{_body.__name__}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
-    rows(_name, _form, _doc, run=_body, differs=_differs)
+    rows(_name, _form, _doc, plain=_body, differs=_differs)
 
 
 # ---------------------------------------------------------------- vectors
