@@ -1,0 +1,172 @@
+"""Kernels that torch has on other devices only, against the same thing computed by torch's public operators."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torchnp import aten
+from torchnp.interop import to_numpy, to_torch
+
+EPS = 1e-3
+
+
+def n(*tensors):
+    return tuple(to_numpy(y.detach()) if isinstance(y, torch.Tensor) else y for y in tensors)
+
+
+def same(found, wanted):
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(to_torch(ours), theirs.detach(), rtol=1e-5, atol=1e-6)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+# ---------------------------------------------------------------- batch norm in parts
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_in_parts_is_batch_norm_of_the_whole(shape, affine):
+    """Two processes with a half each: statistics, values, running ones and gradients are those of one with both."""
+    x, grad = normal(*shape), normal(*shape, seed=1)
+    weight, bias = (normal(3, seed=2), normal(3, seed=3)) if affine else (None, None)
+    halves, grads = x.chunk(2), grad.chunk(2)
+    stats = [aten.batch_norm_stats(*n(half), EPS) for half in halves]
+    means, invstds = (np.stack(part) for part in zip(*stats, strict=True))
+    counts = np.array([half.numel() // 3 for half in halves], np.float32)
+    running, theirs = n(torch.zeros(3), torch.ones(3)), (torch.zeros(3), torch.ones(3))
+    mean, invstd = aten.batch_norm_gather_stats_with_counts(*n(halves[0]), means, invstds, *running, 0.1, EPS, counts)
+    again = aten.batch_norm_gather_stats(*n(halves[0]), means, invstds, None, None, 0.1, EPS, int(counts[0]))
+    same(again, map(to_torch, (mean, invstd)))
+
+    whole = x.clone().requires_grad_()
+    leaves = [whole] + ([p.requires_grad_() for p in (weight, bias)] if affine else [])
+    out, saved_mean, saved_invstd = torch.native_batch_norm(whole, weight, bias, *theirs, True, 0.1, EPS)
+    same((mean, invstd, *running), (saved_mean, saved_invstd, *theirs))
+    values = [aten.batch_norm_elemt(*n(half, weight, bias), mean, invstd, EPS) for half in halves]
+    same([np.concatenate(values)], [out])
+
+    wanted = torch.autograd.grad(out, leaves, grad)
+    sums = [
+        aten.batch_norm_backward_reduce(*n(g, half), mean, invstd, *n(weight), True, affine, affine)
+        for g, half in zip(grads, halves, strict=True)
+    ]
+    total, along = (sum(s[i] for s in sums) for i in (0, 1))
+    found = [
+        aten.batch_norm_backward_elemt(*n(g, half), mean, invstd, *n(weight), total, along, counts.astype(np.int32))
+        for g, half in zip(grads, halves, strict=True)
+    ]
+    same([np.concatenate(found)], wanted[:1])
+    if affine:
+        same([sum(s[i] for s in sums) for i in (2, 3)], wanted[1:])
+
+
+# ---------------------------------------------------------------- cells
+
+
+def gates_of(count, biased):
+    """The input of a cell, its weights and biases, and what the fused cell takes in place of input and state."""
+    x, hx, w, u = normal(2, 5), normal(2, 3), normal(3 * count, 5), normal(3 * count, 3)
+    biases = [normal(3 * count, seed=s).requires_grad_() for s in (0, 1)] if biased else [None, None]
+    gates = [(x @ w.T).requires_grad_(), (hx @ u.T).requires_grad_()]
+    return (x, hx, w, u), gates, biases
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_the_fused_lstm_cell_is_the_cell(biased):
+    (x, hx, w, u), gates, biases = gates_of(4, biased)
+    cx = normal(2, 3, seed=1).requires_grad_()
+    wanted = by_gates_lstm(*gates, cx, biases)
+    same(n(*wanted), torch.lstm_cell(x, (hx, cx), w, u, *biases))
+    hy, cy, workspace = aten._thnn_fused_lstm_cell(*n(*gates, cx, *biases))
+    same((hy, cy), wanted)
+    grads = normal(2, 3, seed=5), normal(2, 3, seed=6)
+    want = torch.autograd.grad(wanted, [*gates, cx, *(b for b in biases if biased)], grads)
+    saved = *n(*grads, cx), cy, workspace, biased
+    same(aten._thnn_fused_lstm_cell_backward(*saved)[: len(want)], want)
+    same(aten._thnn_fused_lstm_cell_backward_impl(*saved)[:2], (want[0], want[2]))
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_the_fused_gru_cell_is_the_cell(biased):
+    (x, hx, w, u), gates, biases = gates_of(3, biased)
+    hx = hx.clone().requires_grad_()
+    wanted = by_gates_gru(*gates, hx, biases)
+    same(n(wanted), [torch.gru_cell(x, hx, w, u, *biases)])
+    hy, workspace = aten._thnn_fused_gru_cell(*n(*gates, hx, *biases))
+    same([hy], [wanted])
+    grad = normal(2, 3, seed=5)
+    want = torch.autograd.grad(wanted, [*gates, hx, *(b for b in biases if biased)], grad)
+    same(aten._thnn_fused_gru_cell_backward(*n(grad), workspace, biased)[: len(want)], want)
+
+
+def with_bias(gates, bias):
+    return gates if bias is None else gates + bias
+
+
+def by_gates_lstm(of_input, of_state, cx, biases):
+    i, f, g, o = (with_bias(of_input, biases[0]) + with_bias(of_state, biases[1])).chunk(4, 1)
+    cy = f.sigmoid() * cx + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cy.tanh(), cy
+
+
+def by_gates_gru(of_input, of_state, hx, biases):
+    (ir, iz, i_n), (hr, hz, hn) = with_bias(of_input, biases[0]).chunk(3, 1), with_bias(of_state, biases[1]).chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    new = (i_n + r * hn).tanh()
+    return new + z * (hx - new)
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_depthwise_convolutions_are_convolutions_in_groups(bias):
+    b = normal(6) if bias else None
+    x, w = normal(2, 3, 7, 6), normal(6, 1, 3, 2)
+    same([aten._conv_depthwise2d(*n(x, w), [3, 2], *n(b), [2, 1], [1, 0], [1, 2])],
+         [F.conv2d(x, w, b, [2, 1], [1, 0], [1, 2], 3)])  # fmt: skip
+    x, w = normal(2, 3, 4, 5, 6), normal(6, 1, 2, 3, 2)
+    same([aten.conv_depthwise3d(*n(x, w), [2, 3, 2], *n(b), [1, 2, 1], [1, 0, 1], [1, 1, 2])],
+         [F.conv3d(x, w, b, [1, 2, 1], [1, 0, 1], [1, 1, 2], 3)])  # fmt: skip
+
+
+# ---------------------------------------------------------------- keys and sums
+
+
+def test_philox_normals_are_normal_and_move_with_their_key():
+    out = [np.empty((200, 100), d) for d in (np.float32, np.float64)]
+    keys = [np.array(k, np.uint64) for k in ((1, 2), (1, 3))]
+    for x in out:
+        one, again, other = (aten._philox_normal(x, k) for k in (keys[0], keys[0], keys[1]))
+        assert one.dtype == x.dtype
+        assert np.array_equal(one, again)
+        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.03
+        share = torch.special.ndtr(to_torch(one.astype(np.float64)).ravel()).sort().values  # uniform, if it is normal
+        steps = torch.linspace(0, 1, share.numel(), dtype=torch.float64)
+        assert float((share - steps).abs().max()) < 2 / math.sqrt(share.numel())
+        moved = aten._philox_normal(x, keys[0], 3.0, 0.5)
+        np.testing.assert_allclose(moved, one * 0.5 + 3, rtol=1e-5, atol=1e-5)
+        written = np.zeros_like(x)
+        assert aten._philox_normal_(written, keys[0]) is written
+        assert np.array_equal(written, one)
+
+
+def test_batched_keys_are_keys_one_by_one():
+    keys = np.array([[1, 2], [3, 4]], np.uint64)
+    both = aten._philox_normal(np.empty((2, 9), np.float32), keys[:, None])
+    for row, key in zip(both, keys, strict=True):
+        assert np.array_equal(row, aten._philox_normal(np.empty(9, np.float32), key))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_linear_combinations_are_products(dtype):
+    x, c = normal(3, 2, 4).to(dtype), normal(5, 3).to(dtype)
+    same([aten._compute_linear_combination(*n(x, c))], [torch.tensordot(c, x, 1)])
