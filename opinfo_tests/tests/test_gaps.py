@@ -63,6 +63,15 @@ def test_other_outcome_is_not_covered(tmp_path):
     assert gaps.check(known, tally(row(outcome="wrong-dtype")), NAMES, path).unknown
 
 
+def test_what_only_drawn_calls_meet_is_known_for_them_alone(tmp_path):
+    path, known = entries(tmp_path, ENTRY.replace('cases = ["aa"]', "drawn = true"))
+    failing = row(outcome="wrong-value")
+    assert gaps.check(known, tally(), NAMES, path, ALL).ok
+    assert gaps.check(known, tally(failing), NAMES, path, ALL).unknown
+    assert gaps.check(known, tally(failing | {"sample": "drawn/aten::add.Tensor"}), NAMES, path, ALL).ok
+    assert "drawn = true" in gaps.dump(known)
+
+
 def test_entry_that_passes_names_the_line(tmp_path):
     path, known = entries(tmp_path, ENTRY)
     found = gaps.check(known, tally(row()), NAMES, path)

@@ -12,7 +12,7 @@ import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
 from opinfo_tests.draw.constraint_table import constraint_of
-from opinfo_tests.draw.strategies import drawable, draws, plan
+from opinfo_tests.draw.strategies import WRITES, drawable, draws, not_drawn, plan
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
 from opinfo_tests.run.runner import Judge, Options, run_case, run_one
@@ -55,6 +55,20 @@ def test_forms_that_write_are_drawn_from_their_functional_form():
     assert {out.dtype for out in outs} > {"float32", "float64", "int64"}  # as the result, wider, of integers
     assert any(out.shape == (0,) for out in outs) and any(out.shape[-1:] == (2,) for out in outs)
     assert {case.args[0].shape for case in draws("aten::mul_.Tensor", 60)} > {(1,), ()}
+
+
+def test_every_derived_row_is_drawn_or_says_why_not():
+    derived = [n for n in torchnp.table if torchnp.table[n].status == "derived"]
+    missed = {n: not_drawn(n) for n in derived if not_drawn(n)}
+    assert len(missed) < 0.07 * len(derived)
+    assert WRITES not in missed.values()
+
+
+def test_targets_lie_in_other_memory():
+    strides = {case.args[0].strides for case in draws("aten::sin_", 40) if len(case.args[0].shape) > 1}
+    assert any(0 in s for s in strides)  # expanded
+    assert any(s[0] and s[0] < s[-1] for s in strides)  # permuted
+    assert any(min(s) > 8 for s in strides)  # spread
 
 
 def test_draws_are_the_same_for_a_seed_and_move_with_it():
