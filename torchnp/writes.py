@@ -116,10 +116,11 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
 
 
 def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """`resize_out` without the warning; ``strides`` in elements are for what stands for a tensor, as an array has none."""
+    """`resize_out` without the warning; ``strides`` in elements are for what stands for a tensor."""
+    strided = getattr(out, "resize_strided", None)
+    if strided is not None and strides is not None:
+        return strided(shape, strides)
     try:
-        if strides is not None and type(out) is not ndarray:
-            return out.resize(shape, strides=strides)
         moved = out.resize(shape, refcheck=False)  # an array that stands for another's tensor tells where that is now
     except ValueError as error:
         raise RuntimeError(

@@ -53,7 +53,9 @@ TARGETS = ("", "first last", "first spread", "first expanded")
 def not_drawn(name: str) -> str:
     """Return why no calls are drawn for an overload, or nothing."""
     s = schemas().get(name)
-    why = undrawn(name) if s else "torch registers it without a schema"
+    if s is None:
+        return "torch registers it without a schema"
+    why = undrawn(name)
     if why or not s.is_out or functional_form(name):
         return why
     return next((undrawn(n) for n in functional_forms(name)), WRITES)

@@ -181,11 +181,15 @@ class OutArray(ndarray):
         out.tensor = tensor
         return out
 
-    def resize(self, shape: Any, refcheck: bool = True, strides: Any = None) -> ndarray:  # type: ignore[override]
-        """As `ndarray.resize`; ``strides`` are in elements."""
+    def resize_strided(self, shape: Any, strides: Any) -> ndarray:
+        """As `resize`, to strides in elements, which an array of its own memory cannot get."""
         resize(self.tensor, shape)
-        if strides is not None:
-            self.tensor.as_strided_(shape, strides)
+        self.tensor.as_strided_(shape, strides)
+        self.target = _tensor(_physical(self.tensor))
+        return self.target
+
+    def resize(self, shape: Any, refcheck: bool = True) -> ndarray:  # type: ignore[override]
+        resize(self.tensor, shape)
         self.target = _tensor(_physical(self.tensor))
         return self.target
 
