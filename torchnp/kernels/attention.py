@@ -310,8 +310,8 @@ def _transformer_encoder_layer_fwd(
     first, second = (tuple(map(cast, pair)) for pair in ((norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)))
     dense_1, dense_2 = (tuple(map(cast, pair)) for pair in ((ffn_weight_1, ffn_bias_1), (ffn_weight_2, ffn_bias_2)))
 
-    def normed(x: ndarray, parameters: tuple[Any, Any]) -> ndarray:
-        return norm.native_layer_norm(x, [embed_dim], *parameters, eps)[0]
+    def normed(x: ndarray, parameters: tuple[Any, ...]) -> ndarray:
+        return norm.native_layer_norm(x, [embed_dim], parameters[0], parameters[1], eps)[0]
 
     def attended(x: ndarray) -> ndarray:
         return _multi_head((x, x, x), num_heads, weights, mask, mask_type)[0]

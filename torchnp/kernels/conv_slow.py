@@ -110,4 +110,5 @@ def conv_tbc_backward(self, input, weight, bias, pad):
     w = weight.transpose(2, 1, 0)
     rest = ((1,), (pad,), (1,), False, (0,), 1, (True, True, True))
     of_x, of_w, of_b = convolution_backward(grad, x, np.ascontiguousarray(w), [bias.shape[0]], *rest)
-    return np.ascontiguousarray(of_x.transpose(2, 0, 1)), np.ascontiguousarray(of_w.transpose(2, 1, 0)), of_b
+    of_x, of_w = np.asarray(of_x).transpose(2, 0, 1), np.asarray(of_w).transpose(2, 1, 0)
+    return np.ascontiguousarray(of_x), np.ascontiguousarray(of_w), of_b

@@ -277,5 +277,5 @@ def resize_(self, size, *, memory_format=None):
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     if memory_format is not None and format_name(memory_format) == "preserve_format":
-        memory_format = _memory.FORMAT_OF_ORDER.get(_memory.memory_order(the_template))
+        memory_format = _memory.FORMAT_OF_ORDER.get(_memory.memory_order(the_template) or ())
     return resize_(self, the_template.shape, memory_format=memory_format)

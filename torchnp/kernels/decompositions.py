@@ -48,7 +48,7 @@ def linalg_qr(A, mode="reduced"):
     check_inexact("linalg.qr", A)
     check_lapack("geqrf_cpu", A, True)
     if mode == "r":
-        return np.empty(0, A.dtype), _columns(np.linalg.qr(A, "r"))
+        return np.empty(0, A.dtype), _columns(np.asarray(np.linalg.qr(A, "r")))
     q, r = np.linalg.qr(A, mode)
     return _columns(q), _columns(r)
 

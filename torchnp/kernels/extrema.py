@@ -99,7 +99,7 @@ def aminmax(self, *, dim=None, keepdim=False):
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
     refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
     x = ordered(self)
-    low, high = (np.asarray(u.reduce(x, axes, None, None, keepdim)) for u in (np.minimum, np.maximum))
+    low, high = (np.asarray(u.reduce(x, axes, keepdims=keepdim)) for u in (np.minimum, np.maximum))
     return dt.cast(low, self.dtype), dt.cast(high, self.dtype)
 
 

@@ -33,8 +33,8 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     check(same, "Grouped gemm output dtype must match `mat_a` dtype")
     out = _padded(_grouped_shape(self, mat2, offs), self.dtype)
     if self.dtype != mat2.dtype:
-        a, b = dt.c_name(self.dtype, "long"), dt.c_name(mat2.dtype, "long")
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a} != {b}")
+        names = " != ".join(dt.c_name(x.dtype, "long") for x in (self, mat2))
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names}")
     for a, b, c in _groups(self, mat2, offs, out):
         c[...] = product(a, b)
     return out

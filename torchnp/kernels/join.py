@@ -241,8 +241,8 @@ def meshgrid(tensors):
     check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
     for x in tensors:
         if x.ndim > 1:
-            shape = "".join(f"{n:2d}" for n in x.shape)
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shape}")
+            found = "".join(f"{n:2d}" for n in x.shape)
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {found}")
     shape, n = [x.size for x in tensors], len(tensors)
     return [expand(x.reshape([x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
 

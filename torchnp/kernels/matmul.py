@@ -234,8 +234,8 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
             f"size mismatch, got input ({size}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
         )
     if not self.dtype == mat.dtype == vec.dtype:
-        a, b, c = (dt.scalar_name(x.dtype) for x in (self, mat, vec))
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {a}, {b}, and {c}")
+        names = "{}, {}, and {}".format(*(dt.scalar_name(x.dtype) for x in (self, mat, vec)))
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
     base = expanded(self, (mat.shape[0],))
     if not mat.size:
         return np.multiply(base, single(beta, self.dtype)) if beta != 0 else np.zeros(base.shape, self.dtype)

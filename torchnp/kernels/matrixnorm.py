@@ -175,13 +175,13 @@ def linalg_matrix_power(self, n):
     if n < 0:
         check_inexact("linalg.inv", self, False)
         self, n = linalg_inv(self), -n
-    out = None
-    while n:
-        if n & 1:
-            out = self if out is None else matmul(out, self)
-        n >>= 1
-        if n:
-            self = matmul(self, self)
+    while n % 2 == 0:
+        self, n = matmul(self, self), n // 2
+    out = self
+    while n > 1:
+        self, n = matmul(self, self), n // 2
+        if n % 2:
+            out = matmul(out, self)
     return out.copy()
 
 

@@ -187,7 +187,7 @@ def logsumexp(self, dim, keepdim=False):
     x = dt.cast(self, dt.opmath(out))
     if x.size == 0:
         return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)
-    top = np.asarray(np.maximum.reduce(x.real, axes, None, None, True))
+    top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
     top = np.where(np.isinf(top), top.dtype.type(0), top)
     total = np.log(add_reduce(np.exp(x - top), axes, True)) + top
     return dt.cast(total if keepdim else total.reshape(_reduced(x, axes)), out)

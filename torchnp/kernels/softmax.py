@@ -157,7 +157,7 @@ def _safe_softmax(self, dim, dtype=None):
     if self.dtype not in dt.FLOATS or self.size == 0:
         return out
     x = self if self.ndim else self.reshape(1)
-    masked = np.logical_and.reduce(x == -np.inf, wrap_dim(dim, self.ndim), None, None, True)
+    masked = np.logical_and.reduce(x == -np.inf, wrap_dim(dim, self.ndim), keepdims=True)
     return np.where(masked, out.dtype.type(0), out).reshape(self.shape)
 
 

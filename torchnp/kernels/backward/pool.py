@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -87,8 +88,8 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     total = np.zeros((*x.shape[:-n], *reach), share.dtype)
     for tap in taps(w.kernel):
         total[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] += share
-    inner = total[(..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))]
-    return result(dt.cast(inner, x.dtype), n, n == 2 and channels_last_of(x, n))
+    inner: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))
+    return result(dt.cast(total[inner], x.dtype), n, n == 2 and channels_last_of(x, n))
 
 
 rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)

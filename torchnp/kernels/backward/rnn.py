@@ -75,8 +75,8 @@ def _thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has
     dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
     if grad_hy is None and grad_cy is None:
         return None, None, None
-    wide = [_wide(x, inner) for x in (grad_hy, grad_cy, cx, cy)]
-    gates, of_cx = _lstm_grads(*wide, np.split(dt.cast(workspace, inner), 4, 1))
+    grad_hy, grad_cy, cx, cy = (_wide(x, inner) for x in (grad_hy, grad_cy, cx, cy))
+    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, np.split(dt.cast(workspace, inner), 4, 1))
     gates = dt.cast(gates, dtype)
     return gates, dt.cast(of_cx, dtype), _summed(gates) if has_bias else None
 
