@@ -14,6 +14,8 @@ from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.linalg import check_same
 from torchnp.kernels.matmul import addmm, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
+from torchnp.kernels.view import view
+from torchnp.layout import iterated, layout_of, place
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -156,12 +158,12 @@ def kron(self, other):
     """Each element of the first times all of the second, laid out in blocks."""
     n = max(self.ndim, other.ndim)
     out = dt.result_type(self, other)
-    a = dt.cast(self, dt.opmath(out)).reshape((1,) * (n - self.ndim) + self.shape)
-    b = dt.cast(other, dt.opmath(out)).reshape((1,) * (n - other.ndim) + other.shape)
-    shape = [i * j for i, j in zip(a.shape, b.shape, strict=True)]
-    left = a.reshape([k for size in a.shape for k in (size, 1)])
-    right = b.reshape([k for size in b.shape for k in (1, size)])
-    return dt.cast((left * right).reshape(shape), out)
+    sizes = [(1,) * (n - x.ndim) + x.shape for x in (self, other)]
+    left = view(self, [k for size in sizes[0] for k in (size, 1)])
+    right = view(other, [k for size in sizes[1] for k in (1, size)])
+    blocks = dt.cast(left, dt.opmath(out)) * dt.cast(right, dt.opmath(out))
+    laid = place(dt.cast(blocks, out), iterated((layout_of(left), layout_of(right))))
+    return view(laid, [i * j for i, j in zip(*sizes, strict=True)])
 
 
 @kernel("bilinear", differs=["no-mixed-products", "half-opmath"])

@@ -18,6 +18,7 @@ from torchnp.kernels.numerics.products import words
 from torchnp.kernels.ranges import linspace
 from torchnp.kernels.reduce import sum_all
 from torchnp.kernels.sort import sort_stable
+from torchnp.kernels.view import unsqueeze
 from torchnp.registry import kernel
 from torchnp.scalars import real
 
@@ -260,12 +261,11 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
         weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.astype(x.dtype)
         above = np.take_along_axis(ordered, np.ceil(rank).astype(np.int64), -1)
         value = lerp(value, above, weight)
+    if keepdim and x.ndim:
+        for d in range(x.ndim) if axis is None else (axis,):
+            value = unsqueeze(value, d)
     out = np.moveaxis(value, -1, 0)
-    if keepdim and axis is None:
-        out = out.reshape(q.size, *(1,) * x.ndim)
-    elif keepdim and axis is not None and x.ndim:
-        out = np.expand_dims(out, axis + 1)
-    return (out if q.ndim else out[0]).copy()
+    return out if q.ndim else np.asarray(out[0])
 
 
 rows(
