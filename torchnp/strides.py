@@ -4,6 +4,7 @@
 list; several results have one each.
 
 - ``contiguous``: row-major. ``columns``: each matrix column by column, as LAPACK leaves it.
+  ``solved``: so, unless ``left`` is false.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
   ``floated``: converted to the default dtype, if they are integers. With ``+0`` a number takes part as a tensor.
@@ -68,6 +69,13 @@ def _row_major(shape: Shape, given: Given, place: int) -> Strides:
 def _columns(shape: Shape, given: Given, place: int) -> Strides:
     n = len(shape)
     return contiguous(shape) if n < 2 else layout.in_order(shape, [*range(n - 2), n - 1, n - 2])
+
+
+def _solved(left: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        return contiguous(shape) if given(left) is False else _columns(shape, given, place)
+
+    return rule
 
 
 def _vectors(shape: Shape, given: Given, place: int) -> Strides:
@@ -261,6 +269,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
     arguments = [declared.index(n) for n in named.split(",")] if named else _tensors(schema)
     if kind in _FIXED:
         return _FIXED[kind]
+    if kind == "solved":
+        return _solved(declared.index("left"))
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind in _OF_ONE:
@@ -294,7 +304,7 @@ def settler(schema: Schema) -> Settle | None:
         return None
     parsed += [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
     fixed = set(texts) <= {"contiguous", "vectors"}
-    turned = not {"columns", "swept"}.isdisjoint(texts)
+    turned = not {"columns", "solved", "swept"}.isdisjoint(texts)
     names = [a.name for a in schema.args]
     of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
 

@@ -181,26 +181,16 @@ MORE_MATRICES = (
     ),
     rule("linalg_vander", args={"x": T("* m"), "N": C((None, 2, 4))}),
     rule("linalg_vecdot", args={"x": T("any"), "y": T("bcast", "same")}),
-    rule(
-        "_cdist_backward",
-        args={
-            "grad": T("n m"),
-            "x1": T("n k", "same"),
-            "x2": T("m k", "same"),
-            "p": C((2.0, 1.0)),
-            "cdist": T("n m", "same", "positive"),
-        },
-        dtypes="wide",
-    ),
-    rule(
-        "_pdist_backward",
-        args={
-            "grad": T("n*(n-1)//2"),
-            "self": T("n k", "same"),
-            "p": C((2.0, 1.0)),
-            "pdist": T("n*(n-1)//2", "same", "positive"),
-        },
-        dtypes="wide",
+    *(
+        rule(
+            name,
+            args={"grad": T(pairs), **points, "p": C((2.0, 1.0)), dist: T(pairs, "same", "positive")},
+            dtypes="wide",
+        )
+        for name, pairs, points, dist in (
+            ("_cdist_backward", "n m", {"x1": T("n k", "same"), "x2": T("m k", "same")}, "cdist"),
+            ("_pdist_backward", "n*(n-1)//2", {"self": T("n k", "same")}, "pdist"),
+        )
     ),
     rule(
         "_trilinear",

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check
 from torchnp.errors import no_dimensions, not_implemented, shape_text
+from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import diagonal
 from torchnp.registry import kernel
@@ -92,7 +93,7 @@ def transposed(a: ndarray) -> ndarray:
 
 def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
     """Room for a batch of matrices in the layout that LAPACK and torch give factors."""
-    return transposed(np.empty((*shape[:-2], shape[-1], shape[-2]), dtype))
+    return transposed(empty_in_order((*shape[:-2], shape[-1], shape[-2]), dtype, None))
 
 
 def _lapack(name: str, dtype: np.dtype) -> Any:
@@ -301,7 +302,7 @@ def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: boo
     """Solve with packed factors, matrix by matrix."""
     batch = broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     shape = (*batch, *b.shape[-2:])
-    out = column_major(shape, b.dtype) if left else np.empty(shape, b.dtype)
+    out = column_major(shape, b.dtype) if left else empty_in_order(shape, b.dtype, None)
     if out.size == 0:
         return out
     getrs = _lapack("getrs", lu.dtype)
