@@ -13,7 +13,8 @@ list; several results have one each.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
 - ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
 - ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
-- ``real:x``: as ``like``, but row-major where x is complex.
+- ``real:x``: as ``like``, but row-major where x is complex. ``modulus:x``: as ``like`` where x is complex, else as
+  ``promoted``.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
   as ``empty_like`` of x cut where nothing is added.
@@ -224,6 +225,15 @@ def _real(argument: int) -> Rule:
     return rule
 
 
+def _modulus(argument: int) -> Rule:
+    like, iterator = _like(argument), _iterator("promoted", [argument], False)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        return (like if dt.is_complex(given(argument).dtype) else iterator)(shape, given, place)
+
+    return rule
+
+
 def _indexed(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         x, found = given(argument), list[Layout | None]()
@@ -251,6 +261,7 @@ _OF_ONE = {
     "stacked": _stacked,
     "lifted": _lifted,
     "real": _real,
+    "modulus": _modulus,
     "indexed": _indexed,
     "like": _like,
     "format": _format,

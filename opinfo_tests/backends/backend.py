@@ -154,7 +154,7 @@ class Backend:
                 seen.results.append(r if plain else self.get(r))
                 if self.strides:
                     # An ndarray that is resized in place is row-major, and an empty one has NumPy's own strides.
-                    given = any(r is x for x in mine)
+                    given = any(r is x for x in mine) or (writes and not plain and not seen.results[-1].size)
                     seen.strides.append(None if plain or given else in_elements(seen.results[-1]))
             seen.after = [self.get(x) for x in mine]
         except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute

@@ -57,6 +57,7 @@ CALLS = {
         ("clamp", of(torch.complex64, 2), 1), ("clamp_max", f32(2), 1j), ("relu", of(torch.complex64, 2)),
         ("_addmm_activation", *[of(torch.complex64, 1, 1)] * 3),
     ],
+    "expected_true": [("native_group_norm", f32(2, 4, 3), None, None, 2, 4, 5, 2, 1e-5)],
     "size_mismatch": [("add.Tensor", f32(2), f32(3)), ("where.self", of(torch.bool, 4), f32(2), f32(2))],
     "expand_mismatch": [
         ("expand", f32(2, 3), [2, 4]),
