@@ -68,10 +68,12 @@ def bound(case: Case) -> dict[str, Any]:
 # Operators that write beyond their memory when arguments are not just as their own callers make them: asked only as
 # recorded.
 FRAGILE = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
+# What these give is memory itself, which an ndarray has to own whole to be resized.
+OF_MEMORY = ("resize", "_resize", "set")
 
 
 def is_fragile(op: str) -> bool:
-    return op.partition("::")[2].startswith(FRAGILE)
+    return op.partition("::")[2].startswith(FRAGILE + OF_MEMORY)
 
 
 # Of a matrix with equal rows these tell rounding errors alone: whether it is singular, and the factors of what is left.

@@ -90,7 +90,7 @@ def _slices(x: ndarray, dim: int) -> tuple[int, ndarray | None]:
 
 def _unrolled(rows: ndarray, x: ndarray, axis: int) -> ndarray:
     shape = [n for i, n in enumerate(x.shape) if i != axis]
-    return np.ascontiguousarray(np.moveaxis(rows.reshape(-1, *shape), 0, axis))
+    return np.moveaxis(rows.reshape(-1, *shape), 0, axis)
 
 
 _INSERTED = 16  # up to so many torch's sort inserts one after the other, and what nan does to that is fixed
