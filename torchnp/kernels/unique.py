@@ -7,6 +7,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, refuse, warn
 from torchnp.errors import shape_text
+from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
 from torchnp.kernels._rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
@@ -121,7 +122,7 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
     """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs."""
     axis, rows = _slices(self, dim)
     if rows is None:
-        return self.copy(), _none(), _none()
+        return empty_in_order(self.shape, self.dtype, None), _none(), _none()
     order = np.lexsort(sort_keys(rows).T[::-1])
     if len(rows) <= _INSERTED and (rows != rows).any():
         order = _inserted(rows)
@@ -136,7 +137,7 @@ def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False)
     """The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs."""
     axis, rows = _slices(self, dim)
     if rows is None:
-        return self.copy(), _none(), _none()
+        return empty_in_order(self.shape, self.dtype, None), _none(), _none()
     values, inverse, counts = _consecutive(rows, (rows[1:] != rows[:-1]).any(1))
     return _unrolled(values, self, axis), inverse, counts
 
