@@ -49,24 +49,26 @@ def calls_of(name):
     tensors = [a.type for a in torchnp.table[name].schema.args]
     if len(tensors) == 1:
         return arrays().map(lambda x: [x])
+    high = 300 if "polynomial" in name else np.inf  # a degree takes a step, in torch too
     if tensors[:2] == ["Tensor", "Tensor"]:
-        return alike(2)
+        return alike(2).filter(lambda pair: not (np.abs(pair[1]) > high).any())
+    scalars = NUMBERS.filter(lambda n: not abs(n) > high)
     if tensors[0] == "Tensor":
-        return st.tuples(arrays(), NUMBERS).map(list)
-    return st.tuples(NUMBERS, arrays()).map(list)
+        return st.tuples(arrays(), scalars).map(list)
+    return st.tuples(scalars, arrays()).map(list)
 
 
 def distinct():
-    """The routes without other names of the same; every sixth is drawn, as each takes half a second."""
+    """The routes without other names of the same."""
     found = {(id(row), *(a.type for a in torchnp.table[name].schema.args)): name for name, row in ROUTES.items()}
     return sorted(found.values())
 
 
-@pytest.mark.parametrize("name", distinct()[::6])
+@pytest.mark.parametrize("name", distinct())
 def test_a_fast_route_gives_what_the_body_gives(name):
     kernel, body = torchnp.table[name], plain(name)
 
-    @settings(max_examples=12, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(calls_of(name))
     def judged(args):
         assert outcome(kernel, args) == outcome(body, args)
@@ -116,7 +118,7 @@ def test_recorded_calls_take_no_other_way():
     calls, took = recorded(), 0
     assert sum(map(bool, calls.values())) > 0.65 * len(calls)
     for name, row in TWINS.items():
-        taken = [holds(row, *arguments(case)) for case in calls[name] if fits(row, case)]
+        taken = [holds(name, *arguments(case)) for case in calls[name] if fits(row, case)]
         took += any(taken)
     assert took > 0.7 * len(TWINS)
     for name in ROUTES:

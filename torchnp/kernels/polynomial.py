@@ -63,8 +63,8 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
         ratio = in_double(np.sin, (degree + half) * angle) / in_double(np.sin, angle * half)
         closed = np.where(in_double(np.cos, angle * half) != 1, ratio, at_one)
     inside = (n > limit) & (np.abs(y) < 1)
-    # Degrees with a closed form need no steps.
-    stepped = _recurrence(np.where(inside, 0, n), first, lambda k, p, q: fma(y + y, q, -p))
+    # What has a closed form needs no steps; outside [-1, 1] a recurrence soon ends in nan, however high the degree.
+    stepped = _recurrence(np.where(inside | (np.abs(y) == 1), 0, n), first, lambda k, p, q: fma(y + y, q, -p))
     value = np.where(inside, closed, stepped)
     value = np.where(y == 1, at_one, np.where(y == -1, at_minus_one, value))
     return np.where(n < 0, y.dtype.type(0), value)
