@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
+from torchnp.checks import broadcast_shapes, check, check_type, require, wrap_dim
 from torchnp.errors import batch2_mismatch, expected_true, expected_type, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
@@ -238,8 +238,7 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
     wrap_dim(2, qkv.ndim)
     check(qkv.shape[2] // 3 % num_heads == 0, expected_true("D % num_head == 0"))
     check(qkv.shape[2] % 3 == 0, expected_true("_3D % 3 == 0"))
-    if qkv.dtype not in dt.FLOATS:
-        raise not_implemented("transform_bias_rescale_qkv", qkv.dtype)
+    require("transform_bias_rescale_qkv", qkv.dtype, dt.FLOATS)
     inner = dt.opmath(qkv.dtype)
     packed = dt.cast(qkv, inner) + dt.cast(qkv_bias, inner)
     q, k, v = (_split_heads(part, num_heads) for part in np.split(packed, 3, -1))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
-from torchnp.errors import not_implemented, shape_text
+from torchnp.checks import check, require, wrap_dim
+from torchnp.errors import shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
@@ -54,8 +54,7 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     wrap_dim(1, x.ndim)
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented("batch_norm", x.dtype)
+    require("batch_norm", x.dtype, dt.FLOATS)
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     check_kernel("batch_norm", x, weight, bias, running_mean, running_var)
     for name, p in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):

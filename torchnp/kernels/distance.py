@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type
-from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions, not_implemented
+from torchnp.checks import broadcast_shapes, check, check_type, require
+from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.limits import maximum
@@ -68,8 +68,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
         return np.zeros(shape, x1.dtype)
     if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and max(shape[-2:]) > 25)):
         return _euclidean_dist(x1, x2)
-    if x1.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("cdist", x1.dtype)
+    require("cdist", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, x2)
     out = np.empty(shape, x1.dtype)
     for part, d in _blocks(x1, x2):
@@ -124,8 +123,7 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
     if out.size == 0 or x2.size == 0:
         return np.zeros(x1.shape, x1.dtype)
-    if x1.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("cdist_backward", x1.dtype)
+    require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
     for part, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., part, :], p)
         out[..., part, :] = np.add.reduce(grad[..., part, :, None] * slope, -2)
@@ -147,8 +145,7 @@ def _pdist_forward(self, p=2.0):
     i, j = np.triu_indices(n, 1)
     if self.shape[1] == 0:
         return np.zeros(len(i), self.dtype)
-    if self.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("pdist", self.dtype)
+    require("pdist", self.dtype, (dt.float32, dt.float64))
     return _lengths(self[i] - self[j], p)
 
 
@@ -166,8 +163,7 @@ def _pdist_backward(grad, self, p, pdist):
     """Gradient of `_pdist_forward`."""
     for name, x in (("self", self), ("pdist", pdist)):
         check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
-    if self.dtype not in (dt.float32, dt.float64):
-        raise not_implemented("pdist_backward", self.dtype)
+    require("pdist_backward", self.dtype, (dt.float32, dt.float64))
     for x in (grad, pdist):
         check_type(self.dtype, x)
     out = np.zeros(self.shape, self.dtype)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.checks import check, require
 from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
-from torchnp.errors import expected_true, index_out_of_range, not_implemented
+from torchnp.errors import expected_true, index_out_of_range
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.embedding import TYPE_NAMES, check_indices
@@ -207,8 +207,7 @@ def _embedding_bag_dense_backward(
     padding_idx=-1,
 ):
     """The gradient of each bag added to the rows that it was made of."""
-    if grad.dtype not in (float16, bfloat16, float32, float64):
-        raise not_implemented("embedding_bag_backward", grad.dtype)
+    require("embedding_bag_backward", grad.dtype, (float16, bfloat16, float32, float64))
     wide = opmath(grad.dtype)
     width = grad.shape[1]
     out = np.zeros((num_weights, width), wide)

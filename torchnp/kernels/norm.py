@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
-from torchnp.errors import expected_true, expected_type, not_implemented, shape_text
+from torchnp.checks import check, require, wrap_dim
+from torchnp.errors import expected_true, expected_type, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
@@ -36,8 +36,7 @@ def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
 
 def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
     """Refuse what torch's kernel has no code for, then parameters of a dtype of their own."""
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(name, x.dtype)
+    require(name, x.dtype, dt.FLOATS)
     given = [p.dtype for p in parameters if p is not None]
     if given and given[0] == x.dtype:
         for found in given:
@@ -158,8 +157,7 @@ rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=Tr
 def _fused_rms_norm(input, normalized_shape, weight, eps):
     """Rows over the root of their mean square, times weight; also 1 / root."""
     shape = tuple(normalized_shape)
-    if input.dtype not in (*dt.FLOATS, dt.complex64, dt.complex128):
-        raise not_implemented("rms_norm", input.dtype)
+    require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     n = check_layer(input, shape, weight, lead="")
     x = inner(input)
     axes = tuple(range(x.ndim - len(shape), x.ndim))
@@ -264,8 +262,7 @@ def renorm(self, p, dim, maxnorm):
 @kernel("_weight_norm_interface", differs=["half-opmath"])
 def _weight_norm_interface(v, g, dim=0):
     """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms."""
-    if v.dtype not in dt.FLOATS:
-        raise not_implemented("weight_norm_kernel", v.dtype)
+    require("weight_norm_kernel", v.dtype, dt.FLOATS)
     x = inner(v)
     axes = tuple(i for i in range(v.ndim) if i != wrap_dim(dim, v.ndim))
     norms = np.sqrt(add_reduce(x * x, axes, True))

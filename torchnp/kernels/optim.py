@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import not_implemented
+from torchnp.checks import check, require
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
@@ -31,8 +30,7 @@ def _skipped(found_inf: ndarray | None) -> bool:
 
 def _gradient(grad: ndarray, grad_scale: ndarray | None, maximize: bool, inner: np.dtype, name: str) -> ndarray:
     """The gradient in the dtype of the computation; unscaling is written back, as torch does."""
-    if grad.dtype not in dt.FLOATS:
-        raise not_implemented(name, grad.dtype)
+    require(name, grad.dtype, dt.FLOATS)
     g = dt.cast(grad, inner)
     if grad_scale is not None:
         g = g / np.asarray(_number(grad_scale), inner)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, require
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
@@ -232,33 +232,46 @@ def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
 
 
 def interpolated(
-    x: ndarray, output_size: Ints, align: bool, *scales: float | None, sampling: Callable[..., Sampling]
-) -> ndarray:
-    """Weighted means of the input elements around each output element; ``sampling`` says of which."""
-    n, mode = len(scales), sampling.__name__
+    x: ndarray, output_size: Ints, align: bool, *scales: float | None, sampling: Callable[..., Sampling],
+    averages: bool = False,
+) -> ndarray:  # fmt: skip
+    """Weighted means of the input elements around each output element; ``sampling`` says of which.
+
+    What ``averages`` is as wide as what an output element stands for; dimensions that keep their size are passed over.
+    """
+    n = len(scales)
     _check_forward(x, output_size, n)
-    accepted = (*dt.FLOATS, dt.uint8) if n == 2 else dt.FLOATS
-    if x.dtype not in accepted:
-        name = f"upsample_{('', 'bi', 'tri')[n - 1]}{mode}{n}d"
-        raise not_implemented(_small(x, output_size, name, mode), x.dtype)
+    of_bytes = x.dtype == dt.uint8
+    if averages:
+        require("compute_index_ranges_weights", x.dtype, (dt.float32, dt.float64, dt.uint8))
+    elif x.dtype not in dt.FLOATS and not (n == 2 and of_bytes):
+        name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
+        raise not_implemented(_small(x, output_size, name, sampling.__name__), x.dtype)
     inner = dt.opmath(x.dtype)
-    run, weights = (sample_bytes, dt.float64) if x.dtype == dt.uint8 else (sample, inner)
+    run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
     y = dt.cast(x, inner)
-    if mode == "linear" and x.dtype != dt.uint8:
+    if sampling is linear and not of_bytes:
         y = without_inf(y, x.shape[2:], output_size)
     for d in reversed(range(n)):
-        # Only the loop for bytes copies along a dimension that keeps its size.
-        which = linear if x.dtype == dt.uint8 and x.shape[2 + d] == output_size[d] else sampling
-        y = run(y, 2 + d, which(x.shape[2 + d], output_size[d], align, scales[d], weights))
+        size, out = x.shape[2 + d], output_size[d]
+        if size == out and (of_bytes or averages):
+            continue
+        s = sampling(size, out, align, scales[d], weights)
+        if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
+            # torch takes a column for a row here, along which the weights are the same: those of its first element.
+            s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
+        y = run(y, 2 + d, s)
     return _fresh(in_format(dt.cast(y, x.dtype), is_channels_last(x)), x)
+
+
+def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
+    """`interpolated` by a filter that is as wide as what an output element stands for."""
+    return interpolated(x, *args, sampling=functools.partial(antialiased, mode), averages=True)
 
 
 def _fresh(y: ndarray, x: ndarray) -> ndarray:
     """A copy when resampling to the same size has handed the input through."""
     return y.copy("K") if np.may_share_memory(x, y) else y
-
-
-# ---------------------------------------------------------------- nearest
 
 
 def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) -> ndarray:
@@ -281,60 +294,47 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     return _fresh(in_format(y, is_channels_last(x)), x)
 
 
+# ---------------------------------------------------------------- rows
+
+
+def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[..., ndarray], **given: Any):
+    """The op by output size or scale factors, as ``torch.nn.functional.interpolate`` calls it."""
+    *align_corners, factors = rest
+    n = input.ndim - 2
+    check((output_size is None) != (factors is None), "Must specify exactly one of output_size and scale_factors")
+    words = "Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.  "
+    check(len(output_size if factors is None else factors) == n, words)
+    if factors is not None:
+        output_size = [int(s * f) for s, f in zip(input.shape[2:], factors, strict=True)]
+    return run(input, output_size, *align_corners, *([None] * n if factors is None else factors), **given)
+
+
 _NEAREST = "Sequence, image or volume of another size, each element a copy of the one"
-rows(
-    "upsample_nearest1d upsample_nearest2d upsample_nearest3d", copied, f"{_NEAREST} at or before its place.",
-    differs=["nearest-floor", "upsample-scales"], exact=False,
-)  # fmt: skip
-rows(
-    "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", copied,
-    f"{_NEAREST} nearest to its centre.", differs=["upsample-scales"], exact=True,
-)  # fmt: skip
-
-# ---------------------------------------------------------------- linear and cubic
-
-rows(
-    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", interpolated,
-    "Linear interpolation of a sequence, image or volume.", differs=["align-corners", "upsample-scales"],
-    sampling=linear,
-)  # fmt: skip
-rows(
-    "upsample_bicubic2d", interpolated, "Cubic convolution of an image (a = -0.75).",
-    differs=["cubic-coefficient", "upsample-scales"], sampling=cubic,
-)  # fmt: skip
-
-# ---------------------------------------------------------------- antialiased
-
-
-def averaged(
-    x: ndarray, output_size: Ints, align_corners: bool, scales_h: float | None, scales_w: float | None, *, mode: str
-) -> ndarray:
-    """`interpolated` by a filter that is as wide as what an output element stands for."""
-    scales = (scales_h, scales_w)
-    _check_forward(x, output_size, 2)
-    if x.dtype not in (dt.float32, dt.float64, dt.uint8):
-        raise not_implemented("compute_index_ranges_weights", x.dtype)
-    bytes_ = x.dtype == dt.uint8
-    run, weights = (sample_bytes, dt.float64) if bytes_ else (sample, x.dtype)
-    y = x
-    for d in (1, 0):
-        size, out = x.shape[2 + d], output_size[d]
-        if size == out:
-            continue
-        s = antialiased(mode, size, out, align_corners, scales[d], weights)
-        if d == 0 and output_size[1] == 1 and not bytes_ and not (is_channels_last(x) and x.shape[1] > 1):
-            # torch takes a column for a row here, along which the weights are the same: those of its first element.
-            s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
-        y = run(y, 2 + d, s)
-    return _fresh(in_format(y, is_channels_last(x)), x)
-
-
-rows(
-    "_upsample_bilinear2d_aa", averaged, "Linear interpolation of an image, averaging when it shrinks.",
-    mode="bilinear",
-)  # fmt: skip
-rows(
-    "_upsample_bicubic2d_aa", averaged, "Cubic convolution of an image (a = -0.5), averaging when it shrinks.",
-    differs=["cubic-coefficient"], mode="bicubic",
-)  # fmt: skip
-rows("_upsample_lanczos2d_aa", averaged, "Windowed sinc of an image, averaging when it shrinks.", mode="lanczos")
+_SHRINKS = "averaging when it shrinks."
+for _names, _run, _given, _differs, _doc in (
+    (
+        "upsample_nearest1d upsample_nearest2d upsample_nearest3d", copied, {"exact": False},
+        ["nearest-floor", "upsample-scales"], f"{_NEAREST} at or before its place.",
+    ),
+    (
+        "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", copied, {"exact": True},
+        ["upsample-scales"], f"{_NEAREST} nearest to its centre.",
+    ),
+    (
+        "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", interpolated, {"sampling": linear},
+        ["align-corners", "upsample-scales"], "Linear interpolation of a sequence, image or volume.",
+    ),
+    (
+        "upsample_bicubic2d", interpolated, {"sampling": cubic}, ["cubic-coefficient", "upsample-scales"],
+        "Cubic convolution of an image (a = -0.75).",
+    ),
+    ("_upsample_bilinear2d_aa", averaged, {"mode": "bilinear"}, [], f"Linear interpolation of an image, {_SHRINKS}"),
+    (
+        "_upsample_bicubic2d_aa", averaged, {"mode": "bicubic"}, ["cubic-coefficient"],
+        f"Cubic convolution of an image (a = -0.5), {_SHRINKS}",
+    ),
+    ("_upsample_lanczos2d_aa", averaged, {"mode": "lanczos"}, [], f"Windowed sinc of an image, {_SHRINKS}"),
+):  # fmt: skip
+    rows(_names, _run, _doc, differs=_differs, **_given)
+    _names = " ".join(f"{name}.vec" for name in _names.split())
+    rows(_names, _by_factors, "The op of the same name by output size or scale factors.", run=_run, **_given)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check_type
-from torchnp.errors import not_implemented
+from torchnp.checks import check_type, require
 from torchnp.kernels.attention import per_query_head, scores, sum_dtype
 from torchnp.registry import kernel
 
@@ -21,8 +20,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
 ):
     """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
     dtype, inner = query.dtype, sum_dtype(query, key)
-    if dtype not in dt.FLOATS:
-        raise not_implemented("flash_attention_backward", dtype)
+    require("flash_attention_backward", dtype, dt.FLOATS)
     for x in (grad_out, key, value, out, logsumexp):
         kind = dt.opmath(dtype) if x is logsumexp else dtype
         check_type(kind, x)

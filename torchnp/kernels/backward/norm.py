@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
+from torchnp.checks import check, check_type, require
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
@@ -37,8 +37,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     if input.size == 0:
         both = zip((input, weight, bias), output_mask, strict=True)
         return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
-    if input.dtype not in dt.FLOATS:
-        raise not_implemented("LayerNormBackwardKernelImpl", input.dtype)
+    require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     inverse = inner(rstd).reshape(-1, 1)
     xhat = (x - inner(mean).reshape(-1, 1)) * inverse
@@ -90,8 +89,7 @@ def native_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
     """Gradients of `native_batch_norm` with respect to input, weight and bias."""
-    if input.dtype not in dt.FLOATS:
-        raise not_implemented("batch_norm_backward", input.dtype)
+    require("batch_norm_backward", input.dtype, dt.FLOATS)
     x, grad = inner(input), inner(grad_out)
     kind = x.dtype.type
     if train:
@@ -128,8 +126,7 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     """Gradients of `_weight_norm_interface` with respect to v and g."""
     for name, x in (("saved_v", saved_v), ("saved_g", saved_g), ("saved_norm", saved_norms)):
         check(x.flags.c_contiguous, f"{name} must be contiguous")
-    if saved_v.dtype not in dt.FLOATS:
-        raise not_implemented("weight_norm_backward_kernel", saved_v.dtype)
+    require("weight_norm_backward_kernel", saved_v.dtype, dt.FLOATS)
     for x in (grad_w, saved_g, saved_norms):
         kind = dt.opmath(saved_v.dtype) if x is saved_norms else saved_v.dtype
         check_type(kind, x)

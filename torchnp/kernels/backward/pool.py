@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import expected_type, not_implemented, shape_text
+from torchnp.checks import check, require
+from torchnp.errors import expected_type, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, tap_slices, taps
 from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
@@ -61,8 +61,7 @@ def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, in
     shape = (*x.shape[:-n], *w.out)
     _check_shape(grad, shape)
     _check_shape(indices, shape)
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(f"max_pool{n}d_backward", x.dtype)
+    require(f"max_pool{n}d_backward", x.dtype, dt.FLOATS)
     if indices.dtype != dt.int64:
         raise expected_type(dt.int64, indices.dtype)
     return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
@@ -113,8 +112,7 @@ def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
         a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
         where = f"{name}_out_cpu_template: Expected" if n == 2 else "expected"
         raise RuntimeError(f"{where} dtype {a} for `grad_output` but got dtype {b}")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(name if n == 2 else f"{name}_cpu", x.dtype)
+    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     for d in range(x.ndim - n, x.ndim):
         g = _spread(g, d, x.shape[d])
@@ -151,8 +149,7 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
     words = f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape}"
     check(indices.shape == grad.shape, words)
     _same_dtype(x, grad, "egrad_output")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(name, x.dtype)
+    require(name, x.dtype, dt.FLOATS)
     return result(scatter_planes(grad, indices, x.shape, n), n, n == 2 and channels_last_of(x, n))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
-from torchnp.errors import not_implemented
+from torchnp.checks import check, check_type, require
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.backward.pool import scatter_planes
@@ -21,8 +20,7 @@ def _backward(grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, i
     else:
         for name, a, b in zip(("time", "height", "width"), grad.shape[-3:], output_size, strict=True):
             check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented(f"fractional_max_pool{n}d_backward_out_frame", x.dtype)
+    require(f"fractional_max_pool{n}d_backward_out_frame", x.dtype, dt.FLOATS)
     check_type(x.dtype, grad)
     return scatter_planes(grad, indices, x.shape, n)
 
