@@ -14,6 +14,7 @@ from torchnp.errors import (
     expected_type,
     no_dimensions,
     not_implemented,
+    shape_text,
     size_mismatch,
     too_few_sizes,
 )
@@ -123,6 +124,23 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
                 raise size_mismatch(result[i], size, i)
             result[i] = size
     return tuple(result)
+
+
+def check_shape(x: ndarray, shape: Sequence[int]) -> None:
+    """Raise torch's error unless a gradient has the shape of what it is the gradient of."""
+    if x.shape == tuple(shape):
+        return
+    d = next((i for i, (a, b) in enumerate(zip(x.shape, shape, strict=False)) if a != b), 0)
+    found = f"dimension {x.ndim} and tensor.size[{d}] = {x.shape[d] if x.ndim > d else 0}"
+    wanted = f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]}"
+    raise RuntimeError(f"{wanted} but got: {found}")
+
+
+def check_filled(x: ndarray, expected: str, found: str, first: int = 1, end: str = "") -> None:
+    """Raise torch's error for a dimension of no elements beside the batch, for which it takes the first."""
+    for d in range(first, x.ndim):
+        words = f"to have non-zero size for non-batch dimensions, but {found}"
+        check(x.shape[d], f"{expected} {words}{shape_text(x.shape)} with dimension {d} being empty{end}")
 
 
 def check_expand(x: ndarray, shape: Sequence[int]) -> None:

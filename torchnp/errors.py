@@ -49,6 +49,20 @@ def found_dtype(found: np.dtype, expected: np.dtype) -> RuntimeError:
     return RuntimeError(f"Found dtype {scalar_name(found)} but expected {scalar_name(expected)}")
 
 
+def mean_of(dtype: np.dtype) -> RuntimeError:
+    """A mean of integers, which have none in their own dtype."""
+    return RuntimeError(
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+        f"Got: {scalar_name(dtype)}"
+    )
+
+
+def dense_dtype(dtype: np.dtype) -> RuntimeError:
+    """A dtype that oneDNN has not."""
+    words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
+    return RuntimeError(words + scalar_name(dtype))
+
+
 def complex_clamp() -> NotImplementedError:
     return NotImplementedError("clamp is not supported for complex types")
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
-from torchnp.errors import shape_text
+from torchnp.errors import dense_dtype, shape_text
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
@@ -84,8 +84,7 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
-    words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
-    check(self.dtype in (dt.float32, *dt.HALVES), f"{words}{dt.scalar_name(self.dtype)}")
+    check(self.dtype in (dt.float32, *dt.HALVES), dense_dtype(self.dtype))
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_expand, check_type, require
-from torchnp.errors import cannot_cast, not_implemented, shape_text
+from torchnp.errors import cannot_cast, expected_true, not_implemented, shape_text
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.random import BARE, FLOATS, arrange, fill
@@ -48,11 +48,7 @@ def _each(
     check_expand(p, shape)
     require("bernoulli_tensor_cpu_p_", p.dtype, FLOATS)
     p = dt.cast(p, dt.opmath(p.dtype))
-    check(
-        np.all((p >= 0) & (p <= 1)),
-        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  "
-        "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)",
-    )
+    check(np.all((p >= 0) & (p <= 1)), expected_true("p_in >= 0 && p_in <= 1"))
     source = generator or default_generator
     u = source.uniform64(n) if p.dtype == dt.float64 else source.uniform32(n)
     return (arrange(u, shape, order) < p).astype(dtype, copy=False)

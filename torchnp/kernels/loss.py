@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.errors import multi_target, output_shape, shape_text
+from torchnp.errors import mean_of, multi_target, output_shape, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -30,11 +30,7 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     """The mean or sum of all elements, in the dtype of the loss; real sums are taken in double."""
     if reduction not in (MEAN, SUM):
         return loss
-    if reduction == MEAN and not dt.is_inexact(loss.dtype):
-        raise RuntimeError(
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {dt.scalar_name(loss.dtype)}"
-        )
+    check(reduction == SUM or dt.is_inexact(loss.dtype), mean_of(loss.dtype))
     wide = dt.complex128 if dt.is_complex(loss.dtype) else dt.float64 if dt.is_floating(loss.dtype) else dt.int64
     total = np.add.reduce(dt.cast(loss, dt.opmath(loss.dtype)), axis=None, dtype=wide)
     out = loss.dtype if wide != dt.int64 else wide

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import negative_size, shape_text
+from torchnp.checks import check, check_filled, require
+from torchnp.errors import mean_of, negative_size, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
@@ -36,16 +36,7 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
     # torch takes the first dimension for the batch, and looks at the channels of no average over an image
-    _check_filled(x, x.ndim - n if average and n == 2 else 1, name)
-
-
-def _check_filled(x: ndarray, first: int, name: str) -> None:
-    for d in range(first, x.ndim):
-        if x.shape[d] == 0:
-            raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, "
-                f"but input has sizes {shape_text(x.shape)} with dimension {d} being empty"
-            )
+    check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
 
 
 # ---------------------------------------------------------------- average
@@ -92,11 +83,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         )
     if n == 2 and tuple(output_size) == (1, 1) and x.ndim in (3, 4):
         # torch takes the mean, which has complex numbers too.
-        if not dt.is_inexact(x.dtype):
-            raise RuntimeError(
-                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-                f"Got: {dt.scalar_name(x.dtype)}"
-            )
+        check(dt.is_inexact(x.dtype), mean_of(x.dtype))
         mean = dt.cast(x, dt.opmath(x.dtype)).mean((-2, -1), keepdims=True)
         return dt.cast(mean, x.dtype)
     return _adaptive_avg(x, output_size, n=n)
@@ -165,6 +152,6 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     """Maximum over bins of a sequence, and its index."""
     check_sequence(self, "adaptive_max_pool1d")
     out = one_int(output_size, "adaptive_max_pool1d", "output_size")
-    _check_filled(self, 1, "adaptive_max_pool1d")
+    check_filled(self, "adaptive_max_pool1d(): Expected input", "input has sizes ")
     best, indices = _adaptive_max(self[..., None, :], (1, out), n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp.checks import check, require, wrap_dim
 from torchnp.dtypes import FLOATS
-from torchnp.errors import invalid_view, not_implemented, unknown_reduction
+from torchnp.errors import expected_true, invalid_view, not_implemented, unknown_reduction
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
@@ -27,11 +27,7 @@ def _lengths_of(
     name, given = ("offsets", offsets) if offsets is not None else ("lengths", lengths)
     if given is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
-    if data.ndim < given.ndim:
-        raise RuntimeError(
-            f"Expected data.dim() >= {name}_value.dim() to be true, but got false.  (Could this error message be "
-            "improved?  If so, please report an enhancement request to PyTorch.)"
-        )
+    check(data.ndim >= given.ndim, expected_true(f"data.dim() >= {name}_value.dim()"))
     if axis != given.ndim - 1:
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     if offsets is not None:

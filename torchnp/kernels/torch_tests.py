@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import expected_type
+from torchnp.checks import check, check_type
+from torchnp.errors import expected_true
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
@@ -17,12 +17,6 @@ from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
-_IMPROVE = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
-
-
-def _expect(condition: bool, what: str) -> None:
-    check(condition, f"Expected {what} to be true, but got false.  {_IMPROVE}")
-
 
 rows("_foobar _test_parallel_materialize", lambda self, *args, **kwargs: self, "The tensor itself.")
 _COPIED = (
@@ -30,26 +24,24 @@ _COPIED = (
     "_test_functorch_fallback"
 )
 rows(_COPIED, lambda self, *_: clone(self), "A copy of the first tensor.", like=np.copy)
-rows(
-    "_test_autograd_multiple_dispatch_view", lambda self: view(self, [-1]), "All values in one dimension.",
-    like=np.ravel,
-)  # fmt: skip
+_FLAT = "All values in one dimension."
+rows("_test_autograd_multiple_dispatch_view", lambda self: view(self, [-1]), _FLAT, like=np.ravel)
 rows("_test_serialization_subcmul", lambda x, y, alpha: sub(x, mul(y, alpha)), "self - alpha * other.")
 
 
 @kernel("_test_ambiguous_defaults.a")
 def _test_ambiguous_defaults_a(dummy, a=1, b=1):
     """One, if both numbers are."""
-    _expect(a == 1, "a == 1")
-    _expect(b == 1, "b == 1")
+    check(a == 1, expected_true("a == 1"))
+    check(b == 1, expected_true("b == 1"))
     return np.array(1, dt.int64)
 
 
 @kernel("_test_ambiguous_defaults.b")
 def _test_ambiguous_defaults_b(dummy, a=2, b="2"):
     """Two, if the number and the string are."""
-    _expect(a == 2, "a == 2")
-    _expect(b == "2", 'b == "2"')
+    check(a == 2, expected_true("a == 2"))
+    check(b == "2", expected_true('b == "2"'))
     return np.array(2, dt.int64)
 
 
@@ -70,9 +62,8 @@ def _look_addends(bound: Bound, outs: list[ndarray]) -> None:
 def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> ndarray:
     if addends is None:
         return values
-    _expect(values.ndim == 1, "values.dim() == 1")
-    if values.dtype != dtype:
-        raise expected_type(dtype, values.dtype)
+    check(values.ndim == 1, expected_true("values.dim() == 1"))
+    check_type(dtype, values)
     listed = [addends] * 2 if isinstance(addends, int) else list(addends)
     short = f"ArrayRef: invalid index Index = {len(listed)}; Length = {len(listed)}"
     check(len(listed) >= values.size, short)
@@ -80,14 +71,9 @@ def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> nd
 
 
 _LISTED = "The values, each plus a number of a list if there is one."
-rows(
-    "_test_optional_intlist _test_optional_filled_intlist",
-    _plus,
-    _LISTED,
-    dtype=dt.int32,
-    writes=Writes(out=_look_addends),
-)
-rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=Writes(out=_look_addends))
+_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", Writes(out=_look_addends)
+rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)
 
 
 @kernel("_test_string_default")

@@ -7,36 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.checks import check, check_filled, require
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
-from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 # ---------------------------------------------------------------- max_unpool
 
 
-def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
-    check(
-        indices.dtype == dt.int64, f"elements in indices should be type int64 but got: {dt.scalar_name(indices.dtype)}"
-    )
-    check(
-        x.ndim in (n + 1, n + 2),
-        f"Input to max_unpooling{n}d should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with {x.ndim} dimensions.",
-    )
-    check(
-        x.shape == indices.shape,
-        f"Expected shape of indices to be same as that of the input tensor ({shape_text(x.shape)}) "
-        f"but got indices tensor with shape: {shape_text(indices.shape)}",
-    )
-    for d in range(1, x.ndim):
-        check(
-            x.shape[d] > 0,
-            f"max_unpooling{n}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, "
-            f"but got {shape_text(x.shape)} with dimension {d} being empty.",
-        )
+def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: int) -> ndarray:
+    exactly = ("two elements (height, width)", "three elements (depth, height, width)")[n - 2]
+    words = f"There should be exactly {exactly} in"
+    check(len(output_size) == n, f"{words} output_size, but got {len(output_size)} elements.")
+    for name, value in zip(("stride", "padding"), window):
+        check(len(value) == n, f"{words} {name}, but got: {len(value)} elements.")
+    for stride in window[:1]:
+        check(min(stride) > 0, f"strides should be greater than zero, but got stride: {shape_text(stride)}")
+    found = dt.scalar_name(indices.dtype)
+    check(indices.dtype == dt.int64, f"elements in indices should be type int64 but got: {found}")
+    words = f"Input to max_unpooling{n}d should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with"
+    check(x.ndim in (n + 1, n + 2), f"{words} {x.ndim} dimensions.")
+    words = f"Expected shape of indices to be same as that of the input tensor ({shape_text(x.shape)}) but got"
+    check(x.shape == indices.shape, f"{words} indices tensor with shape: {shape_text(indices.shape)}")
+    check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
     require(f"max_unpool{n}d", x.dtype, dt.FLOATS)
     lead = x.shape[:-n]
     planes, plane = int(np.prod(lead)), int(np.prod(output_size))
@@ -50,29 +45,8 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, n: int) -> ndarray:
     return in_format(out.reshape(*lead, *output_size), n == 2 and is_channels_last(x))
 
 
-@kernel("max_unpool2d")
-def max_unpool2d(self: ndarray, indices: ndarray, output_size: Ints) -> ndarray:
-    """Zeros, with the values where `max_pool2d_with_indices` found them."""
-    words = f"There should be exactly two elements (height, width) in output_size, but got {len(output_size)} elements."
-    check(len(output_size) == 2, words)
-    return _unpool(self, indices, output_size, 2)
-
-
-@kernel("max_unpool3d")
-def max_unpool3d(self: ndarray, indices: ndarray, output_size: Ints, stride: Ints, padding: Ints) -> ndarray:
-    """Zeros, with the values where `max_pool3d_with_indices` found them."""
-    check(
-        len(output_size) == 3,
-        "There should be exactly three elements (depth, height, width) in output_size, "
-        f"but got {len(output_size)} elements.",
-    )
-    for name, value in (("stride", stride), ("padding", padding)):
-        check(
-            len(value) == 3,
-            f"There should be exactly three elements (depth, height, width) in {name}, but got: {len(value)} elements.",
-        )
-    check(min(stride) > 0, f"strides should be greater than zero, but got stride: {shape_text(stride)}")
-    return _unpool(self, indices, output_size, 3)
+rows("max_unpool2d", _unpool, "Zeros, with the values where `max_pool2d_with_indices` found them.")
+rows("max_unpool3d", _unpool, "Zeros, with the values where `max_pool3d_with_indices` found them.")
 
 
 # ---------------------------------------------------------------- fractional pools
@@ -100,12 +74,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
         check(len(value) in (1, n) and len(value) == n, f"{name}: {what} must either be a single Int or {words}")
     where = f"{name}()" if n == 2 else f"{name}_out()"
     check(x.ndim in (n + 1, n + 2), f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}")
-    for d in range(1, x.ndim):  # torch takes the first for the batch
-        check(
-            x.shape[d] > 0,
-            f"{where}: Expected input to have non-zero size for non-batch dimensions, "
-            f"but got{shape_text(x.shape)} with dimension {d} being empty.",
-        )
+    check_filled(x, f"{where}: Expected input", "got", end=".")
     names = ("time", "height", "width")[3 - n :]
     sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
     for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width before the height of three

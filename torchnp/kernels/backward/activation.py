@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.errors import found_dtype
+from torchnp.errors import dense_dtype, found_dtype
 from torchnp.kernels._elementwise import (
     COMPLEX,
     FLOATS,
@@ -242,9 +242,7 @@ def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
     x, d = bound["self"], outs[0].dtype
     if bound["approximate"] != "none" or x.ndim == 0 or x.size == 0 or x.dtype != bound["grad_output"].dtype:
         return
-    if x.dtype in (dt.float32, dt.bfloat16) and (d == dt.float64 or dt.is_complex(d)):
-        words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
-        raise RuntimeError(f"{words}{dt.scalar_name(d)}")
+    check(x.dtype not in (dt.float32, dt.bfloat16) or not (d == dt.float64 or dt.is_complex(d)), dense_dtype(d))
 
 
 @kernel("gelu_backward", writes=Writes(out=_look_gelu))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
-from torchnp.errors import not_implemented, shape_text
+from torchnp.checks import check, check_shape, check_type, require
+from torchnp.errors import dense_dtype, shape_text
 from torchnp.kernels._conv_checks import (
     Geometry,
     by_vendor,
@@ -69,14 +69,11 @@ _TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # 
 
 def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed: bool, groups: int) -> None:
     dims = 3 if x.ndim == 5 else 2
-    if x.dtype not in dt.FLOATS:
-        name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
-        raise not_implemented(name, x.dtype)
+    name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
+    require(name, x.dtype, dt.FLOATS)
     if by_vendor(x, w, g, transposed, groups):
         for a in (y, w):
-            if a.dtype not in _TAKEN:
-                words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
-                raise RuntimeError(words + dt.scalar_name(a.dtype))
+            check(a.dtype in _TAKEN, dense_dtype(a.dtype))
     check_dtypes(x, w, None, transposed, g, groups)
     check_type(x.dtype, y)
     if transposed:
@@ -84,12 +81,7 @@ def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed:
     else:
         sizes = out_sizes(x.shape[2:], w.shape[2:], g.stride, g.padding, g.dilation)
     shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes)
-    if y.shape != shape:
-        d = next(i for i, (a, b) in enumerate(zip(y.shape, shape, strict=True)) if a != b)
-        found = f"dimension {y.ndim} and tensor.size[{d}] = {y.shape[d]}"
-        raise RuntimeError(
-            f"Expected a tensor of dimension {y.ndim} and tensor.size[{d}] == {shape[d]} but got: {found}"
-        )
+    check_shape(y, shape)
 
 
 def _backward_of_nothing(

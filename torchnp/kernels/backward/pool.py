@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import expected_type, shape_text
+from torchnp.checks import check, check_filled, check_shape, check_type, require
+from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, tap_slices, taps
 from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
@@ -18,21 +18,10 @@ from torchnp.kernels.pool_adaptive import bins
 ndarray = np.ndarray
 
 
-def _same_dtype(x: ndarray, grad: ndarray, what: str) -> None:
+def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected") -> None:
     if grad.dtype != x.dtype:
         a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
-        raise RuntimeError(f"{what[0]}xpected dtype {a} for `{what[1:]}` but got dtype {b}")
-
-
-def _check_shape(x: ndarray, shape: Ints) -> None:
-    if x.shape == tuple(shape):
-        return
-    d = next((i for i, (a, b) in enumerate(zip(x.shape, shape, strict=False)) if a != b), 0)
-    at = x.shape[d] if x.ndim > d else 0
-    found = f"dimension {x.ndim} and tensor.size[{d}] = {at}"
-    raise RuntimeError(
-        f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]} but got: {found}"
-    )
+        raise RuntimeError(f"{expected} dtype {a} for `{what}` but got dtype {b}")
 
 
 # ---------------------------------------------------------------- maximum
@@ -57,13 +46,12 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
 
 def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
     w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
-    _same_dtype(x, grad, "egradOutput")
+    _same_dtype(x, grad, "gradOutput")
     shape = (*x.shape[:-n], *w.out)
-    _check_shape(grad, shape)
-    _check_shape(indices, shape)
+    check_shape(grad, shape)
+    check_shape(indices, shape)
     require(f"max_pool{n}d_backward", x.dtype, dt.FLOATS)
-    if indices.dtype != dt.int64:
-        raise expected_type(dt.int64, indices.dtype)
+    check_type(dt.int64, indices)
     return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
 
 
@@ -78,8 +66,8 @@ max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = rows(
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
     by = divisors(w, count_include_pad, divisor_override)
-    _same_dtype(x, grad, "egradOutput")
-    _check_shape(grad, (*x.shape[:-n], *w.out))
+    _same_dtype(x, grad, "gradOutput")
+    check_shape(grad, (*x.shape[:-n], *w.out))
     check_average(x.dtype, n, "_backward")
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
     window = zip(w.sizes, w.padding, w.out, w.stride, w.kernel, strict=True)
@@ -96,22 +84,13 @@ rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)
 # ---------------------------------------------------------------- adaptive
 
 
-def _check_adaptive(grad: ndarray, x: ndarray, n: int, name: str) -> None:
-    words = f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes"
-    for d in range(1, grad.ndim):
-        check(grad.shape[d], f"{words} {shape_text(grad.shape)} with dimension {d} being empty")
-
-
 def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
     name = f"adaptive_avg_pool{n}d_backward"
-    _check_adaptive(grad, x, n, name)
+    check_filled(grad, f"{name}(): Expected grad_output", "grad_output has sizes ")
     where, what = f"{name}_out_cpu_template: Expected", "grad_output" if n == 2 else "gradOutput_"
     check(grad.ndim == x.ndim, f"{where} dimensions {x.ndim} for `{what}` but got dimensions {grad.ndim}")
     check(x.ndim in (n + 1, n + 2), f"{where} {n + 1}D or {n + 2}D tensor, but got {shape_text(x.shape)}")
-    if grad.dtype != x.dtype:
-        a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
-        where = f"{name}_out_cpu_template: Expected" if n == 2 else "expected"
-        raise RuntimeError(f"{where} dtype {a} for `grad_output` but got dtype {b}")
+    _same_dtype(x, grad, "grad_output", where if n == 2 else "expected")
     require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     for d in range(x.ndim - n, x.ndim):
@@ -139,7 +118,7 @@ _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward = rows(
 
 def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: int) -> ndarray:
     name = f"adaptive_max_pool{n}d_backward"
-    _check_adaptive(grad, x, n, name)
+    check_filled(grad, f"{name}(): Expected grad_output", "grad_output has sizes ")
     shown, what = ("adaptive_max_pooling2d_backward", "grad_output") if n == 2 else (name, "gradOutput")
     shape = shape_text(grad.shape)
     words = f"{shown}(): Expected {n + 1}D or {n + 2}D {what}, but got: {shape}"
@@ -148,9 +127,28 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
         check(indices.ndim == ndim, f"expected dimensions {ndim} for `indices` but got dimensions {indices.ndim}")
     words = f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape}"
     check(indices.shape == grad.shape, words)
-    _same_dtype(x, grad, "egrad_output")
+    _same_dtype(x, grad, "grad_output")
     require(name, x.dtype, dt.FLOATS)
     return result(scatter_planes(grad, indices, x.shape, n), n, n == 2 and channels_last_of(x, n))
 
 
 rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_backward, _AT_MAXIMA)
+
+# ---------------------------------------------------------------- windows from random samples
+
+
+def _fractional_backward(
+    grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, indices: ndarray, *, n: int
+) -> ndarray:
+    shape = (*x.shape[:-n], *output_size)
+    if n == 2:
+        check(grad.shape == shape, "fractional_max_pool2d_backward(): gradOutput sizes unexpected")
+    else:
+        for name, a, b in zip(("time", "height", "width"), grad.shape[-3:], output_size, strict=True):
+            check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
+    require(f"fractional_max_pool{n}d_backward_out_frame", x.dtype, dt.FLOATS)
+    check_type(x.dtype, grad)
+    return scatter_planes(grad, indices, x.shape, n)
+
+
+rows("fractional_max_pool2d_backward fractional_max_pool3d_backward", _fractional_backward, _AT_MAXIMA)
