@@ -148,6 +148,18 @@ def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
     return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, tuple(s * size for s in strides))
 
 
+def dense(x: ndarray) -> ndarray:
+    """The values of an array in row-major order, of an empty one too, or itself if it is so."""
+    return place(x, contiguous(x.shape))
+
+
+def cloned(x: ndarray) -> ndarray:
+    """A dense copy, with the tensor's own strides if it is dense: as ``clone`` lays it out, empty ones too."""
+    out = empty(x.shape, x.dtype, preserved(*layout_of(x)))
+    out[...] = x
+    return out
+
+
 # ---------------------------------------------------------------- the order of dimensions
 
 

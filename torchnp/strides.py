@@ -127,10 +127,7 @@ def _format(argument: int) -> Rule:
 
 def _cut(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        sizes, strides = layout.layout_of(given(argument))
-        if sizes == shape or len(sizes) != len(shape):
-            return preserved(sizes, strides) if sizes == shape else contiguous(shape)
-        return iterated(((shape, strides),))
+        return iterated(((shape, layout.layout_of(given(argument))[1]),))
 
     return rule
 
@@ -315,7 +312,7 @@ def settler(schema: Schema) -> Settle | None:
         return None
     parsed += [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
     fixed = set(texts) <= {"contiguous", "vectors"}
-    turned = not {"columns", "solved", "swept"}.isdisjoint(texts)
+    turned = any(text.partition(":")[0] in ("columns", "cut", "padded", "solved", "swept") for text in texts)
     names = [a.name for a in schema.args]
     of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
 

@@ -210,7 +210,7 @@ def _eye(n, m=None, *, dtype, layout, device, pin_memory):
     return out
 
 
-rows(
+eye, _ = rows(
     "eye eye.m", _eye, "Ones on the diagonal of an n by m matrix, square unless told.", like=np.eye,
     differs=["default-dtype"],
 )  # fmt: skip

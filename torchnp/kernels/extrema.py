@@ -20,9 +20,10 @@ ndarray = np.ndarray
 
 
 def _extreme(x: ndarray, dim: Any = None, keepdim: bool = False, *, op: str, ufunc: Any, cpu: str) -> ndarray:
+    if x.size == 0:  # torch names the dimension as it was given
+        _check_not_empty(op, x, ([dim] if isinstance(dim, int) else dim) or None)
     axes = axes_of(dim, x.ndim)
     if x.size == 0:
-        _check_not_empty(op, x, axes)
         return np.empty(reduced_shape(x.shape, axes, keepdim), x.dtype)
     refuse(cpu, x.dtype, NOT_ORDERED)
     return dt.cast(np.asarray(ufunc.reduce(ordered(x), axes, None, None, keepdim)), x.dtype)
@@ -52,7 +53,11 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
             "Specify the reduction dim with the 'dim' argument."
         )
     for axis in axes:
-        check(x.shape[axis], f"{name}(): Expected reduction dim {axis} to have non-zero size.", IndexError)
+        check(
+            x.shape[wrap_dim(axis, x.ndim)],
+            f"{name}(): Expected reduction dim {axis} to have non-zero size.",
+            IndexError,
+        )
 
 
 _ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order"]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, wrap_dim
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
+from torchnp.kernels.create import eye
 from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.linalg import (
@@ -50,6 +53,15 @@ def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
     return amax(x, dim, keepdim) if x.shape[dim[0]] else sum_dim(x, dim, keepdim)
 
 
+def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
+    """Norms with their dimensions of one put back, which have a stride of one: torch has them last, and permutes."""
+    shape, strides = list(out.shape), list(layout.contiguous(out.shape))
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+        strides.insert(axis, 1)
+    return layout.place(out.reshape(shape), tuple(strides))
+
+
 @kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
 def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
@@ -63,11 +75,10 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
         check_inexact("linalg.matrix_norm", self, False)
         x = np.moveaxis(_converted(self, dtype), axes, (-2, -1))
         out = pick(linalg_svdvals(x), [-1])
-        return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
+        return _with_kept(out, axes) if keepdim else layout.dense(out)
     by, over = axes if abs(ord) == 1 else axes[::-1]
-    sums = linalg_vector_norm(self, 1.0, [by], True, dtype=dtype)
-    out = pick(sums, [over], True)
-    return out if keepdim else out.squeeze(axes)
+    sums = linalg_vector_norm(self, 1.0, [by], keepdim, dtype=dtype)
+    return layout.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
 
 
 @kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
@@ -78,10 +89,10 @@ def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
     axes = _matrix_axes(self, dim)
     check_inexact("linalg.matrix_norm", self)
     if ord == "fro":
-        return linalg_vector_norm(self, 2, list(axes), keepdim, dtype=dtype)
+        return layout.dense(linalg_vector_norm(self, 2, list(axes), keepdim, dtype=dtype))
     check_inexact("linalg.matrix_norm", self, False)
     out = sum_dim(linalg_svdvals(np.moveaxis(_converted(self, dtype), axes, (-2, -1))), -1)
-    return np.expand_dims(out, tuple(sorted(axes))) if keepdim else out
+    return _with_kept(out, axes) if keepdim else layout.dense(out)
 
 
 _OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
@@ -171,10 +182,13 @@ def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
     check_square("linalg.matrix_power", self)
     if n == 0:
-        return np.broadcast_to(np.eye(self.shape[-1], dtype=np.int8).astype(self.dtype), self.shape).copy()
+        return layout.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())
     if n < 0:
         check_inexact("linalg.inv", self, False)
         self, n = linalg_inv(self), -n
+        if n == 1:  # as LAPACK leaves it
+            lead = range(self.ndim - 2)
+            return layout.place(self, layout.in_order(self.shape, [*lead, self.ndim - 1, self.ndim - 2]))
     while n % 2 == 0:
         self, n = matmul(self, self), n // 2
     out = self
@@ -182,7 +196,7 @@ def linalg_matrix_power(self, n):
         self, n = matmul(self, self), n // 2
         if n % 2:
             out = matmul(out, self)
-    return out.copy()
+    return layout.dense(out.copy())
 
 
 @kernel("linalg_matrix_exp", "matrix_exp")

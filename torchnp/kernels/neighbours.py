@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
@@ -37,17 +38,24 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
     if n == 0:
-        return self.copy()
+        return layout.cloned(self)
     axis = wrap_dim(dim, self.ndim)
     for part in (prepend, append):
         _check_joined(part, self, axis)
     parts = [p for p in (prepend, self, append) if p is not None]
     common = dt.result_type(*parts)
-    x = np.concatenate([dt.cast(p, common) for p in parts], axis) if len(parts) > 1 else self
+    x = _joined([dt.cast(p, common) for p in parts], parts, axis) if len(parts) > 1 else self
     for _ in range(min(n, x.shape[axis])):
         after, before = _part(x, axis, 1, None), _part(x, axis, None, -1)
         x = after != before if common == dt.bool_ else sub(after, before)
-    return x.copy() if x is self else x
+        x = layout.place(x, layout.iterated([layout.layout_of(after)]))
+    return layout.cloned(x) if x is self else x
+
+
+def _joined(parts: list[ndarray], given: list[ndarray], axis: int) -> ndarray:
+    """Parts one after another, in the memory format that all suggest as they were given."""
+    x = np.concatenate(parts, axis)
+    return layout.place(x, layout.in_format(x.shape, layout.joined([layout.layout_of(p) for p in given])))
 
 
 def _check_joined(part: ndarray | None, x: ndarray, axis: int) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from torchnp import layout
 from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.dtypes import can_cast, cast, complex32, int32, int64, opmath, promote_types, scalar_name
 from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, empty_in_order, is_contiguous, memory_order
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, empty_in_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
@@ -69,11 +70,11 @@ def rot90(self, k=1, dims=(0, 1)):
 def roll(self, shifts, dims=()):
     """A copy with elements moved along dimensions, those that leave coming in at the other end."""
     shifts, dims = _listed(shifts), _listed(dims)
-    if len(shifts) == 1 and len(dims) == 1 and not self.size:
-        return clone(self, memory_format="contiguous_format")
+    if not self.size and (len(shifts) == len(dims) > 0 or (len(shifts) == self.ndim == 1 and not len(dims))):
+        return layout.cloned(self)
     check(len(shifts) > 0, "`shifts` required")
     if not len(dims) and len(shifts) == 1:
-        return _roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape)
+        return layout.dense(_roll1(self.reshape(-1), shifts[0], 0).reshape(self.shape))
     check(len(shifts) == len(dims), f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for shift, dim in zip(shifts, dims):
         check(self.ndim > 0, no_dimensions(dim))
@@ -86,10 +87,13 @@ def _listed(x: Any) -> list[int]:
 
 
 def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
-    out, n = np.empty(x.shape, x.dtype), x.shape[dim]
+    n = x.shape[dim]
     shift = shift % n if n else 0
-    out[at(dim, slice(shift, None))] = x[at(dim, slice(0, n - shift))]
-    out[at(dim, slice(0, shift))] = x[at(dim, slice(n - shift, None))]
+    stays, comes = x[at(dim, slice(0, n - shift))], x[at(dim, slice(n - shift, None))]
+    memory_format = layout.joined([layout.layout_of(stays), layout.layout_of(comes)])
+    out = layout.empty(x.shape, x.dtype, layout.in_format(x.shape, memory_format))
+    out[at(dim, slice(shift, None))] = stays
+    out[at(dim, slice(0, shift))] = comes
     return out
 
 
@@ -250,10 +254,18 @@ def _image(x: ndarray, name: str) -> None:
     check(x.ndim >= 3, f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
 
 
-def _like_image(out: ndarray, source: ndarray) -> ndarray:
-    """A shuffled view as a dense tensor in the memory format of its source."""
-    last = source.ndim == 4 and not source.flags.c_contiguous and is_contiguous(source, "channels_last")
-    return clone(out, memory_format="channels_last" if last else "contiguous_format")
+def _shuffled(out: ndarray, source: ndarray) -> ndarray:
+    """A shuffled view as a dense tensor in the memory format that its source suggests."""
+    dense = layout.empty(out.shape, out.dtype, layout.in_format(out.shape, layout.suggested(*layout.layout_of(source))))
+    dense[...] = out
+    return dense
+
+
+def _check_pixels(x: ndarray, name: str) -> None:
+    """Refuse what torch has no code for: volumes in channels-last order, and rare dtypes."""
+    words = "Unsupported memory format. Supports only ChannelsLast, Contiguous"
+    check(layout.suggested(*layout.layout_of(x)) != "channels_last_3d", words)
+    refuse_elements(name, x, RARE_OR_CHALF)
 
 
 @kernel("pixel_shuffle")
@@ -268,9 +280,9 @@ def pixel_shuffle(self, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
-    refuse_elements("pixel_shuffle", self, RARE_OR_CHALF)
+    _check_pixels(self, "pixel_shuffle")
     out = np.moveaxis(self.reshape(*batch, c // (r * r), r, r, h, w), (-4, -3), (-3, -1))
-    return _like_image(out.reshape(*batch, c // (r * r), h * r, w * r), self)
+    return _shuffled(out.reshape(*batch, c // (r * r), h * r, w * r), self)
 
 
 @kernel("pixel_unshuffle")
@@ -286,9 +298,11 @@ def pixel_unshuffle(self, downscale_factor):
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, "
                 f"but input.size({d})={n} is not divisible by {r}"
             )
-    refuse_elements("pixel_unshuffle", self, RARE_OR_CHALF)
+    if not self.size:  # which torch clones as they are
+        return layout.cloned(self)
+    _check_pixels(self, "pixel_unshuffle")
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))
-    return _like_image(out.reshape(*batch, c * r * r, h // r, w // r), self)
+    return _shuffled(out.reshape(*batch, c * r * r, h // r, w // r), self)
 
 
 @kernel("channel_shuffle", "native_channel_shuffle")
@@ -300,9 +314,12 @@ def channel_shuffle(self, groups):
     check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = self.shape[1]
     check(c % groups == 0, f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    refuse_elements("channel_shuffle", self, RARE_OR_CHALF)
+    if not self.size:
+        return layout.cloned(self)
+    last = layout.suggested(*layout.layout_of(self)) != "contiguous_format"
+    refuse_elements("channel_shuffle_cl" if last else "channel_shuffle", self, RARE_OR_CHALF)
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
-    return _like_image(out.reshape(self.shape), self)
+    return _shuffled(out.reshape(self.shape), self)
 
 
 # ---------------------------------------------------------------- shapes by sum and power
