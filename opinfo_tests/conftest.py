@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--backend", default="table", help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object")  # fmt: skip
     group.addoption("--tier", default="quick", choices=("quick", "full"), help="a share chosen by hash, or every case")
     group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
-    group.addoption("--opinfo-jobs", type=int, default=2, help="worker processes; 0 judges in pytest's own")
+    group.addoption("--opinfo-jobs", type=int, default=None, help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, but 0 in a worker of xdist, which has one at most")  # fmt: skip
     group.addoption("--opinfo-dtypes", default="", help="dtypes of the samples, comma separated, or 'all'")
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
@@ -111,7 +111,8 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
 class Run:
     """One run for the whole session: entries are judged ahead in worker processes, and each test waits for its own.
 
-    Under xdist there is one for each of its workers, which judges an entry when its test comes.
+    Under xdist there is one for each of its workers, which judges an entry when its test comes, and judges it itself
+    unless a process is asked for: a new one for each entry would take longer than the entry.
     """
 
     def __init__(self, config: pytest.Config, sources: list[str]) -> None:
@@ -143,7 +144,8 @@ class Run:
         )
         worker = getattr(config, "workerinput", None)
         self.parallel = worker is None
-        self.jobs = get("--opinfo-jobs") if self.parallel else min(1, get("--opinfo-jobs"))
+        jobs = get("--opinfo-jobs")
+        self.jobs = (2 if jobs is None else jobs) if self.parallel else min(1, jobs or 0)
         report = get("--opinfo-report")
         if worker is not None:
             report = Path(worker["opinfo_parts"]) / f"{worker['workerid']}.jsonl"

@@ -5,12 +5,18 @@ machine only ever adds time. ``scripts/bench_ops.py`` prints the whole set.
 """
 
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import torchnp
+
+pytestmark = pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ, reason="other workers have the cores: pytest torchnp/tests/test_speed.py"
+)
 
 spec = importlib.util.spec_from_file_location(
     "bench_ops", Path(__file__).resolve().parents[2] / "scripts" / "bench_ops.py"
