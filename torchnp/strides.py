@@ -15,6 +15,8 @@ list; several results have one each.
 - ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
 - ``real:x``: as ``like``, but row-major where x is complex. ``modulus:x``: as ``like`` where x is complex, else as
   ``promoted``.
+- ``infinite:x``, ``finite:x``: as abs(x) == inf, and x == x times abs(x) != inf, where x is not of integers;
+  ``imaginary:x``: as the imaginary part of x compared with 0, where x is complex; else all three as ``like``.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
   as ``empty_like`` of x cut where nothing is added.
@@ -231,6 +233,24 @@ def _modulus(argument: int) -> Rule:
     return rule
 
 
+def _asking(argument: int, kind: str) -> Rule:
+    like = _like(argument)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        x = given(argument)
+        if not (dt.is_complex(x.dtype) if kind == "imaginary" else dt.is_inexact(x.dtype)):
+            return like(shape, given, place)
+        steps = layout.layout_of(x)[1]
+        own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps  # of one part, a view
+        if kind == "imaginary":
+            return iterated((own, NUMBER))
+        same = shape, iterated((own,))
+        bounded = iterated((same, NUMBER))
+        return bounded if kind == "infinite" else iterated((same, (shape, bounded)))
+
+    return rule
+
+
 def _indexed(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         x, found = given(argument), list[Layout | None]()
@@ -281,6 +301,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _solved(declared.index("left"))
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
+    if kind in ("finite", "imaginary", "infinite"):
+        return _asking(arguments[0], kind)
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
     if kind == "each":

@@ -75,7 +75,8 @@ def _of_tensor(direct: dict[np.dtype, Function], slow: Function, schema: Schema,
                     out = run_quiet(function, _0)
                     if type(out) is not ndarray:
                         return _asarray(out)
-                    return out if _0.flags.c_contiguous and out.size else settle(out, (_0,), named)
+                    plain = _0.flags.c_contiguous and out.size and (_0.base is None or 1 not in _0.shape)
+                    return out if plain else settle(out, (_0,), named)
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise

@@ -215,8 +215,17 @@ def _fused_sdp_choice(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ) -> int:
     """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
-    taken = _is_plain(query, key, value, dropout_p) and 0 not in query.shape + key.shape
-    return int(taken and (attn_mask is None or attn_mask.ndim in (2, 4)))
+    together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the numbers of the last dimension
+    if not (_is_plain(query, key, value, dropout_p) and together):
+        return 0
+    (batch, heads, rows, _), (_, groups, columns, _) = query.shape, key.shape
+    same = batch == len(key) == len(value) and groups == value.shape[1]
+    shared = groups > 0 and heads % groups == 0 if enable_gqa else heads == groups
+    whole = (batch, heads, rows, columns)
+    fits = attn_mask is None or (
+        attn_mask.ndim in (2, 4) and all(n in (1, m) for n, m in zip(attn_mask.shape[::-1], whole[::-1]))
+    )
+    return int(same and shared and fits and rows > 0 and columns > 0)
 
 
 # ---------------------------------------------------------------- multi-head attention and the encoder layer

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, require, wrap_dim
 from torchnp.errors import expected_true, expected_type, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
@@ -169,7 +170,22 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     y = x * rstd
     if weight is not None:
         y = y * dt.cast(weight, dt.promote_types(x.dtype, dt.opmath(weight.dtype)))
-    return dt.cast(y, input.dtype), rstd
+    return layout.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
+
+
+def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> layout.Strides:
+    """The strides of rows times their factors, and those times the weight; row-major if x is no channels-last image."""
+    shape, own = layout.layout_of(x)
+    wide = dt.opmath(x.dtype)
+    rows_as = shape, own if x.dtype == wide else layout.preserved(shape, own)
+    found = shape, layout.iterated((rows_as, (kept, layout.contiguous(kept))))
+    if weight is not None:
+        by, common = layout.layout_of(weight), dt.promote_types(wide, weight.dtype)
+        parts = ((found, wide), (by, weight.dtype))
+        parts_as = [at if dtype == common else (at[0], layout.preserved(*at)) for at, dtype in parts]
+        found = shape, layout.iterated(parts_as)
+    as_it_is = layout.is_contiguous(*found) or layout.suggested(shape, own) != "contiguous_format"
+    return found[1] if as_it_is else layout.contiguous(shape)
 
 
 @kernel("rms_norm", differs=["half-opmath"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_filled, require
 from torchnp.errors import mean_of, negative_size, shape_text
 from torchnp.kernels._rows import rows
@@ -81,12 +82,15 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         raise RuntimeError(
             f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received {{{got}}}"
         )
-    if n == 2 and tuple(output_size) == (1, 1) and x.ndim in (3, 4):
+    if tuple(output_size) == (1,) * n and x.ndim in (n + 1, n + 2):
         # torch takes the mean, which has complex numbers too.
         check(dt.is_inexact(x.dtype), mean_of(x.dtype))
-        mean = dt.cast(x, dt.opmath(x.dtype)).mean((-2, -1), keepdims=True)
-        return dt.cast(mean, x.dtype)
-    return _adaptive_avg(x, output_size, n=n)
+        mean = dt.cast(x, dt.opmath(x.dtype)).mean(tuple(range(-n, 0)), keepdims=True)
+        return layout.place(
+            dt.cast(mean, x.dtype), layout.in_format(mean.shape, layout.suggested(*layout.layout_of(x)))
+        )
+    out = _adaptive_avg(x, output_size, n=n)
+    return out if n == 2 else layout.dense(out)
 
 
 adaptive_avg_pool2d, _ = rows(

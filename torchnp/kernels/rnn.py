@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, wrap_dim
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
@@ -200,7 +201,11 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
         check(input.shape[0] == batch, words)
         check(size == wanted, f"hidden{i} has inconsistent hidden_size: got {size}, expected {wanted}")
     _check_gates(cell, w_ih, w_hh)
-    return cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
+    ends = cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
+    if cell is not _gru:
+        return ends
+    own = layout.layout_of(hx)  # torch adds a row-major gate to the state
+    return (layout.place(ends[0], layout.iterated((own, (hx.shape, layout.contiguous(hx.shape))))),)
 
 
 # ---------------------------------------------------------------- kernels

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dim
+from torchnp.checks import check, dim_of, require, wrap_dim
+from torchnp.errors import found_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
@@ -19,6 +20,7 @@ from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.pool import max_pool2d_with_indices
 from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 
@@ -73,11 +75,15 @@ def _logistic(x: ndarray) -> ndarray:
 @kernel("glu_jvp")
 def glu_jvp(glu, x, dx, dim):
     """The change of `glu` along dx."""
+    dim = wrap_dim(dim, x.ndim)
+    n = glu.shape[dim_of(glu, dim)]
+    b, da, db = narrow(x, dim, n, n), narrow(dx, dim, 0, n), narrow(dx, dim, n, n)
+    for part in (b, da, db):
+        if part.dtype != glu.dtype:
+            raise found_dtype(part.dtype, glu.dtype)
     require("glu_jvp_cpu", x.dtype, (dt.float32, dt.float64))
-    inner = dt.opmath(x.dtype)
-    (_, b), (da, db) = (_halves(dt.cast(v, inner), dim) for v in (x, dx))
     gate = _logistic(b)
-    return dt.cast(da * gate + dt.cast(glu, inner) * (db - gate * db), x.dtype)
+    return da * gate + glu * (db - gate * db)
 
 
 @kernel("glu_backward_jvp", differs=["half-opmath"])
