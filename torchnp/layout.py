@@ -119,6 +119,11 @@ def joined(layouts: Sequence[Layout]) -> str:
     return found.pop() if len(found) == 1 else "contiguous_format"
 
 
+def as_image(sizes: Shape, strides: Strides) -> Layout:
+    """A batch of rows as one of images of one row, as ``unsqueeze(2)`` makes it."""
+    return (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
+
+
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
     """The strides of ``stack``: ``cat`` along the dimension that is new, which is then split."""
     sizes = layouts[0][0]

@@ -205,9 +205,7 @@ def _lifted(argument: int) -> Rule:
         x = given(argument)
         if not isinstance(x, ndarray) or x.ndim != 3 or len(shape) != 3:
             return contiguous(shape)
-        sizes, strides = layout.layout_of(x)
-        row = (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
-        found = layout.in_format((*shape[:2], 1, shape[2]), suggested(*row))
+        found = layout.in_format((*shape[:2], 1, shape[2]), suggested(*layout.as_image(*layout.layout_of(x))))
         return *found[:2], found[3]
 
     return rule

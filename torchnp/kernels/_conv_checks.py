@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_type
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._spatial import Ints, is_channels_last, legacy_type
@@ -169,6 +170,19 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
     if input.ndim == 5 and input.dtype not in _VENDOR:
         return False
     return is_channels_last(input) or is_channels_last(weight)
+
+
+def result_strides(shape: layout.Shape, input: ndarray, weight: ndarray, vendor: bool) -> layout.Strides:
+    """torch's strides of a result: channels innermost where input or weight suggest it, but of volumes only oneDNN's."""
+    found = [layout.layout_of(input), layout.layout_of(weight)]
+    rows = len(shape) == 3
+    if rows:
+        if not layout.is_contiguous(*found[0]):
+            found[0] = input.shape, layout.contiguous(input.shape)
+        found, shape = [layout.as_image(*x) for x in found], (*shape[:2], 1, shape[2])
+    last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
+    strides = layout.in_order(shape, layout.CHANNELS_LAST[len(shape)], empty=True) if last else layout.contiguous(shape)
+    return (*strides[:2], strides[3]) if rows else strides
 
 
 # ---------------------------------------------------------------- sizes

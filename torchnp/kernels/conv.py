@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check
 from torchnp.errors import ambiguous_view, shape_text
 from torchnp.kernels._conv_checks import (
     Geometry,
+    by_vendor,
     check_dtypes,
     expand,
     geometry,
+    result_strides,
     sizes_back,
     sum_dtype,
     transposed_sizes,
@@ -49,7 +52,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    return dt.cast(y, input.dtype)
+    vendor = input.dtype == dt.float16 or by_vendor(input, weight, g, transposed, groups)
+    return layout.place(dt.cast(y, input.dtype), result_strides(y.shape, input, weight, vendor))
 
 
 def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> ndarray:
@@ -122,7 +126,7 @@ def _complex(
     b = convolve(xi, wi, None, *rest)
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
-    y = np.empty(a.shape, dt.opmath(x.dtype))
+    y = layout.empty(a.shape, dt.opmath(x.dtype), layout.iterated([layout.layout_of(z) for z in (a, b)]))
     y.real, y.imag = a - b, c - a - b
     return dt.cast(y, x.dtype)
 
@@ -152,7 +156,9 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [t // 2 for t in total]
     if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
+        as_it_was = layout.suggested(*layout.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
+        input = layout.place(input, layout.in_format(input.shape, as_it_was))
     return convolution(input, weight, bias, stride, small, dilation, False, (0,), groups)
 
 

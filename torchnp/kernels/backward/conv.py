@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, check_shape, check_type, require
 from torchnp.errors import dense_dtype, shape_text
 from torchnp.kernels._conv_checks import (
@@ -15,6 +16,7 @@ from torchnp.kernels._conv_checks import (
     by_vendor,
     check_dtypes,
     geometry,
+    result_strides,
     sum_dtype,
     transposed_sizes,
     wants_channels_last,
@@ -61,7 +63,16 @@ def convolution_backward(
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     if output_mask[2]:
         grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
-    return grad_input, grad_weight, grad_bias
+    vendor = input.dtype == dt.float16 or by_vendor(input, weight, g, transposed, groups)
+    # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
+    own = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
+    kept = not vendor and layout.is_channels_last(*own)
+    given = (weight, weight) if kept else (input, weight)
+    return _laid(grad_input, input, weight, vendor), _laid(grad_weight, *given, vendor), grad_bias
+
+
+def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> ndarray | None:
+    return x if x is None else layout.place(x, result_strides(x.shape, input, weight, vendor))
 
 
 _TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of

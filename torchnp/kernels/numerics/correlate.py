@@ -150,7 +150,7 @@ def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Int
     # The last kernel dimension and the channels lie side by side: one run of memory.
     window = (*kernel[:-1], kernel[-1] * c)
     view = np.ndarray((n, *out, *window), x.dtype, padded, 0, (padded.strides[0], *by_window, *steps[:-1], x.itemsize))
-    return view.reshape(n * math.prod(out), -1)
+    return view.reshape(n * math.prod(out), math.prod(window))
 
 
 def pad_last(x: ndarray, before: Ints, after: Ints, shape: Ints) -> ndarray:
