@@ -33,6 +33,19 @@ def aten(name: str) -> Callable[..., Any]:
     return REGISTERED[f"aten::{name}"].body
 
 
+def either(*given: Any, native: Any, portable: Any, look: Any = None, **named: Any) -> Any:
+    """What ``native`` makes of an ndarray, ``portable`` of another array: functions, or an aten op's name and its own.
+
+    ``look`` checks the arguments first; a portable function is given the namespace too.
+    """
+    if look is not None:
+        look(*given, **named)
+    if type(given[0]) is ndarray:
+        return (aten(native) if isinstance(native, str) else native)(*given, **named)
+    xp = namespace(given[0])
+    return getattr(xp, portable)(*given, **named) if isinstance(portable, str) else portable(xp, *given, **named)
+
+
 def dtype_in(xp: Any, dtype: Any) -> Any:
     """A dtype of this package as a namespace spells it."""
     found = as_dtype(dtype)

@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, namespace
+from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, either
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -61,14 +61,16 @@ def full(shape: Ints, fill_value: Any, *, dtype: Any, device: Any, requires_grad
     return out
 
 
-@kernel("prims::full_like", like=np.full_like)
-def full_like(a: Array, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> Array:
-    """An array of the shape of another that holds one number."""
-    if type(a) is not ndarray:
-        return namespace(a).full_like(a, fill_value)
+def _full_like(a: ndarray, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     out = aten("full_like")(a, fill_value, dtype=dtype)
     _check_new(dtype, requires_grad)
     return out
+
+
+rows(
+    "prims::full_like", either, "An array of the shape of another that holds one number.", native=_full_like,
+    portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value), like=np.full_like,
+)  # fmt: skip
 
 
 @kernel("prims::scalar_tensor", like=np.asarray)
@@ -91,18 +93,22 @@ rows("prims::_sink_tokens", lambda tokens: None, "Nothing: the tokens have been 
 # ---------------------------------------------------------------- numbers
 
 
-@kernel("prims::item", like=ndarray.item)
-def item(a: Array) -> Any:
-    """The only element as a Python number."""
+def _check_one(a: Array) -> None:
     size = int(np.prod(a.shape))
     check(size == 1, f"a Tensor with {size} elements cannot be converted to Scalar")
-    if type(a) is ndarray:
-        return aten("_local_scalar_dense")(a)
-    xp = namespace(a)
+
+
+def _number(xp: Any, a: Array) -> Any:
     for kind, convert in (("bool", bool), ("integral", int), ("real floating", float)):
         if xp.isdtype(a.dtype, kind):
             return convert(xp.reshape(a, ()))
     return complex(xp.reshape(a, ()))
+
+
+rows(
+    "prims::item", either, "The only element as a Python number.", native="_local_scalar_dense", portable=_number,
+    look=_check_one, like=ndarray.item,
+)  # fmt: skip
 
 
 def _limits(dtype: Any) -> tuple[Any, Any]:
@@ -123,39 +129,39 @@ rows("prims::minimum_value", lambda dtype: _limits(dtype)[0], "The smallest fini
 # ---------------------------------------------------------------- transforms
 
 
-@kernel("prims::svd", like=np.linalg.svd)
-def svd(A: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
-    """Singular value decomposition: U, S and the conjugate transpose of V."""
-    check(A.ndim >= 2, "linalg.svd: The input tensor A must have at least 2 dimensions.")
-    if type(A) is not ndarray:
-        return tuple(namespace(A).linalg.svd(A, full_matrices=full_matrices))
+def _svd(A: ndarray, *, full_matrices: bool) -> tuple[ndarray, ...]:
     if dt.is_half(A.dtype):
         raise RuntimeError(f"linalg.svd: Half precision dtypes not supported. Got torch.{dt.dtype_name(A.dtype)}")
     return aten("_linalg_svd")(A, full_matrices)
 
 
-@kernel("prims::fft_r2c", like=np.fft.rfftn)
-def fft_r2c(self: Array, *, dim: Ints, onesided: bool) -> Array:
-    """Fourier transform of real numbers, not normalized."""
-    if type(self) is ndarray:
-        return aten("_fft_r2c")(self, dim, 0, onesided)
-    xp = namespace(self)
-    return xp.fft.rfftn(self, axes=tuple(dim)) if onesided else xp.fft.fftn(self + 0j, axes=tuple(dim))
+def _check_matrix(A: Array, **_: Any) -> None:
+    check(A.ndim >= 2, "linalg.svd: The input tensor A must have at least 2 dimensions.")
 
 
-@kernel("prims::fft_c2c", like=np.fft.fftn)
-def fft_c2c(self: Array, *, dim: Ints, forward: bool) -> Array:
-    """Fourier transform of complex numbers or its inverse, not normalized."""
-    if type(self) is ndarray:
-        return aten("_fft_c2c")(self, dim, 0, forward)
-    fft = namespace(self).fft
-    return fft.fftn(self, axes=tuple(dim)) if forward else fft.ifftn(self, axes=tuple(dim), norm="forward")
+rows(
+    "prims::svd", either, "Singular value decomposition: U, S and the conjugate transpose of V.", native=_svd,
+    portable=lambda xp, A, **how: tuple(xp.linalg.svd(A, **how)), look=_check_matrix, like=np.linalg.svd,
+)  # fmt: skip
 
 
-@kernel("prims::fft_c2r", like=np.fft.irfftn)
-def fft_c2r(self: Array, *, dim: Ints, last_dim_size: int) -> Array:
-    """Inverse Fourier transform to real numbers, not normalized."""
-    if type(self) is ndarray:
-        return aten("_fft_c2r")(self, dim, 0, last_dim_size)
-    sizes = [self.shape[d] for d in dim[:-1]] + [last_dim_size]
-    return namespace(self).fft.irfftn(self, s=sizes, axes=tuple(dim), norm="forward")
+def _r2c(xp: Any, x: Array, *, dim: Ints, onesided: bool) -> Array:
+    return xp.fft.rfftn(x, axes=tuple(dim)) if onesided else xp.fft.fftn(x + 0j, axes=tuple(dim))
+
+
+def _c2c(xp: Any, x: Array, *, dim: Ints, forward: bool) -> Array:
+    return xp.fft.fftn(x, axes=tuple(dim)) if forward else xp.fft.ifftn(x, axes=tuple(dim), norm="forward")
+
+
+def _c2r(xp: Any, x: Array, *, dim: Ints, last_dim_size: int) -> Array:
+    sizes = [x.shape[d] for d in dim[:-1]] + [last_dim_size]
+    return xp.fft.irfftn(x, s=sizes, axes=tuple(dim), norm="forward")
+
+
+for _name, _portable, _like, _doc in (
+    ("_fft_r2c", _r2c, np.fft.rfftn, "Fourier transform of real numbers"),
+    ("_fft_c2c", _c2c, np.fft.fftn, "Fourier transform of complex numbers or its inverse"),
+    ("_fft_c2r", _c2r, np.fft.irfftn, "Inverse Fourier transform to real numbers"),
+):
+    _native = lambda x, *, _of=_name, dim, **how: aten(_of)(x, dim, 0, *how.values())
+    rows(f"prims::{_name[1:]}", either, f"{_doc}, not normalized.", native=_native, portable=_portable, like=_like)

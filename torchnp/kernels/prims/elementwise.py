@@ -10,7 +10,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse
-from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, namespace, through_numpy
+from torchnp.kernels._rows import rows
+from torchnp.kernels.prims._portable import Array, aten, check_alike, dtype_in, either, namespace, through_numpy
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -20,19 +21,10 @@ NUMBER = (bool, int, float, complex)
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
     """Declare a prim of one array: its aten op, and its array API function if the standard has one."""
-    of = of or name
-
-    def body(self: Array) -> Array:
-        if type(self) is ndarray:
-            return aten(of)(self)
-        if portable is None:
-            return through_numpy(aten(of), self)
-        xp = namespace(self)
-        return getattr(xp, portable)(self) if isinstance(portable, str) else portable(xp, self)
-
-    body.__name__ = name
-    body.__doc__ = f"Elementwise ``{name}`` in the dtype of the operand."
-    kernel(f"prims::{name}", like=getattr(np, portable if isinstance(portable, str) else name, None))(body)
+    of, like = of or name, getattr(np, portable if isinstance(portable, str) else name, None)
+    portable = portable or (lambda xp, x: through_numpy(aten(of), x))
+    doc = f"Elementwise ``{name}`` in the dtype of the operand."
+    rows(f"prims::{name}", either, doc, native=of, portable=portable, like=like)
 
 
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -155,62 +147,43 @@ def div(self: Array, other: Array) -> Array:
     return xp.where(inexact & ((self < 0) != (other < 0)), down + xp.ones_like(down), down)
 
 
-@kernel("prims::cbrt", like=np.cbrt)
-def cbrt(self: Array) -> Array:
-    """Real cube root."""
-    if type(self) is not ndarray:
-        xp = namespace(self)
-        return xp.copysign(xp.abs(self) ** (1 / 3), self)
-    check(not dt.is_complex(self.dtype), "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)")
-    refuse("abs_cpu", self.dtype, (dt.bool_, *dt.BARE_UNSIGNED))
-    refuse("pow", self.dtype, dt.FLOAT8S)
-    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
-    x = dt.cast(self, dt.opmath(out))
-    return dt.cast(np.cbrt(x), out)
+def _cbrt(x: ndarray) -> ndarray:
+    check(not dt.is_complex(x.dtype), "cbrt: Complex inputs not supported. Consider calling torch.pow(a, 1.0/3.0)")
+    refuse("abs_cpu", x.dtype, (dt.bool_, *dt.BARE_UNSIGNED))
+    refuse("pow", x.dtype, dt.FLOAT8S)
+    out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
+    return dt.cast(np.cbrt(dt.cast(x, dt.opmath(out))), out)
 
 
-@kernel("prims::where", like=np.where)
-def where(pred: Array, a: Array, b: Array) -> Array:
-    """Elements of ``a`` where ``pred`` is true, else of ``b``."""
-    check_alike(a, b)
-    if type(a) is not ndarray:
-        return namespace(a).where(pred, a, b)
-    return aten("where.self")(pred, a, b)
+def _conj_physical(x: ndarray) -> ndarray:
+    check(dt.is_complex(x.dtype), "prims.conj_physical is only defined for complex dtypes")
+    return aten("conj_physical")(x)
 
 
-@kernel("prims::fill", like=np.full_like)
-def fill(self: Array, value: Any) -> Array:
-    """An array of the same shape and dtype that holds one number."""
-    if type(self) is not ndarray:
-        return namespace(self).full_like(self, value)
-    return aten("fill.Scalar")(self, value)
+def _frexp(x: ndarray) -> tuple[ndarray, ndarray]:
+    check(dt.is_floating(x.dtype), "torch.frexp() only supports floating-point dtypes")
+    return aten("frexp.Tensor")(x)
 
 
-@kernel("prims::conj_physical", like=np.conj)
-def conj_physical(self: Array) -> Array:
-    """Complex conjugate, as a new array."""
-    if type(self) is not ndarray:
-        return namespace(self).conj(self)
-    check(dt.is_complex(self.dtype), "prims.conj_physical is only defined for complex dtypes")
-    return aten("conj_physical")(self)
-
-
-@kernel("prims::frexp", like=np.frexp)
-def frexp(self: Array) -> tuple[Array, Array]:
-    """Mantissa in [0.5, 1) and exponent of two."""
-    if type(self) is not ndarray:
-        return through_numpy(frexp, self)
-    check(dt.is_floating(self.dtype), "torch.frexp() only supports floating-point dtypes")
-    return aten("frexp.Tensor")(self)
-
-
-@kernel("prims::convert_element_type", like=np.astype)
-def convert_element_type(a: Array, dtype: Any) -> Array:
-    """A copy in another dtype."""
-    if type(a) is not ndarray:
-        xp = namespace(a)
-        if xp.isdtype(a.dtype, "complex floating") and not dt.is_complex(dt.as_dtype(dtype)):
-            a = xp.real(a)
-        return xp.astype(a, dtype_in(xp, dtype))
+def _converted(a: ndarray, dtype: Any) -> ndarray:
     converted = dt.cast(a, dt.as_dtype(dtype))
     return converted.copy("K") if np.may_share_memory(converted, a) else converted  # a real part is a view
+
+
+def _astype(xp: Any, a: Array, dtype: Any) -> Array:
+    if xp.isdtype(a.dtype, "complex floating") and not dt.is_complex(dt.as_dtype(dtype)):
+        a = xp.real(a)
+    return xp.astype(a, dtype_in(xp, dtype))
+
+
+_DOC = "Elements of ``a`` where ``pred`` is true, else of ``b``."
+_look = lambda pred, a, b: check_alike(a, b)
+rows("prims::where", either, _DOC, native="where.self", portable="where", look=_look, like=np.where)
+for _name, _native, _portable, _like, _doc in (
+    ("cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
+    ("fill", "fill.Scalar", "full_like", np.full_like, "An array of the same shape and dtype that holds one number."),
+    ("conj_physical", _conj_physical, "conj", np.conj, "Complex conjugate, as a new array."),
+    ("frexp", _frexp, lambda xp, x: through_numpy(_frexp, x), np.frexp, "Mantissa in [0.5, 1) and exponent of two."),
+    ("convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
+):
+    rows(f"prims::{_name}", either, _doc, native=_native, portable=_portable, like=_like)

@@ -47,16 +47,13 @@ def _reduced(inp: Array, dims: Ints, output_dtype: Any, *, op: str, of: str, por
     return aten(of)(inp, axes) if type(inp) is ndarray else _portable(portable, inp, axes)
 
 
-rows(
-    "prims::sum", _reduced, "Sum over dimensions; integers give int64.", of="sum.dim_IntList", portable="sum",
-    like=np.sum, differs=["empty-dim"],
-)  # fmt: skip
-rows(
-    "prims::amax", _reduced, "Maximum over dimensions.", of="amax", portable="max", like=np.amax, differs=["empty-dim"]
-)
-rows(
-    "prims::amin", _reduced, "Minimum over dimensions.", of="amin", portable="min", like=np.amin, differs=["empty-dim"]
-)
+for _name, _of, _like, _doc in (
+    ("sum", "sum.dim_IntList", np.sum, "Sum over dimensions; integers give int64."),
+    ("amax", "amax", np.max, "Maximum over dimensions."),
+    ("amin", "amin", np.min, "Minimum over dimensions."),
+):
+    _by = {"of": _of, "portable": _like.__name__, "like": _like, "differs": ["empty-dim"]}
+    rows(f"prims::{_name}", _reduced, _doc, **_by)
 
 
 @kernel("prims::prod", like=np.prod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from operator import index
 
 import numpy as np
@@ -12,7 +13,7 @@ from torchnp.checks import check
 from torchnp.kernels._memory import window
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, namespace
+from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
@@ -53,7 +54,7 @@ def transpose(a: Array, permutation: Ints) -> Array:
             f"Attempting to permute a tensor of rank {a.ndim}, but received a permutation of length {len(order)}!"
         )
     check(sorted(order) == list(range(a.ndim)), f"Received an invalid permutation, {order}!", ValueError)
-    return a.transpose(order) if type(a) is ndarray else namespace(a).permute_dims(a, tuple(order))
+    return namespace(a).permute_dims(a, tuple(order))
 
 
 @kernel("prims::squeeze", like=np.squeeze)
@@ -91,11 +92,10 @@ def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
     return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
-@kernel("prims::collapse", like=np.reshape)
-def collapse(a: Array, start: int, end: int) -> Array:
-    """A copy with dimensions ``start`` to ``end`` (included) merged into one."""
-    shape = _collapsed(a, start, end)
-    return a.reshape(shape).copy() if type(a) is ndarray else namespace(a).reshape(a, shape, copy=True)
+rows(
+    "prims::collapse", lambda a, *ends: namespace(a).reshape(a, _collapsed(a, *ends), copy=True),
+    "A copy with dimensions ``start`` to ``end`` (included) merged into one.", like=np.reshape,
+)  # fmt: skip
 
 
 @kernel("prims::collapse_view", like=np.reshape)
@@ -110,15 +110,10 @@ def collapse_view(a: Array, start: int, end: int) -> Array:
         raise RuntimeError("Attempting to view a collapsed tensor, but no such view exists!") from None
 
 
-rows(
-    "prims::view_of",
-    lambda a: aten("view")(a, a.shape) if type(a) is ndarray else a,
-    "The same elements as a new view.",
-)
-rows(
-    "prims::view_of_dtype", lambda *given: aten("view.dtype")(*given), "The same memory read as another dtype.",
-    like=ndarray.view,
-)  # fmt: skip
+_DOC = "The same elements as a new view."
+rows("prims::view_of", either, _DOC, native=lambda a: aten("view")(a, a.shape), portable=lambda xp, a: a)
+_DOC = "The same memory read as another dtype."
+rows("prims::view_of_dtype", lambda *given: aten("view.dtype")(*given), _DOC, like=ndarray.view)
 
 
 @kernel("prims::as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-elements"])
@@ -131,23 +126,23 @@ def as_strided(a: ndarray, size: Ints, stride: Ints, storage_offset: int) -> nda
     return aten("as_strided")(a, size, stride, storage_offset)
 
 
-def _complex_part(a: Array, *, op: str) -> Array:
+def _check_complex(a: Array) -> None:
     complex_ = dt.is_complex(a.dtype) if type(a) is ndarray else namespace(a).isdtype(a.dtype, "complex floating")
     check(complex_, "Only complex dtype is supported")
-    return aten(op)(a) if type(a) is ndarray else getattr(namespace(a), op)(a)
 
 
-rows("prims::real", _complex_part, "The real parts of complex numbers, as a view.", like=np.real)
-rows("prims::imag", _complex_part, "The imaginary parts of complex numbers, as a view.", like=np.imag)
+_DOC = "The {} parts of complex numbers, as a view."
+_part = partial(rows, look=_check_complex)
+_part("prims::real", either, _DOC.format("real"), native="real", portable="real", like=np.real)
+_part("prims::imag", either, _DOC.format("imaginary"), native="imag", portable="imag", like=np.imag)
 
 
-@kernel("prims::conj", like=np.conj)
-def conj(a: Array) -> Array:
-    """Complex conjugate."""
-    if type(a) is not ndarray:
-        return namespace(a).conj(a)
+def _conj(a: ndarray) -> ndarray:
     check(dt.is_complex(a.dtype), "Expected complex dtype in prims.conj")
     return aten("_conj")(a)
+
+
+rows("prims::conj", either, "Complex conjugate.", native=_conj, portable="conj", like=np.conj)
 
 
 # ---------------------------------------------------------------- copies
@@ -162,19 +157,18 @@ def reshape(a: Array, shape: Ints) -> Array:
     size, wanted = math.prod(a.shape), math.prod(shape)
     if size != wanted:
         raise ValueError(f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!")
-    if type(a) is not ndarray:
-        return namespace(a).reshape(a, tuple(shape), copy=True)
-    return np.array(a.reshape(tuple(shape)), order="C")
+    return namespace(a).reshape(a, tuple(shape), copy=True)
 
 
-@kernel("prims::rev", like=np.flip)
-def rev(a: Array, dims: Ints) -> Array:
-    """A copy with the order of elements reversed along dimensions."""
+def _check_dims(a: Array, dims: Ints) -> None:
     for d in dims:
         check_index(a.ndim, d)
-    if type(a) is not ndarray:
-        return namespace(a).flip(a, axis=tuple(dims))
-    return aten("flip")(a, dims)
+
+
+rows(
+    "prims::rev", either, "A copy with the order of elements reversed along dimensions.", native="flip",
+    portable=lambda xp, a, dims: xp.flip(a, axis=tuple(dims)), look=_check_dims, like=np.flip,
+)  # fmt: skip
 
 
 @kernel("prims::cat", like=np.concatenate)
@@ -199,12 +193,10 @@ def cat(tensors: list[Array], dim: int) -> Array:
     return aten("cat")(tensors, dim)
 
 
-@kernel("prims::clone", like=np.copy)
-def clone(self: Array, *, memory_format: str | None = None) -> Array:
-    """A copy that keeps the memory format, or takes one."""
-    if type(self) is not ndarray:
-        return namespace(self).asarray(self, copy=True)
-    return aten("clone")(self, memory_format=memory_format)
+rows(
+    "prims::clone", either, "A copy that keeps the memory format, or takes one.", native="clone",
+    portable=lambda xp, x, **_: xp.asarray(x, copy=True), like=np.copy,
+)  # fmt: skip
 
 
 @kernel("prims::copy_strided")
@@ -215,12 +207,10 @@ def copy_strided(a: ndarray, stride: Ints) -> ndarray:
     return out
 
 
-@kernel("prims::as_strided_scatter")
-def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
-    """A copy whose strided window holds ``src``."""
-    return aten("as_strided_scatter")(self, src, size, stride, index(storage_offset))
-
-
+rows(
+    "prims::as_strided_scatter", lambda *given: aten("as_strided_scatter")(*given[:-1], index(given[-1])),
+    "A copy whose strided window holds ``src``.",
+)  # fmt: skip
 rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.")
 
 
