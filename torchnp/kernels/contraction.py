@@ -11,7 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, warn, wrap_dim, wrap_dims
 from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
-from torchnp.kernels.linalg import check_same
+from torchnp.kernels.arithmetic import add, mul
+from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.view import view
@@ -24,7 +25,10 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- matmul
 
 
-@kernel("matmul", "linalg_matmul", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
+_DIFFERS = ["no-mixed-products", "no-bool-product", "half-opmath"]
+
+
+@kernel("matmul", "linalg_matmul", like=np.matmul, differs=_DIFFERS)
 def matmul(self, other):
     """Product of vectors, matrices or batches of matrices, which broadcast."""
     a, b = self.ndim, other.ndim
@@ -68,7 +72,7 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return size_mismatch(a[at], b[at], at)
 
 
-@kernel("linear", differs=["no-mixed-products", "no-bool-product", "half-opmath"])
+@kernel("linear", differs=_DIFFERS)
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if bias is None:
@@ -78,15 +82,7 @@ def linear(input, weight, bias=None):
     if input.ndim and bias.ndim == 1:
         out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
         return out.reshape(*input.shape[:-1], out.shape[-1])
-    out = matmul(input, weight.T)
-    return _plus(out, bias)
-
-
-def _plus(a: ndarray, b: ndarray) -> ndarray:
-    out = dt.result_type(a, b)
-    inner = dt.opmath(out)
-    broadcast_shapes(a.shape, b.shape)
-    return dt.cast(np.asarray(dt.cast(a, inner) + dt.cast(b, inner)), out)
+    return add(matmul(input, weight.T), bias)
 
 
 # ---------------------------------------------------------------- sums over chosen dimensions
@@ -100,24 +96,18 @@ def _look_inner(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {dt.scalar_name(x.dtype)}, {found}")
 
 
-@kernel(
-    "inner",
-    like=np.inner,
-    differs=["no-mixed-products", "no-bool-product", "half-opmath"],
-    writes=Writes(out=_look_inner),
-)
+@kernel("inner", like=np.inner, differs=_DIFFERS, writes=Writes(out=_look_inner))
 def inner(self, other):
     """Sums of products over the last dimensions."""
     if self.ndim == 0 or other.ndim == 0:
-        out = dt.result_type(self, other)
-        return dt.cast(np.asarray(np.multiply(*(dt.cast(x, dt.opmath(out)) for x in (self, other)))), out)
+        return mul(self, other)
     shapes = f"{shape_text(self.shape)} and {shape_text(other.shape)}"
     same = self.shape[-1] == other.shape[-1]
     check(same, f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
     return tensordot(self, other, [-1], [-1])
 
 
-@kernel("tensordot", like=np.tensordot, differs=["no-mixed-products", "no-bool-product", "half-opmath"])
+@kernel("tensordot", like=np.tensordot, differs=_DIFFERS)
 def tensordot(self, other, dims_self, dims_other):
     """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
@@ -187,7 +177,7 @@ def bilinear(input1, input2, weight, bias=None):
     left = product(x1, weight)  # one row of products for each output, rounded to a half type as in torch
     out = np.multiply(dt.cast(left, inner_), dt.cast(x2, inner_)).sum(-1, dtype=inner_).T
     out = dt.cast(np.ascontiguousarray(out), weight.dtype).reshape(*batch, weight.shape[0])
-    return out if bias is None else _plus(out, bias)
+    return out if bias is None else add(out, bias)
 
 
 # ---------------------------------------------------------------- chains
@@ -264,9 +254,7 @@ def _multiplied(chain: list[ndarray], split: dict[tuple[int, int], int], i: int,
 @kernel("linalg_vecdot", like=np.linalg.vecdot, differs=["no-integers-linalg", "no-mixed-products", "half-opmath"])
 def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
-    if not dt.is_inexact(x.dtype):
-        got = dt.scalar_name(x.dtype)
-        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {got}")
+    check_inexact("linalg.vecdot", x)
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
     if x.dtype in dt.FLOAT8S or x.dtype == dt.complex32:
         raise not_implemented("vdot" if x.dtype == dt.complex32 else "dot", x.dtype)

@@ -197,8 +197,6 @@ def _check_eig(a: ndarray, name: str) -> np.dtype:
 def linalg_eig(self):
     """Eigenvalues and eigenvectors, always complex."""
     out = _check_eig(self, "linalg.eig")
-    if self.size == 0:
-        return np.empty(self.shape[:-1], out), np.empty(self.shape, out)
     values, vectors = np.linalg.eig(self)
     return values.astype(out, copy=False), _columns(vectors.astype(out, copy=False))
 
@@ -207,8 +205,6 @@ def linalg_eig(self):
 def linalg_eigvals(self):
     """Eigenvalues, always complex."""
     out = _check_eig(self, "linalg.eigvals")
-    if self.size == 0:
-        return np.empty(self.shape[:-1], out)
     return np.linalg.eigvals(self).astype(out, copy=False)
 
 
@@ -223,22 +219,17 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     words = "keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
     check(driver is None, f"torch.linalg.svd: {words}")
     check_lapack("linalg_svd_cpu", A)
+    wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # of other dtypes only empty ones get here
+    u = vh = np.empty(0, A.dtype)
     try:
-        if not compute_uv:
-            return np.empty(0, A.dtype), _singular_values(A), np.empty(0, A.dtype)
-        wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # of other dtypes only empty ones get here
-        u, s, vh = np.linalg.svd(wide, full_matrices)
-        if wide is not A:
-            u, s, vh = u.astype(A.dtype), s.astype(dt.to_real(A.dtype)), vh.astype(A.dtype)
+        if compute_uv:
+            u, s, vh = np.linalg.svd(wide, full_matrices)
+            u, vh = _columns(u.astype(A.dtype, copy=False)), np.ascontiguousarray(vh.astype(A.dtype, copy=False))
+        else:
+            s = np.linalg.svd(wide, compute_uv=False)
     except np.linalg.LinAlgError:
         raise _no_convergence("svd", A, "input matrix contained non-finite values") from None
-    return _columns(u), s, np.ascontiguousarray(vh)
-
-
-def _singular_values(a: ndarray) -> ndarray:
-    if a.size == 0:
-        return np.empty((*a.shape[:-2], min(a.shape[-2:])), dt.to_real(a.dtype))
-    return np.linalg.svd(a, compute_uv=False)
+    return u, s.astype(dt.to_real(A.dtype), copy=False), vh
 
 
 rows(
@@ -283,48 +274,43 @@ def _tolerance(a: ndarray, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return absolute, np.where(np.asarray(absolute) > 0, 0.0, eps)
 
 
-def _spectrum(a: ndarray, hermitian: bool) -> ndarray:
-    return np.abs(linalg_eigvalsh(a)) if hermitian else linalg_svdvals(a)
-
-
-def _rank(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
+def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool) -> ndarray:
+    _check_tolerances("torch.linalg.matrix_rank", tol=tol, atol=atol, rtol=rtol)
+    if tol is not None:
+        atol, rtol = tol, 0.0
     check_matrix("torch.linalg.matrix_rank", a, "input")
     if rtol is None:
         check_epsilon(a)
     if a.size == 0:
         return np.zeros(a.shape[:-2], np.int64)
-    s = _spectrum(a, hermitian)
+    s = np.abs(linalg_eigvalsh(a)) if hermitian else linalg_svdvals(a)
     atol, rtol = _tolerance(a, atol, rtol)
     top = s.max(-1)
     limit = np.maximum(atol, rtol * top).astype(s.dtype)
     return np.asarray((s > limit[..., None]).sum(-1, dtype=np.int64))
 
 
-def _rank_between(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
-    _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
-    return _rank(a, atol, rtol, hermitian)
-
-
-def _rank_above(a: ndarray, tol: Any, hermitian: bool) -> ndarray:
-    _check_tolerances("torch.linalg.matrix_rank", tol=tol)
-    return _rank(a, tol, 0.0, hermitian)
-
-
 _OF_RANK = {"like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"]}
 _ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"
-rows(_BETWEEN, _rank_between, _ABOVE, **_OF_RANK)
+rows(_BETWEEN, _rank, _ABOVE, **_OF_RANK)
 _ABOVE = "Number of singular values above an absolute tolerance, which may be one for each matrix."
-rows("linalg_matrix_rank linalg_matrix_rank.tol_tensor", _rank_above, _ABOVE, **_OF_RANK)
+rows("linalg_matrix_rank linalg_matrix_rank.tol_tensor", _rank, _ABOVE, **_OF_RANK)
 
 
-def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
+def _pinv(
+    a: ndarray, *, rcond: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool = False, by_numbers: bool = False
+) -> ndarray:  # fmt: skip
+    if by_numbers and rtol is None:
+        wrap_dim(-2, a.ndim)
+        check_epsilon(a)
+    _check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
     found = f"{dt.scalar_name(a.dtype)}{{{shape_text(a.shape)}}}"
     words = "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
     check(a.ndim >= 2 and a.dtype in LAPACK, f"linalg.pinv({found}): {words}")
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    atol, rtol = _tolerance(a, atol, rtol)
+    atol, rtol = _tolerance(a, atol, rtol if rcond is None else rcond)
     if hermitian:
         values, vectors = linalg_eigh(a)
         size, left, right = np.abs(values), vectors, transposed(vectors).conj()
@@ -337,25 +323,8 @@ def _pinv(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
     return (left * inverse[..., None, :]) @ right
 
 
-def _pinv_between(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
-    if rtol is None:
-        wrap_dim(-2, a.ndim)
-        check_epsilon(a)
-    return _pinv(a, atol, rtol, hermitian)
-
-
-def _pinv_of_each(a: ndarray, atol: Any, rtol: Any, hermitian: bool) -> ndarray:
-    _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
-    return _pinv(a, atol, rtol, hermitian)
-
-
-def _pinv_above(a: ndarray, rcond: Any, hermitian: bool = False) -> ndarray:
-    _check_tolerances("torch.linalg.pinv", rcond=rcond)
-    return _pinv(a, 0.0, rcond, hermitian)
-
-
 _OF_PINV = {"like": np.linalg.pinv, "differs": ["rank-tolerance"]}
 _UP_TO = "Moore-Penrose inverse; singular values up to the tolerance count as 0."
-rows("linalg_pinv.atol_rtol_float", _pinv_between, _UP_TO, **_OF_PINV)
-rows("linalg_pinv.atol_rtol_tensor", _pinv_of_each, "`linalg_pinv` with a tolerance for each matrix.", **_OF_PINV)
-rows("linalg_pinv linalg_pinv.rcond_tensor pinverse", _pinv_above, _UP_TO, **_OF_PINV)
+rows("linalg_pinv.atol_rtol_float", _pinv, _UP_TO, by_numbers=True, **_OF_PINV)
+rows("linalg_pinv.atol_rtol_tensor", _pinv, "`linalg_pinv` with a tolerance for each matrix.", **_OF_PINV)
+rows("linalg_pinv linalg_pinv.rcond_tensor pinverse", _pinv, _UP_TO, **_OF_PINV)

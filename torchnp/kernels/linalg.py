@@ -273,10 +273,6 @@ def logdet(self):
 # ---------------------------------------------------------------- systems
 
 
-def _is_vector(a: ndarray, b: ndarray) -> bool:
-    return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
-
-
 _UNSOLVED = "The solver failed because the input matrix is singular."
 
 
@@ -285,7 +281,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
     check_inexact("linalg.solve", A)
     check_same(A, B, ("A", "B"), "linalg.solve: ")
-    vector = _is_vector(A, B)
+    vector = B.ndim == 1 or B.shape == A.shape[:-1]
     right = B[..., None] if vector else B
     check_square("linalg.solve", A)
     check_sides("linalg.solve", A, right, left)
@@ -390,10 +386,8 @@ linalg_inv, _ = rows("linalg_inv inverse", inverted, "Inverses.", name="linalg.i
 # ---------------------------------------------------------------- views and codes
 
 
-@kernel("linalg_diagonal", like=np.linalg.diagonal, differs=["diagonal-writable"])
-def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
-    """The diagonals of matrices, as a view."""
-    return diagonal(A, offset, dim1, dim2)
+_OF_DIAGONAL = {"like": np.linalg.diagonal, "differs": ["diagonal-writable"]}
+rows("linalg_diagonal", diagonal, "The diagonals of matrices, as a view.", **_OF_DIAGONAL)
 
 
 @kernel("_linalg_check_errors")

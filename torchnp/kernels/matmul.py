@@ -40,18 +40,11 @@ def _quick_mm(self, mat2):
 
 
 _BLAS = "both ask BLAS, by functions that add in orders of their own"
+_PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
+_TWIN = within(2, _quick_mm, _BLAS, lambda self, mat2: np.abs(self) @ np.abs(mat2))
 
 
-def _products_of_magnitudes(self, mat2):
-    return np.abs(self) @ np.abs(mat2)
-
-
-@kernel(
-    "mm",
-    like=np.matmul,
-    differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"],
-    quick=within(2, _quick_mm, _BLAS, _products_of_magnitudes),
-)
+@kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN)
 def mm(self, mat2):
     """Product of two matrices."""
     check(self.ndim == 2, "self must be a matrix")
@@ -65,7 +58,7 @@ def mm(self, mat2):
     return product(self, mat2)
 
 
-@kernel("bmm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("bmm", like=np.matmul, differs=_PRODUCT)
 def bmm(self, mat2):
     """Products of the matrices of two batches."""
     _check_batches(self, mat2)
@@ -84,6 +77,8 @@ def _check_batches(a: ndarray, b: ndarray) -> None:
 
 # ---------------------------------------------------------------- plus a matrix
 
+_SUM = ["no-mixed-products", "beta-zero", "half-opmath"]
+
 
 def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     """Whether nothing needs a check or a conversion: a linear layer's bias, or a matrix of the result's shape."""
@@ -92,11 +87,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-@kernel(
-    "addmm",
-    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
-    writes=Writes(free=("mat1", "mat2")),
-)
+@kernel("addmm", differs=[*_SUM, "alpha-zero"], writes=Writes(free=("mat1", "mat2")))
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
     if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
@@ -123,7 +114,7 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     return beta_times(base, b, None if total is None else total if a == 1 else total * a)
 
 
-@kernel("_addmm_activation", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
+@kernel("_addmm_activation", differs=[*_SUM, "alpha-zero"])
 def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     """`addmm` followed by relu or gelu."""
     from torchnp.kernels.activation import gelu, relu
@@ -142,7 +133,7 @@ _BADDBMM = Writes(
 )
 
 
-@kernel("baddbmm", differs=["no-mixed-products", "beta-zero", "half-opmath"], writes=_BADDBMM)
+@kernel("baddbmm", differs=_SUM, writes=_BADDBMM)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
     _check_batches(batch1, batch2)
@@ -159,11 +150,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
-@kernel(
-    "addbmm",
-    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
-    writes=Writes(resizes=True, free=("batch1", "batch2")),
-)
+@kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2")))
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     check(batch1.ndim == 3, "batch1 must be a 3D tensor")
@@ -200,30 +187,21 @@ def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
     return plain(*(dt.cast(x, out) for x in (*base, a)), second, **options)
 
 
-def _added_in_dtype(base: ndarray, a: ndarray, b: ndarray, out: Any, beta: Any, alpha: Any, *, plain: Any) -> ndarray:
-    return _in_dtype(base, a, b, out, plain=plain, beta=beta, alpha=alpha)
-
-
-_PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"]
-_SUM = ["no-mixed-products", "beta-zero", "half-opmath"]
-for _name, _body, _form, _differs, _too in (
-    ("mm.dtype", mm, _in_dtype, _PRODUCT, ""),
-    ("bmm.dtype", bmm, _in_dtype, _PRODUCT, ""),
-    ("addmm.dtype", addmm, _added_in_dtype, [*_SUM, "alpha-zero"], ", ``self`` too"),
-    ("baddbmm.dtype", baddbmm, _added_in_dtype, _SUM, ", ``self`` too"),
-):
+for _name, _body, _differs, _too in (
+    ("mm.dtype", mm, _PRODUCT, ""), ("addmm.dtype", addmm, [*_SUM, "alpha-zero"], ", ``self`` too"),
+    ("bmm.dtype", bmm, _PRODUCT, ""), ("baddbmm.dtype", baddbmm, _SUM, ", ``self`` too"),
+):  # fmt: skip
     _doc = f"`{_body.__name__}` with the sums of half types left in float32{_too}; torch has code for it on GPUs only."
-    rows(_name, _form, _doc, plain=_body, differs=_differs)
+    rows(_name, _in_dtype, _doc, plain=_body, differs=_differs)
 
 
 # ---------------------------------------------------------------- vectors
 
 
-@kernel(
-    "addmv",
-    differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"],
-    writes=Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec")),
-)
+_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"))
+
+
+@kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec)."""
     if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
@@ -245,7 +223,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
 
 
-@kernel("mv", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
+@kernel("mv", like=np.matmul, differs=_PRODUCT)
 def mv(self, vec):
     """Product of a matrix and a vector."""
     if self.ndim != 2 or vec.ndim != 1:
@@ -297,7 +275,10 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
     base = expanded(self, (vec1.size, vec2.size))
     out = dt.result_type(self, vec1, vec2)
     for name, number in (("beta", beta), ("alpha", alpha)):
-        _check_addr_number(name, number, out)
+        fits = out == dt.bool_ or not isinstance(number, bool)
+        check(fits, f"Boolean {name} only supported for Boolean results.")
+        words = f"For integral input tensors, argument {name} must not be a floating point number."
+        check(dt.is_inexact(out) or not isinstance(number, (float, complex)), words)
     if out in (*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32):
         raise not_implemented("addr_cpu", out)
     if out == dt.bool_:
@@ -307,14 +288,6 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
     b, a = scalar(beta, out), scalar(alpha, out)
     pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
     return pair if b == 0 else b * dt.cast(base, out) + pair
-
-
-def _check_addr_number(name: str, number: Any, out: np.dtype) -> None:
-    if isinstance(number, bool):
-        check(out == dt.bool_, f"Boolean {name} only supported for Boolean results.")
-    if not dt.is_inexact(out):
-        words = f"For integral input tensors, argument {name} must not be a floating point number."
-        check(not isinstance(number, (float, complex)), words)
 
 
 def _outer(a: ndarray, b: ndarray) -> ndarray:
