@@ -144,10 +144,8 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
         check(kind != "meta", "torchnp computes values, and a tensor on the meta device has none", NotImplementedError)
         check(kind == "cpu", f"Torch not compiled with {kind.upper()} enabled", AssertionError)
     if pin_memory:
-        raise RuntimeError(
-            "pin_memory=True requires a CUDA or other accelerator backend; "
-            "no pinned memory allocator is available on this system."
-        )
+        words = "pin_memory=True requires a CUDA or other accelerator backend;"
+        raise RuntimeError(f"{words} no pinned memory allocator is available on this system.")
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:

@@ -44,16 +44,12 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     check_options(layout, device, pin_memory)
     n = len(size)
     if n != len(physical_layout):
-        raise RuntimeError(
-            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
-            f"len(size) = {n} is not equal to len(physical_layout) = {len(physical_layout)}"
-        )
+        words = "Number of dimensions in size does not match the length of the physical_layout; i.e."
+        raise RuntimeError(f"{words} len(size) = {n} is not equal to len(physical_layout) = {len(physical_layout)}")
     for i, d in enumerate(physical_layout):
         if not 0 <= d < n:
-            raise RuntimeError(
-                f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}).  "
-                "NB: negative dims not currently supported; file an issue if you want it."
-            )
+            words = f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}). "
+            raise RuntimeError(f"{words} NB: negative dims not currently supported; file an issue if you want it.")
         check(d not in physical_layout[:i], "Duplicate dim not allowed")
     return empty_in_order(check_size(size), factory_dtype(dtype), tuple(physical_layout))
 
@@ -222,15 +218,11 @@ _PARTS = (dt.float16, dt.float32, dt.float64)
 
 def _check_parts(a: ndarray, b: ndarray) -> tuple[int, ...]:
     if a.dtype not in _PARTS or b.dtype not in _PARTS:
-        raise RuntimeError(
-            "Expected both inputs to be Half, Float or Double tensors but got "
-            f"{dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}"
-        )
+        words = "Expected both inputs to be Half, Float or Double tensors but got"
+        raise RuntimeError(f"{words} {dt.scalar_name(a.dtype)} and {dt.scalar_name(b.dtype)}")
     if a.dtype != b.dtype:
-        raise RuntimeError(
-            f"Expected object of scalar type {dt.scalar_name(a.dtype)} but got scalar type {dt.scalar_name(b.dtype)} "
-            "for second argument"
-        )
+        words = f"Expected object of scalar type {dt.scalar_name(a.dtype)} but got scalar type"
+        raise RuntimeError(f"{words} {dt.scalar_name(b.dtype)} for second argument")
     return broadcast_shapes(a.shape, b.shape)
 
 

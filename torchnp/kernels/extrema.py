@@ -48,10 +48,8 @@ def _quick_extreme(ufunc: Any) -> Quick:
 
 def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
     if axes is None:
-        raise RuntimeError(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument."
-        )
+        words = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+        raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
     for axis in axes:
         check(
             x.shape[wrap_dim(axis, x.ndim)],

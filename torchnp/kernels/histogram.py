@@ -100,19 +100,15 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
     check(len(edges) == n, f"{name} expected {wanted} but got {len(edges)}")
     for i, e in enumerate(edges):
         if e.dtype != x.dtype:
-            raise RuntimeError(
-                f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}"
-            )
+            told = f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype"
+            raise RuntimeError(f"{told} {words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}")
         where = f"in the bins tensor for dimension {i}"
         check(e.ndim == 1, f"{name} bins tensor should have one dimension, but got {e.ndim} dimensions {where}")
         check(e.size > 0, f"{name} bins tensor should have at least 1 element, but got {e.size} elements {where}")
     if weight is not None:
         if weight.dtype != x.dtype:
-            raise RuntimeError(
-                f"{name} if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
-                f"got input({words(x.dtype)}), and weight({words(weight.dtype)})"
-            )
+            told = f"{name} if weight tensor is provided, input tensor and weight tensor should have the same dtype,"
+            raise RuntimeError(f"{told} but got input({words(x.dtype)}), and weight({words(weight.dtype)})")
         if weight.shape != x.shape[:-1]:
             raise RuntimeError(
                 f"{name} if weight tensor is provided it should have the same shape as the input tensor excluding its "
@@ -233,10 +229,8 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
         check(0 <= q <= 1, f"quantile() q must be in the range [0, 1] but got {q:g}")
         q = np.asarray(q, x.dtype if x.dtype in dt.FLOATS else dt.get_default_dtype())
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise RuntimeError(
-            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-            f"{interpolation}"
-        )
+        told = "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got"
+        raise RuntimeError(f"{told} {interpolation}")
     check(x.size > 0, "quantile() input tensor must be non-empty")
     check(q.ndim <= 1, "quantile() q must be a scalar or 1D tensor")
     check(x.dtype in (dt.float32, dt.float64), "quantile() input tensor must be either float or double dtype")

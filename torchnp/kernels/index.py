@@ -44,10 +44,8 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
             for j, n in enumerate(i.shape):
                 place = len(out) + j
                 if place >= x.ndim or n != x.shape[place]:
-                    raise IndexError(
-                        f"The shape of the mask {shape_text(i.shape)} at index {j} does not match the shape of the "
-                        f"indexed tensor {shape_text(x.shape)} at index {place}"
-                    )
+                    words = f"The shape of the mask {shape_text(i.shape)} at index {j} does not match the shape of the"
+                    raise IndexError(f"{words} indexed tensor {shape_text(x.shape)} at index {place}")
             out.extend(i.nonzero() if i.ndim else ())
         elif i.dtype in INDEX_DTYPES:
             out.append(i)
@@ -161,10 +159,8 @@ def index_put(self, indices, values, accumulate=False):
         d = next(d for d, i in enumerate(indices) if i is not None)
         return _fill(self, d, indices[d], values)
     if self.dtype != values.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the "
-            f"destination and {scalar_name(values.dtype)} for the source."
-        )
+        words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
+        raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
     refuse_elements("index_put", self, _NO_INDEX_PUT)
     out = np.array(self, order="C", copy=True) if accumulate else clone(self)
     if accumulate:
@@ -330,15 +326,11 @@ def put(self, index, source, accumulate=False):
     """The tensor with elements written, or added, at positions of the flattened tensor."""
     check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
-        raise RuntimeError(
-            "put_(): self and source expected to have the same dtype, but got "
-            f"self.dtype = {scalar_name(self.dtype)} and source.dtype = {scalar_name(source.dtype)}"
-        )
+        words = "put_(): self and source expected to have the same dtype, but got self.dtype"
+        raise RuntimeError(f"{words} = {scalar_name(self.dtype)} and source.dtype = {scalar_name(source.dtype)}")
     if source.size != index.size:
-        raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source.size}, index.numel() = {index.size}"
-        )
+        words = "put_(): Expected source and index to have the same number of elements, but got"
+        raise IndexError(f"{words} source.numel() = {source.size}, index.numel() = {index.size}")
     check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
     if index.size:
         refuse_elements("take_put_cpu", self, RARE_OR_CHALF)
@@ -370,10 +362,8 @@ def gather(self, dim, index, *, sparse_grad=False):
     check(i.ndim == source.ndim, "Index tensor must have the same number of dimensions as input tensor")
     for d, (n, m) in enumerate(zip(i.shape, source.shape)):
         if d != dim and n > m:
-            raise RuntimeError(
-                f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than "
-                f"self {shape_text(self.shape)} apart from dimension {dim}"
-            )
+            words = f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger"
+            raise RuntimeError(f"{words} than self {shape_text(self.shape)} apart from dimension {dim}")
     float8_vector = self.ndim == 1 and self.dtype in FLOAT8S
     refuse_elements("gather_expanded_index" if float8_vector else "scatter_gather_tensor_cpu", source, RARE_OR_CHALF)
     check_bounds(i, dim, source.shape[dim])
@@ -389,10 +379,8 @@ def take_along_dim(self, indices, dim=None):
     words = f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
     check(indices.dtype == int64, words)
     if self.ndim != indices.ndim:
-        raise RuntimeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
-        )
+        words = "torch.take_along_dim(): input and indices should have the same number of dimensions, but got"
+        raise RuntimeError(f"{words} {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     dim = wrap_dim(dim, self.ndim)
     check(self.ndim > 0, no_dimensions(dim))
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here

@@ -110,10 +110,8 @@ def stack(tensors, dim=0):
     shape = tensors[0].shape
     for i, x in enumerate(tensors):
         if x.shape != shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {shape_text(shape)} at entry 0 and "
-                f"{shape_text(x.shape)} at entry {i}"
-            )
+            words = f"stack expects each tensor to be equal size, but got {shape_text(shape)} at entry 0 and"
+            raise RuntimeError(f"{words} {shape_text(x.shape)} at entry {i}")
     widened = (*shape[:dim], 1, *shape[dim:])
     return cat([x.reshape(widened) for x in tensors], dim)
 

@@ -40,10 +40,8 @@ def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None
 def fill(x: ndarray, values: ndarray, order: tuple[int, ...] | None) -> ndarray:
     """Write flat values in memory order into `x`."""
     if any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1:
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+        words = "unsupported operation: more than one element of the written-to tensor refers to a single memory"
+        raise RuntimeError(f"{words} location. Please clone() the tensor before performing the operation.")
     x[...] = arrange(values, x.shape, order)
     return x
 
@@ -96,10 +94,8 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > limit:
-        raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{dt.scalar_name(dtype)}>::max(), but found to={high:g} and "
-            f"from={low:g} which result in to-from to exceed the limit"
-        )
+        words = f"uniform_ expects to-from <= std::numeric_limits<{dt.scalar_name(dtype)}>::max(), but found"
+        raise RuntimeError(f"{words} to={high:g} and from={low:g} which result in to-from to exceed the limit")
 
 
 def normal_values(

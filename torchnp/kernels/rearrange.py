@@ -142,10 +142,8 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     if repeats.size == 1:
         repeats = np.broadcast_to(repeats.reshape(1), (extent,))
     elif repeats.size != extent:
-        raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and "
-            f"input.size({dim}) = {extent}"
-        )
+        words = f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and"
+        raise RuntimeError(f"{words} input.size({dim}) = {extent}")
     return index_select(self, dim, repeat_interleave_tensor(repeats, output_size=output_size))
 
 
@@ -276,10 +274,8 @@ def pixel_shuffle(self, upscale_factor):
     check(r > 0, f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     *batch, c, h, w = self.shape
     if c % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            f"but input.size(-3)={c} is not divisible by {r * r}"
-        )
+        words = "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor,"
+        raise RuntimeError(f"{words} but input.size(-3)={c} is not divisible by {r * r}")
     _check_pixels(self, "pixel_shuffle")
     out = np.moveaxis(self.reshape(*batch, c // (r * r), r, r, h, w), (-4, -3), (-3, -1))
     return _shuffled(out.reshape(*batch, c // (r * r), h * r, w * r), self)
@@ -294,10 +290,8 @@ def pixel_unshuffle(self, downscale_factor):
     *batch, c, h, w = self.shape
     for name, n, d in (("height", h, -2), ("width", w, -1)):
         if n % r:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, "
-                f"but input.size({d})={n} is not divisible by {r}"
-            )
+            words = f"pixel_unshuffle expects {name} to be divisible by downscale_factor,"
+            raise RuntimeError(f"{words} but input.size({d})={n} is not divisible by {r}")
     if not self.size:  # which torch clones as they are
         return layout.cloned(self)
     _check_pixels(self, "pixel_unshuffle")

@@ -157,10 +157,8 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
     if not dt.is_inexact(out):
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either "
-            f"a floating point or complex dtype. Got: {dt.scalar_name(out)}"
-        )
+        words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
+        raise RuntimeError(f"{words} a floating point or complex dtype. Got: {dt.scalar_name(out)}")
     if self.size:
         refuse("sum_cpu", out, NOT_NUMERIC)
     else:  # the division comes next
@@ -192,10 +190,8 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
             f"nanmean(): expected input to have floating point or complex dtype but got {dt.scalar_name(self.dtype)}"
         )
     if dtype is not None and not dt.is_inexact(dt.as_dtype(dtype)):
-        raise RuntimeError(
-            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
-            f"Got: {dt.scalar_name(dt.as_dtype(dtype))}"
-        )
+        words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex"
+        raise RuntimeError(f"{words} dtype. Got: {dt.scalar_name(dt.as_dtype(dtype))}")
     total = nansum(self, dim, keepdim, dtype=dtype)
     count = add_reduce(self == self, axes_of(dim, self.ndim), keepdim)
     return dt.cast(np.asarray(dt.cast(total, dt.opmath(total.dtype)) / count), total.dtype)

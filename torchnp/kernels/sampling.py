@@ -47,10 +47,8 @@ def exponential(self, lambd=1.0, *, generator=None):
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     if self.size and not is_floating(self.dtype):
-        raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. "
-            f"dtype must be a floating point but you specified {scalar_name(self.dtype)}"
-        )
+        words = "Exponential distribution is a continuous probability distribution."
+        raise RuntimeError(f"{words} dtype must be a floating point but you specified {scalar_name(self.dtype)}")
     log1p = _exactly(self.dtype, math.log1p, np.log1p)
     return _sampled(self, "exponential", lambda source, n: -1.0 / lambd * log1p(-source.uniform64(n)), generator)
 
@@ -61,10 +59,8 @@ def cauchy(self, median=0.0, sigma=1.0, *, generator=None):
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     if not is_floating(self.dtype):
-        raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. "
-            f"dtype must be a floating point but you specified {c_name(self.dtype)}"
-        )
+        words = "Cauchy distribution is a continuous probability distribution."
+        raise RuntimeError(f"{words} dtype must be a floating point but you specified {c_name(self.dtype)}")
     tan = _exactly(self.dtype, math.tan, np.tan)
     values = lambda source, n: fma(tan(math.pi * (source.uniform64(n) - 0.5)), float(sigma), float(median))
     return _sampled(self, "cauchy", values, generator)

@@ -63,10 +63,8 @@ def _places(
         bad = any(n > m for n, m in zip(i.shape, src.shape or (1,)))
     if bad:
         than = f" and to be no larger size than src {shape_text(src.shape)}" if src is not None else ""
-        raise RuntimeError(
-            f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)} "
-            f"apart from dimension {dim}{than}"
-        )
+        words = f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)}"
+        raise RuntimeError(f"{words} apart from dimension {dim}{than}")
     check_dtype()
     check_bounds(i, dim, shape[dim])
     return out, linear(i, shape, dim)
@@ -174,27 +172,21 @@ def _around(x: ndarray, dim: int) -> tuple[int, ...]:
 def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray, name: str) -> int:
     dim = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
-        raise IndexError(
-            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
-            f"{scalar_name(index.dtype)} and size: {shape_text(index.shape)}"
-        )
+        words = f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type:"
+        raise IndexError(f"{words} {scalar_name(index.dtype)} and size: {shape_text(index.shape)}")
     if index.dtype not in INDEX_DTYPES:
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
-        raise RuntimeError(
-            f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same "
-            "scalar type"
-        )
+        words = f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same"
+        raise RuntimeError(f"{words} scalar type")
     extent = source.shape[dim] if dim < source.ndim else 1
     if index.size != extent and (self.ndim or not _around(source, dim)):
         raise RuntimeError(
             f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({extent}), for dim: {dim}"
         )
     if self.ndim != source.ndim or _around(self, dim) != _around(source, dim):
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. "
-            f"Got self.shape = {shape_text(self.shape)} source.shape = {shape_text(source.shape)}"
-        )
+        words = "source tensor shape must match self tensor shape, excluding the specified dimension. Got"
+        raise RuntimeError(f"{words} self.shape = {shape_text(self.shape)} source.shape = {shape_text(source.shape)}")
     return dim
 
 
@@ -256,16 +248,12 @@ def index_copy(self, dim, index, source):
     if not source.ndim and index.size != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
     if source.ndim != self.ndim and source.ndim and self.ndim:
-        raise IndexError(
-            "index_copy_(): When source and destination are not scalars, their dimensionality must match. "
-            f"Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
-        )
+        words = "index_copy_(): When source and destination are not scalars, their dimensionality must match."
+        raise IndexError(f"{words} Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
     check(index.dtype == int64, f"index_copy_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
-        raise RuntimeError(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}"
-        )
+        words = "index_copy_(): self and source expected to have the same dtype, but got (self)"
+        raise RuntimeError(f"{words} {scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}")
     mine, theirs = _around(self, dim), _around(source, dim)
     if mine != theirs:
         raise RuntimeError(

@@ -144,15 +144,11 @@ def split_with_sizes(self, split_sizes, dim=0):
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, self.ndim)
     if split_sizes and min(split_sizes) < 0:
-        raise RuntimeError(
-            "split_with_sizes expects split_sizes have only non-negative entries, but got "
-            f"split_sizes={shape_text(split_sizes)}"
-        )
+        words = "split_with_sizes expects split_sizes have only non-negative entries, but got"
+        raise RuntimeError(f"{words} split_sizes={shape_text(split_sizes)}")
     if sum(split_sizes) != self.shape[dim]:
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {self.shape[dim]} (input tensor's size at "
-            f"dimension {dim}), but got split_sizes={shape_text(split_sizes)}"
-        )
+        words = f"split_with_sizes expects split_sizes to sum exactly to {self.shape[dim]} (input tensor's size at"
+        raise RuntimeError(f"{words} dimension {dim}), but got split_sizes={shape_text(split_sizes)}")
     return _pieces(self, dim, split_sizes)
 
 
@@ -203,10 +199,8 @@ def _split_along(self, given, *, op, least, dim):
         )
     dim = min(dim, self.ndim - 1)
     if isinstance(given, int) and (given <= 0 or self.shape[dim] % given):
-        raise RuntimeError(
-            f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]} is "
-            f"not divisible by the split_size {given}!"
-        )
+        words = f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]}"
+        raise RuntimeError(f"{words} is not divisible by the split_size {given}!")
     return _tensor_split(self, given, dim)
 
 

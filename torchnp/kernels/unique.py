@@ -198,10 +198,8 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         raise RuntimeError(f"{name} side and right can't be set to opposites, got side of left while right was True")
     check(edges.ndim > 0, f"{name} boundaries tensor should have positive dimension, but got 0 dimension")
     if values.ndim == 0 and edges.ndim != 1:
-        raise RuntimeError(
-            f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries "
-            f"tensor dim({edges.ndim}) and input value's dim(0) numel(1)"
-        )
+        words = f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries"
+        raise RuntimeError(f"{words} tensor dim({edges.ndim}) and input value's dim(0) numel(1)")
     if edges.ndim != 1 and (edges.ndim != values.ndim or edges.shape[:-1] != values.shape[:-1]):
         raise RuntimeError(
             f"{name} boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
@@ -211,10 +209,8 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
     if sorter is None:
         return
     if sorter.shape != edges.shape:
-        raise RuntimeError(
-            f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
-            f"and got sorter tensor {shape_text(sorter.shape)}"
-        )
+        words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
+        raise RuntimeError(f"{words}and got sorter tensor {shape_text(sorter.shape)}")
     if sorter.dtype != dt.int64:
         got = dt.scalar_name(sorter.dtype)
         raise RuntimeError(f"{name} sorter must be a tensor of long dtype but got dtype {got}")

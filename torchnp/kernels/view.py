@@ -70,10 +70,8 @@ def view(self, size):
     """Another shape on the same memory; where the strides do not allow it, an error."""
     out = _viewed(self, size)
     if out is None:
-        raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead."
-        )
+        words = "view size is not compatible with input tensor's size and stride (at least one dimension spans across"
+        raise RuntimeError(f"{words} two contiguous subspaces). Use .reshape(...) instead.")
     return out
 
 
@@ -155,10 +153,8 @@ def unflatten(self, dim, sizes):
     known = math.prod(n for n in sizes if n != -1)
     inferred = list(sizes).count(-1)
     if not (known == extent or (inferred and known > 0 and extent % known == 0)):
-        raise RuntimeError(
-            f"unflatten: Provided sizes {shape_text(sizes)} don't multiply up to the size of dim {dim} ({extent}) "
-            "in the input tensor"
-        )
+        words = f"unflatten: Provided sizes {shape_text(sizes)} don't multiply up to the size of dim {dim} ({extent})"
+        raise RuntimeError(f"{words} in the input tensor")
     check(inferred < 2 and self.ndim, "unflatten got an unexpected error:\nonly one dimension can be inferred")
     sizes = infer_size(sizes, extent)
     return view(self, (*self.shape[:dim], *sizes, *self.shape[dim + 1 :]))
@@ -312,10 +308,8 @@ def m_t(self):
 def movedim_intlist(self, source, destination):
     """Some dimensions moved, the others in their order around them."""
     if len(source) != len(destination):
-        raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({shape_text(source)} dims) should contain the same "
-            f"number of dims as destination ({shape_text(destination)} dims)"
-        )
+        words = f"movedim: Invalid source or destination dims: source ({shape_text(source)} dims) should contain the"
+        raise RuntimeError(f"{words} same number of dims as destination ({shape_text(destination)} dims)")
     src = [wrap_dim(d, self.ndim) for d in source]
     dst = [wrap_dim(d, self.ndim) for d in destination]
     for name, dims, given in (("source", src, source), ("destination", dst, destination)):

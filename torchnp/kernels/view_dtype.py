@@ -71,10 +71,8 @@ def view_as_complex(self):
     """The last dimension of size 2 as real and imaginary part."""
     dtype = _COMPLEX_OF.get(self.dtype)
     if dtype is None:
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            f"{dt.scalar_name(self.dtype)}"
-        )
+        words = "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type:"
+        raise RuntimeError(f"{words} {dt.scalar_name(self.dtype)}")
     check(self.ndim > 0, "Input tensor must have one or more dimensions")
     check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
     strides = element_strides(self)

@@ -28,10 +28,8 @@ def _storage_copied(x: ndarray) -> ndarray:
 
 def _write(part: ndarray, src: ndarray) -> None:
     if part.shape != src.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)}, "
-            f"slice size = {shape_text(part.shape)}"
-        )
+        words = f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)},"
+        raise RuntimeError(f"{words} slice size = {shape_text(part.shape)}")
     part[...] = cast(src, part.dtype)
 
 

@@ -72,10 +72,8 @@ def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     check_index(a.ndim, dim)
     length = a.shape[dim]
     if length % outer_length:
-        raise ValueError(
-            f"Attempting to split dimension of length {length}, "
-            f"but outer length of {outer_length} divides it with a remainder!"
-        )
+        words = f"Attempting to split dimension of length {length},"
+        raise ValueError(f"{words} but outer length of {outer_length} divides it with a remainder!")
     shape = (*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1 :])
     if type(a) is not ndarray:
         return namespace(a).reshape(a, shape)
