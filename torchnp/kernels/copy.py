@@ -29,10 +29,8 @@ def clone(self, *, memory_format=None):
     return out
 
 
-rows(
-    "_lazy_clone lift_fresh_copy", lambda x: clone(x),
-    "A copy, at once (torch copies a lazy clone at the first write).", like=np.copy,
-)  # fmt: skip
+_DOC = "A copy, at once (torch copies a lazy clone at the first write)."
+rows("_lazy_clone lift_fresh_copy", lambda x: clone(x), _DOC, like=np.copy)
 
 
 @kernel("_foreach_clone", like=np.copy)
@@ -72,7 +70,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     if not isinstance(self, ndarray):
-        return number(self, number_target(self, dtype)).copy()
+        return number(self, dt.number_dtype(self) if dtype is None else dt.as_dtype(dtype)).copy()
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
@@ -82,11 +80,6 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
         out[...] = value
         return out
     return value
-
-
-def number_target(value: Any, dtype: Any) -> np.dtype:
-    """The dtype of a number that is converted: its own, unless one is given."""
-    return dt.number_dtype(value) if dtype is None else dt.as_dtype(dtype)
 
 
 def convert(
@@ -108,28 +101,19 @@ def to_dtype(self, dtype, non_blocking=False, copy=False, memory_format=None):
     return convert(self, dt.as_dtype(dtype), copy, memory_format)
 
 
-def _to_other(self, other, non_blocking=False, copy=False, memory_format=None):
-    return convert(self, other.dtype, copy, memory_format)
-
-
-def _to_device(self, device, dtype, non_blocking, copy, memory_format):
-    return convert(self, dt.as_dtype(dtype), copy, memory_format, None, device)
+def _to(
+    self, *, other=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False,
+    memory_format=None,
+):  # fmt: skip
+    check_options(None, None, pin_memory)
+    target = (self if other is None else other).dtype if dtype is None else dt.as_dtype(dtype)
+    return convert(self, target, copy, memory_format, layout, device)
 
 
 _OTHER = "The tensor in another dtype; the only device is the CPU."
-rows("to.device", _to_device, _OTHER, like=np.ndarray.astype)
-rows("to.other type_as", _to_other, "The tensor in the dtype of another.", like=np.ndarray.astype)
-
-
-@kernel("to.dtype_layout", like=np.ndarray.astype)
-def to_dtype_layout(
-    self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, memory_format=None
-):
-    """The tensor in another dtype; itself if it has that dtype."""
-    check_options(None, None, pin_memory)
-    return convert(self, self.dtype if dtype is None else dt.as_dtype(dtype), copy, memory_format, layout, device)
-
-
+rows("to.device", _to, _OTHER, like=np.ndarray.astype)
+rows("to.other type_as", _to, "The tensor in the dtype of another.", like=np.ndarray.astype)
+rows("to.dtype_layout", _to, "The tensor in another dtype; itself if it has that dtype.", like=np.ndarray.astype)
 rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
 
 
@@ -145,16 +129,10 @@ for _name, _dtype in (
     rows(_name, lambda x, _, *, to: _as(x, to), f"The tensor in {_dtype}.", like=np.ndarray.astype, to=_dtype)
 
 
-rows(
-    "_autocast_to_reduced_precision", lambda x, _, on, __, to: _as(x, to if on and x.dtype == dt.float32 else None),
-    "float32 in the reduced dtype of the CPU, where autocast is on.",
-)  # fmt: skip
-rows(
-    "_autocast_to_full_precision", lambda x, _, on: _as(x, dt.float32 if on and dt.is_half(x.dtype) else None),
-    "Half types in float32, where autocast is on.",
-)  # fmt: skip
-
-
+_reduced = lambda x, _, on, __, to: _as(x, to if on and x.dtype == dt.float32 else None)
+rows("_autocast_to_reduced_precision", _reduced, "float32 in the reduced dtype of the CPU, where autocast is on.")
+_full = lambda x, _, on: _as(x, dt.float32 if on and dt.is_half(x.dtype) else None)
+rows("_autocast_to_full_precision", _full, "Half types in float32, where autocast is on.")
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 # ---------------------------------------------------------------- memory format

@@ -13,6 +13,7 @@ from torchnp.errors import empty_list, shape_text
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_name, format_order
 from torchnp.kernels._rows import rows
+from torchnp.layout import empty as strided
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes
@@ -34,8 +35,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
     size = check_size(size)
     if memory_format is not None:
         check(format_name(memory_format) != "preserve_format", "unsupported memory format Preserve")
-        return empty_in_order(size, factory_dtype(dtype), format_order(memory_format, len(size)))
-    return empty_in_order(size, factory_dtype(dtype), None)
+    return empty_in_order(size, factory_dtype(dtype), format_order(memory_format, len(size)))
 
 
 @kernel("empty_permuted", like=np.empty)
@@ -67,8 +67,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
         )
-    extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
-    return ndarray(size, dtype, np.empty(extent * dtype.itemsize, np.uint8), 0, [s * dtype.itemsize for s in stride])
+    return strided(size, dtype, tuple(stride))
 
 
 @kernel("empty_like", like=np.empty_like, differs=["memory-format"])
@@ -82,10 +81,9 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
     return empty_in_order(self.shape, dtype, _memory.like_order(self, memory_format))
 
 
-rows(
-    "_new_zeros_with_same_feature_meta", lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype),
-    "Zeros in the shape of ``other``, after ``self``'s batch dimensions.", like=np.zeros,
-)  # fmt: skip
+_new_zeros = lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype)
+_DOC = "Zeros in the shape of ``other``, after ``self``'s batch dimensions."
+rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
 
 # ---------------------------------------------------------------- filled
 
@@ -131,18 +129,11 @@ def _filled_like(self, value, **options):
     return filled(empty_like(self, **options), value)
 
 
-rows(
-    "full_like", _filled_like, "One number in another tensor's shape and dtype.", like=np.full_like,
-    differs=["memory-format", "fill-overflow"],
-)  # fmt: skip
-rows(
-    "ones_like", partial(_filled_like, value=1), "Ones in another tensor's shape and dtype.", like=np.ones_like,
-    differs=["memory-format"],
-)  # fmt: skip
-rows(
-    "fill.Scalar", _filled_like, "One number in another tensor's shape and dtype.", like=np.full_like,
-    differs=["fill-overflow"],
-)  # fmt: skip
+_DOC, _OF_FULL = "{} in another tensor's shape and dtype.", ["memory-format", "fill-overflow"]
+rows("full_like", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
+rows("fill.Scalar", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL[1:])
+_ones_like = partial(_filled_like, value=1)
+rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=["memory-format"])
 
 
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format"])
@@ -206,10 +197,8 @@ def _eye(n, m=None, *, dtype, layout, device, pin_memory):
     return out
 
 
-eye, _ = rows(
-    "eye eye.m", _eye, "Ones on the diagonal of an n by m matrix, square unless told.", like=np.eye,
-    differs=["default-dtype"],
-)  # fmt: skip
+_DOC = "Ones on the diagonal of an n by m matrix, square unless told."
+eye, _ = rows("eye eye.m", _eye, _DOC, like=np.eye, differs=["default-dtype"])
 
 # ---------------------------------------------------------------- complex
 

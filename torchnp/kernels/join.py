@@ -13,11 +13,11 @@ from torchnp.kernels._memory import bits, empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
+from torchnp.layout import CHANNELS_LAST
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-_CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
 
 def common_dtype(tensors: Sequence[ndarray]) -> np.dtype:
@@ -83,7 +83,7 @@ def cat(tensors, dim=0):
 
 
 def _common_order(parts: Sequence[ndarray]) -> tuple[int, ...] | None:
-    order = _CHANNELS_LAST.get(parts[0].ndim)
+    order = CHANNELS_LAST.get(parts[0].ndim)
     return order if order and all(x.transpose(order).flags.c_contiguous for x in parts) else None
 
 
@@ -97,9 +97,8 @@ def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, positio
     )
 
 
-rows(
-    "concat concatenate", cat, "`cat`.", like=np.concatenate, differs=["cat-legacy-empty", "int-float-promotion"],
-)  # fmt: skip
+_OF_CAT = {"like": np.concatenate, "differs": ["cat-legacy-empty", "int-float-promotion"]}
+rows("concat concatenate", cat, "`cat`.", **_OF_CAT)
 
 
 @kernel("stack", "_stack", like=np.stack, differs=["int-float-promotion"])
@@ -124,25 +123,17 @@ def hstack(tensors):
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@kernel("vstack", "row_stack", like=np.vstack)
-def vstack(tensors):
-    """`cat` along dimension 0 of tensors with at least 2 dimensions."""
-    _check_list(tensors, "vstack")
-    return cat([atleast_2d(x) for x in tensors], 0)
+def _raised(tensors, *, op, to, dim):
+    _check_list(tensors, op)
+    return cat([to(x) for x in tensors], dim)
 
 
-@kernel("dstack", like=np.dstack)
-def dstack(tensors):
-    """`cat` along dimension 2 of tensors with at least 3 dimensions."""
-    _check_list(tensors, "dstack")
-    return cat([atleast_3d(x) for x in tensors], 2)
-
-
-@kernel("column_stack", like=np.column_stack)
-def column_stack(tensors):
-    """`hstack` that takes vectors for columns."""
-    _check_list(tensors, "column_stack")
-    return hstack([x.reshape(x.size, 1) if x.ndim <= 1 else x for x in tensors])
+_DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
+rows("vstack", _raised, _DOC.format(0, 2), to=lambda x: atleast_2d(x), dim=0, like=np.vstack)
+rows("row_stack", _raised, "`vstack`.", op="vstack", to=lambda x: atleast_2d(x), dim=0, like=np.vstack)
+rows("dstack", _raised, _DOC.format(2, 3), to=lambda x: atleast_3d(x), dim=2, like=np.dstack)
+_column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
+rows("column_stack", _raised, "`hstack` that takes vectors for columns.", to=_column, dim=1, like=np.column_stack)
 
 
 @kernel("block_diag")
@@ -217,9 +208,8 @@ def _of_each(tensors, *, to):
     return [to(x) for x in tensors]
 
 
-rows("atleast_1d.Sequence", _of_each, "`atleast_1d` of each tensor.", to=atleast_1d, like=np.atleast_1d)
-rows("atleast_2d.Sequence", _of_each, "`atleast_2d` of each tensor.", to=atleast_2d, like=np.atleast_2d)
-rows("atleast_3d.Sequence", _of_each, "`atleast_3d` of each tensor.", to=atleast_3d, like=np.atleast_3d)
+for _to, _like in ((atleast_1d, np.atleast_1d), (atleast_2d, np.atleast_2d), (atleast_3d, np.atleast_3d)):
+    rows(f"{_like.__name__}.Sequence", _of_each, f"`{_like.__name__}` of each tensor.", to=_to, like=_like)
 
 
 @kernel("broadcast_tensors", like=np.broadcast_arrays, differs=["expand-writable"])
@@ -312,6 +302,6 @@ def _foreach_copy(self, src, non_blocking=False):
     from torchnp.kernels.copy import copy
 
     check(len(self) > 0, empty_list())
-    if len(self) != len(src):
-        raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}")
+    words = f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}"
+    check(len(self) == len(src), words)
     return [copy(x, y) for x, y in zip(self, src)]

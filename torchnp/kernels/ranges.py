@@ -101,10 +101,8 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, SCALAR)
 
 
-rows(
-    "range.step range", _range, "Numbers from start to end, both included, ``step`` apart.", like=np.arange,
-    differs=["range-inclusive"],
-)  # fmt: skip
+_DOC = "Numbers from start to end, both included, ``step`` apart."
+rows("range.step range", _range, _DOC, like=np.arange, differs=["range-inclusive"])
 rows("_dim_arange", lambda x, dim: arange(x.shape[dim]), "The positions of a dimension.", like=np.arange)
 
 
@@ -188,33 +186,22 @@ def _logspace(start, end, steps, base, *options):
     return dt.cast(np.power(dt.float64.type(base), powers), dtype)
 
 
-def _space_number(name: str, **ends: Any) -> list[Any]:
-    """0-d tensors among the ends of a range as numbers."""
-    wrong = [(k, v) for k, v in ends.items() if isinstance(v, ndarray) and v.ndim]
-    tensors = [k for k, v in ends.items() if isinstance(v, ndarray)]
-    if wrong:
-        told = " and ".join(f"{k} with {ends[k].ndim} dimension(s)" for k in tensors)
-        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {told}.")
-    return [item(v) if isinstance(v, ndarray) else v for v in ends.values()]
-
-
 def _between_tensors(start, end, *rest, op, space):
-    return space(*_space_number(op, start=start, end=end), *rest)
+    tensors = {k: v for k, v in (("start", start), ("end", end)) if isinstance(v, ndarray)}
+    if any(x.ndim for x in tensors.values()):
+        told = " and ".join(f"{k} with {x.ndim} dimension(s)" for k, x in tensors.items())
+        raise RuntimeError(f"{op} only supports 0-dimensional start and end tensors, but got {told}.")
+    return space(*(item(x) if isinstance(x, ndarray) else x for x in (start, end)), *rest)
 
 
 (linspace,) = rows(
     "linspace", _linspace, "``steps`` numbers from start to end, both included, counted from the nearer end.",
     like=np.linspace, differs=["linspace-two-ended", "linspace-truncates", "default-dtype"],
 )  # fmt: skip
-rows(
-    "linspace.Tensor_Tensor linspace.Tensor_Scalar linspace.Scalar_Tensor", _between_tensors,
-    "`linspace` with its ends in 0-d tensors.", space=_linspace, like=np.linspace,
-)  # fmt: skip
 rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=["default-dtype"])
-rows(
-    "logspace.Tensor_Tensor logspace.Tensor_Scalar logspace.Scalar_Tensor", _between_tensors,
-    "`logspace` with its ends in 0-d tensors.", space=_logspace, like=np.logspace,
-)  # fmt: skip
+for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
+    _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
+    rows(_names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like)
 
 # ---------------------------------------------------------------- triangle indices
 

@@ -183,14 +183,9 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
     return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
-rows(
-    "tril", _triangle, "The entries on and below a diagonal, zero elsewhere.", like=np.tril,
-    differs=["triangle-of-vector"],
-)  # fmt: skip
-rows(
-    "triu", _triangle, "The entries on and above a diagonal, zero elsewhere.", like=np.triu,
-    differs=["triangle-of-vector"],
-)  # fmt: skip
+_DOC, _DIFFERS = "The entries on and {} a diagonal, zero elsewhere.", ["triangle-of-vector"]
+rows("tril", _triangle, _DOC.format("below"), like=np.tril, differs=_DIFFERS)
+rows("triu", _triangle, _DOC.format("above"), like=np.triu, differs=_DIFFERS)
 
 
 @kernel("diag_embed", like=np.diagflat)
@@ -302,9 +297,8 @@ def pixel_unshuffle(self, downscale_factor):
 @kernel("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(self, groups):
     """Channels in ``groups`` interleaved."""
-    check(
-        self.ndim > 2, f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}"
-    )
+    words = f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}"
+    check(self.ndim > 2, words)
     check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = self.shape[1]
     check(c % groups == 0, f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")

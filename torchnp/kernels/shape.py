@@ -32,14 +32,10 @@ rows(
     differs=["as-strided-storage"],
 )  # fmt: skip
 rows("dim", lambda x: x.ndim, "The number of dimensions.", like=np.ndim)
-_FORMAT = ["memory-format"]
-rows(
-    "is_contiguous", lambda x: x.flags.c_contiguous, "Whether the tensor is dense in row-major order.", differs=_FORMAT
-)
-rows(
-    "sym_is_contiguous is_contiguous.memory_format", _memory.is_contiguous,
-    "Whether the tensor is dense in a memory format.", differs=_FORMAT,
-)  # fmt: skip
+_DENSE, _FORMAT = "Whether the tensor is dense in", ["memory-format"]
+rows("is_contiguous", lambda x: x.flags.c_contiguous, f"{_DENSE} row-major order.", differs=_FORMAT)
+_TOLD = "sym_is_contiguous is_contiguous.memory_format"
+rows(_TOLD, _memory.is_contiguous, f"{_DENSE} a memory format.", differs=_FORMAT)
 rows("is_same_size", lambda x, other: x.shape == other.shape, "Whether two tensors have the same shape.", like=np.shape)
 rows("_shape_as_tensor", lambda x: np.array(x.shape, int64), "The shape as a tensor.", like=np.shape)
 
@@ -52,23 +48,15 @@ def is_set_to(self, tensor):
     return same and self.shape == tensor.shape and self.strides == tensor.strides
 
 
-def _elements(x: ndarray) -> int:
-    return storage(x)[0].nbytes // x.itemsize
-
-
-rows(
-    "_has_same_storage_numel", lambda x, other: _elements(x) == _elements(other),
-    "Whether the memories that two tensors lie in hold the same number of elements.",
-)  # fmt: skip
+_elements = lambda x: storage(x)[0].nbytes // x.itemsize
+_DOC = "Whether the memories that two tensors lie in hold the same number of elements."
+rows("_has_same_storage_numel", lambda x, other: _elements(x) == _elements(other), _DOC)
 
 
 @kernel("_debug_has_internal_overlap")
 def _debug_has_internal_overlap(self):
     """0: no two elements share memory; 1: some do; 2: not known by strides alone."""
-    if self.flags.c_contiguous or self.flags.f_contiguous:
-        return 0
-    order = _memory.memory_order(self)
-    if order and self.transpose(order).flags.c_contiguous:
+    if self.transpose(_memory.memory_order(self) or range(self.ndim)).flags.c_contiguous:
         return 0
     return 1 if any(n > 1 and not s for n, s in zip(self.shape, self.strides)) else 2
 
@@ -131,8 +119,7 @@ def _local_scalar_dense(self):
 @kernel("item", like=np.ndarray.item)
 def item(self):
     """The only value as a Python number."""
-    if self.size != 1:
-        raise RuntimeError(f"a Tensor with {self.size} elements cannot be converted to Scalar")
+    check(self.size == 1, f"a Tensor with {self.size} elements cannot be converted to Scalar")
     return _local_scalar_dense(self)
 
 

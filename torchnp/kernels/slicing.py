@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ def narrow(self, dim, start, length):
 def narrow_tensor(self, dim, start, length):
     """`narrow` from a start that is a tensor."""
     check(start.ndim == 0 and is_integral(start.dtype), "start must be an 0-dim integral Tensor.")
-    return narrow(self, dim, int(start), length)
+    return narrow(self, dim, start, length)
 
 
 @kernel("narrow_copy", like=np.ndarray.__getitem__)
@@ -116,12 +116,9 @@ def narrow_copy(self, dim, start, length):
 # ---------------------------------------------------------------- pieces
 
 
-def _pieces(x: ndarray, dim: int, sizes: Sequence[int]) -> list[ndarray]:
-    ahead, start, out = _AHEAD[dim], 0, []
-    for n in sizes:
-        out.append(x[(*ahead, slice(start, start + n))])
-        start += n
-    return out
+def _pieces(x: ndarray, dim: int, sizes: Iterable[int]) -> list[ndarray]:
+    edges = itertools.accumulate(sizes, initial=0)
+    return [x[(*_AHEAD[dim], slice(*ends))] for ends in itertools.pairwise(edges)]
 
 
 @kernel("split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-takes-sizes"])

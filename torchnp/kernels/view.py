@@ -25,12 +25,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- the same tensor
 
 
-@kernel("alias", "detach", "lift_fresh", like=np.ndarray.view)
-def alias(self):
-    """The same memory as another array."""
-    return self.view()
-
-
+rows("alias detach lift_fresh", lambda x: x.view(), "The same memory as another array.", like=np.ndarray.view)
 rows("lift data resolve_conj resolve_neg", lambda x: x, "The tensor itself: arrays have no conjugate or negative bit.")
 rows("_fw_primal", lambda x, level: x.view(), "The tensor itself: arrays carry no forward gradients.")
 
@@ -113,20 +108,12 @@ def reshape(self, shape):
 
 
 for _name, _run, _doc in (
-    (
-        "view_copy",
-        lambda x, size: reshape(x, size).copy("K"),
-        "A copy in another shape: of strides that allow no view, too.",
-    ),
+    ("view_copy", lambda x, n: reshape(x, n).copy("K"), "A copy in another shape: of strides that allow no view, too."),
     ("_unsafe_view", view, "`view`, which autograd takes for a new tensor."),
     ("view_as", lambda x, other: view(x, other.shape), "`view` in the shape of another tensor."),
     ("reshape_as", lambda x, other: reshape(x, other.shape), "`reshape` to the shape of another tensor."),
     ("_reshape_copy", lambda x, size: reshape(x, size).copy(), "A copy in another shape."),
-    (
-        "_reshape_from_tensor",
-        lambda x, shape: reshape(x, shape.tolist()),
-        "`reshape` to a shape that comes as a tensor.",
-    ),
+    ("_reshape_from_tensor", lambda x, n: reshape(x, n.tolist()), "`reshape` to a shape that comes as a tensor."),
 ):
     rows(_name, _run, _doc, like=np.reshape)
 
@@ -160,31 +147,19 @@ def unflatten(self, dim, sizes):
     return view(self, (*self.shape[:dim], *sizes, *self.shape[dim + 1 :]))
 
 
-@kernel("ravel", like=np.ravel)
-def ravel(self):
-    """All elements in one dimension, on the same memory where it is contiguous."""
-    return view(self, (-1,)) if self.flags.c_contiguous else self.flatten()
-
+rows(
+    "ravel", lambda x: view(x, (-1,)) if x.flags.c_contiguous else x.flatten(),
+    "All elements in one dimension, on the same memory where it is contiguous.", like=np.ravel,
+)  # fmt: skip
 
 # ---------------------------------------------------------------- dimensions of size 1
 
-
-@kernel("squeeze", like=np.squeeze)
-def squeeze(self):
-    """Without the dimensions of size 1."""
-    return self.squeeze()
+rows("squeeze", lambda x: x.squeeze(), "Without the dimensions of size 1.", like=np.squeeze)
 
 
-@kernel("squeeze.dim", like=np.squeeze, differs=["squeeze-size-not-1"])
-def squeeze_dim(self, dim):
-    """Without one dimension, if its size is 1."""
-    dim = wrap_dim(dim, self.ndim)
-    return self.squeeze(dim) if self.ndim and self.shape[dim] == 1 else self.view()
-
-
-@kernel("squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
+@kernel("squeeze.dim", "squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
 def squeeze_dims(self, dim):
-    """Without those of some dimensions whose size is 1."""
+    """Without those of some dimensions, or of one, whose size is 1."""
     dims = wrap_dims(dim, self.ndim)
     return self.squeeze(tuple(d for d in dims if self.shape[d] == 1)) if self.ndim else self.view()
 
@@ -285,10 +260,8 @@ def _transposed(self, *, op):
 
 
 rows("t", _transposed, "A matrix transposed; vectors and scalars as they are.", like=np.transpose)
-rows(
-    "t_", _transposed, "`t`, but for torch's words: an ndarray stays as it is, the view is the result.",
-    like=np.transpose,
-)  # fmt: skip
+_DOC = "`t`, but for torch's words: an ndarray stays as it is, the view is the result."
+rows("t_", _transposed, _DOC, like=np.transpose)
 rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 
 
@@ -352,9 +325,7 @@ def as_strided(self, size, stride, storage_offset=None):
         start = storage_offset * item
     if 0 in size:
         return ndarray(size, self.dtype, memory, 0, [s * item for s in stride])
-    needed = start + item
-    for n, s in zip(size, stride):
-        needed += (n - 1) * s * item
+    needed = start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride)))
     if needed > memory.nbytes:
         raise RuntimeError(
             f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and "
