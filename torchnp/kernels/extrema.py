@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,22 +60,17 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
 
 
 _ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order"]
-(amax,) = rows(
-    "amax", _extreme, "Largest element over dimensions; NaN wins.", ufunc=np.maximum, cpu="max_values_cpu",
-    like=np.max, differs=_ORDER, quick=_quick_extreme(np.maximum),
-)  # fmt: skip
-(amin,) = rows(
-    "amin", _extreme, "Smallest element over dimensions; NaN wins.", ufunc=np.minimum, cpu="min_values_cpu",
-    like=np.min, differs=_ORDER, quick=_quick_extreme(np.minimum),
-)  # fmt: skip
-(max_all,) = rows(
-    "max", _extreme, "Largest of all elements; NaN wins.", ufunc=np.maximum, cpu="max_all",
-    like=np.max, differs=["no-complex-order"],
-)  # fmt: skip
-(min_all,) = rows(
-    "min", _extreme, "Smallest of all elements; NaN wins.", ufunc=np.minimum, cpu="min_all",
-    like=np.min, differs=["no-complex-order"],
-)  # fmt: skip
+_most, _least = partial(rows, ufunc=np.maximum, like=np.max), partial(rows, ufunc=np.minimum, like=np.min)
+_DOC, _OF_DIMS = "{} element over dimensions; NaN wins.", {"differs": _ORDER}
+(amax,) = _most(
+    "amax", _extreme, _DOC.format("Largest"), cpu="max_values_cpu", quick=_quick_extreme(np.maximum), **_OF_DIMS
+)
+(amin,) = _least(
+    "amin", _extreme, _DOC.format("Smallest"), cpu="min_values_cpu", quick=_quick_extreme(np.minimum), **_OF_DIMS
+)
+_DOC, _OF_ALL = "{} of all elements; NaN wins.", {"differs": ["no-complex-order"]}
+(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", **_OF_ALL)
+(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", **_OF_ALL)
 
 
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
@@ -168,11 +164,6 @@ def _quick_arg(find: Any) -> Quick:
 
 
 _DIFFERS = ["no-bool", "no-complex-order", "zero-dim-axis"]
-rows(
-    "argmax", _arg, "Index of the first largest element; NaN is larger than all.", find=np.argmax,
-    like=np.argmax, differs=_DIFFERS, quick=_quick_arg(ndarray.argmax),
-)  # fmt: skip
-rows(
-    "argmin", _arg, "Index of the first smallest element; NaN is smaller than all.", find=np.argmin,
-    like=np.argmin, differs=_DIFFERS, quick=_quick_arg(ndarray.argmin),
-)  # fmt: skip
+for _find, _quick, _word in ((np.argmax, ndarray.argmax, "larg"), (np.argmin, ndarray.argmin, "small")):
+    _doc = f"Index of the first {_word}est element; NaN is {_word}er than all."
+    rows(_find.__name__, _arg, _doc, find=_find, like=_find, differs=_DIFFERS, quick=_quick_arg(_quick))

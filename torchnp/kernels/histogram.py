@@ -45,9 +45,6 @@ def bincount(self, weights=None, minlength=0):
     return np.bincount(self, dt.cast(weights, dt.float64), minlength).astype(out, copy=False)
 
 
-# ---------------------------------------------------------------- edges
-
-
 def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
 
@@ -83,7 +80,6 @@ def histc(self, bins=100, min=0, max=0):
 
 
 # ---------------------------------------------------------------- histogram
-
 
 _NO_HISTOGRAM = frozenset(dt.ALL) - {*dt.HALVES, dt.float32, dt.float64}
 
@@ -122,11 +118,8 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
 def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
     """Low and high edge of each dimension."""
     if range_ is not None and len(range_):
-        check(
-            len(range_) == 2 * n,
-            f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
-            f"{len(range_)}",
-        )
+        wanted = f"for a {n}-dimensional histogram range should have {2 * n} elements"
+        check(len(range_) == 2 * n, f"torch.histogramdd: {wanted}, but got {len(range_)}")
         found = list(zip(range_[::2], range_[1::2], strict=True))
     elif x.size:
         require("histogramdd", x.dtype, (dt.float32, dt.float64))
@@ -137,9 +130,8 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
     for i, (low, high) in enumerate(found):
         finite = math.isfinite(low) and math.isfinite(high)
         check(finite, f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite")
-        check(
-            low <= high, f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {i}"
-        )  # fmt: skip
+        told = f"but got min {low:g} max {high:g} for dimension {i}"
+        check(low <= high, f"torch.histogramdd: min should not exceed max, {told}")
     return [(low - 0.5, high + 0.5) if low == high else (low, high) for low, high in found]
 
 
@@ -192,23 +184,15 @@ def _histogramdd(self, bins, range, weight, density):
     return _counted(self, edges, weight, density), edges
 
 
-def _between_edges(self, bins, range, weight, density):
-    return _counted(self, bins, weight, density), list(bins)
-
-
 rows(
     "histogram.bin_ct histogram.bins_tensor", _histogram,
     "Counts or sums of weights in equal bins, or between given edges, and the edges.",
     like=np.histogram, differs=["histc-dtype"],
 )  # fmt: skip
-rows(
-    "_histogramdd_bin_edges", lambda x, bins, limits, *_: _equal_edges(x, bins, limits),
-    "The edges of equal bins in each dimension.",
-)  # fmt: skip
-rows(
-    "_histogramdd_from_bin_cts", lambda x, bins, limits, *rest: _counted(x, _equal_edges(x, bins, limits), *rest),
-    "Counts or sums of weights in boxes of equal size.",
-)  # fmt: skip
+_edges = lambda x, bins, limits, *_: _equal_edges(x, bins, limits)
+rows("_histogramdd_bin_edges", _edges, "The edges of equal bins in each dimension.")
+_counts = lambda x, bins, limits, *how: _counted(x, _equal_edges(x, bins, limits), *how)
+rows("_histogramdd_from_bin_cts", _counts, "Counts or sums of weights in boxes of equal size.")
 rows("_histogramdd_from_bin_tensors", _counted, "Counts or sums of weights in boxes between given edges.")
 rows(
     "histogramdd histogramdd.int_bins", _histogramdd,
@@ -216,8 +200,8 @@ rows(
     like=np.histogramdd, differs=["histc-dtype"],
 )  # fmt: skip
 rows(
-    "histogramdd.TensorList_bins", _between_edges, "`histogramdd` between given edges, which are returned as they are.",
-    like=np.histogramdd, differs=["histc-dtype"],
+    "histogramdd.TensorList_bins", lambda x, edges, _, *how: (_counted(x, edges, *how), list(edges)),
+    "`histogramdd` between given edges, which are returned as they are.", like=np.histogramdd, differs=["histc-dtype"],
 )  # fmt: skip
 
 # ---------------------------------------------------------------- quantiles
@@ -262,11 +246,7 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     return out if q.ndim else np.asarray(out[0])
 
 
-rows(
-    "quantile quantile.scalar", _quantile, "Values below which a fraction q of the elements lies; NaN if one is.",
-    like=np.quantile, differs=["quantile-dtypes"],
-)  # fmt: skip
-rows(
-    "nanquantile nanquantile.scalar", _quantile, "`quantile` of the elements that are not NaN.",
-    like=np.nanquantile, differs=["quantile-dtypes"],
-)  # fmt: skip
+_DOC = "Values below which a fraction q of the elements lies; NaN if one is."
+rows("quantile quantile.scalar", _quantile, _DOC, like=np.quantile, differs=["quantile-dtypes"])
+_DOC = "`quantile` of the elements that are not NaN."
+rows("nanquantile nanquantile.scalar", _quantile, _DOC, like=np.nanquantile, differs=["quantile-dtypes"])

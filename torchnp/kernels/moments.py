@@ -16,7 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
-from torchnp.quick import axes, within
+from torchnp.quick import Quick, axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number, real
 from torchnp.writes import Bound, Writes
@@ -121,17 +121,12 @@ def _quick_spread(self, dim, correction, keepdim):
     return np.divide(total, number(float(freedom), dt.float64), total)
 
 
-_DOUBLE = "both sum in double, in another order, and round to float once"
+def _quick(root: bool) -> Quick:
+    def quick(self, dim=None, *, correction=None, keepdim=False):
+        spread = _quick_spread(self, dim, correction, keepdim)
+        return None if spread is None else (np.sqrt(spread, spread) if root else spread).astype(dt.float32)
 
-
-def _quick_var(self, dim=None, *, correction=None, keepdim=False):
-    spread = _quick_spread(self, dim, correction, keepdim)
-    return None if spread is None else spread.astype(dt.float32)
-
-
-def _quick_std(self, dim=None, *, correction=None, keepdim=False):
-    spread = _quick_spread(self, dim, correction, keepdim)
-    return None if spread is None else np.sqrt(spread, spread).astype(dt.float32)
+    return within(1, quick, "both sum in double, in another order, and round to float once")
 
 
 def _look_out(bound: Bound, outs: list[ndarray]) -> None:
@@ -153,11 +148,11 @@ def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op):
     return (spread, mean) if op.endswith("_mean") else spread
 
 
-for _name, _like, _quick, _doc in (
-    ("var", np.var, _quick_var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
-    ("std", np.std, _quick_std, "Square root of `var`."),
+for _name, _like, _doc in (
+    ("var", np.var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
+    ("std", np.std, "Square root of `var`."),
 ):
-    _twin = within(1, _quick, _DOUBLE)
+    _twin = _quick(_name == "std")
     rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_WRITES)
     rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_WRITES)
     rows(_name, _spread, _doc, like=_like, differs=_DIFFERS)
@@ -169,10 +164,10 @@ rows(
 # ---------------------------------------------------------------- logsumexp
 
 
-@kernel(
-    "logsumexp", "special_logsumexp",
-    differs=["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"],
-)  # fmt: skip
+_OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
+
+
+@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP)
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)
@@ -232,14 +227,10 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
         check(w.ndim <= 1, words)
         kinds = dt.is_integral(w.dtype) if name == "fweights" else dt.is_floating(w.dtype)
         spoken = "integral" if name == "fweights" else "floating point"
-        check(
-            kinds, f"cov(): expected {name} to have {spoken} dtype but got {name} with {dt.scalar_name(w.dtype)} dtype"
-        )
-        check(
-            w.size == n,
-            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-            f"{w.size} != {n}",
-        )
+        words = f"cov(): expected {name} to have {spoken} dtype but got {name} with {dt.scalar_name(w.dtype)} dtype"
+        check(kinds, words)
+        words = f"cov(): expected {name} to have the same numel as there are observations in the input but got"
+        check(w.size == n, f"{words} {w.size} != {n}")
         check(w.size == 0 or w.min() >= 0, f"cov(): {name} cannot be negative")
         total = w.reshape(-1) if total is None else mul(total, w.reshape(-1))
     return total

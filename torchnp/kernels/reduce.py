@@ -11,7 +11,7 @@ from torchnp.checks import check, refuse, wrap_dims
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape
-from torchnp.quick import axes, within
+from torchnp.quick import Quick, axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
@@ -87,21 +87,17 @@ def _quick_mean(self, *, dtype=None):
     return _array(_few_sum(self) / self.size) if dtype is None and _is_few(self) and self.size else None
 
 
-_ORDER = "torch adds few elements in an order that changes with their layout and with the processor"
+def _twin(quick: Any, of: Any) -> Quick:
+    """A twin that adds few elements in an order of its own; ``of`` magnitudes says how far it may be off."""
+    order = "torch adds few elements in an order that changes with their layout and with the processor"
+    magnitudes = lambda x, dim=(), keepdim=False, *, dtype=None: of(np.abs(x), tuple(dim) or None, keepdims=keepdim)
+    return within(2, quick, order, magnitudes)
 
 
-def _sum_of_magnitudes(self, dim=(), keepdim=False, *, dtype=None):
-    return np.abs(self).sum(tuple(dim) or None, keepdims=keepdim)
+_OF_SUM = ["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"]
 
 
-def _mean_of_magnitudes(self, dim=(), keepdim=False, *, dtype=None):
-    return np.abs(self).mean(tuple(dim) or None, keepdims=keepdim)
-
-
-@kernel(
-    "sum.dim_IntList", like=np.sum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
-    quick=within(2, _quick_sum_dim, _ORDER, _sum_of_magnitudes),
-)  # fmt: skip
+@kernel("sum.dim_IntList", like=np.sum, differs=_OF_SUM, quick=_twin(_quick_sum_dim, np.sum))
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
     out = _accumulated(self, dtype)
@@ -113,7 +109,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
 
 (sum_all,) = rows(
     "sum", lambda x, dtype: sum_dim(x, None, dtype=dtype), "Sum of all elements.", like=np.sum,
-    differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=within(2, _quick_sum, _ORDER, _sum_of_magnitudes),
+    differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=_twin(_quick_sum, np.sum),
 )  # fmt: skip
 
 
@@ -128,10 +124,7 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
     check(told == d, f"Expected out tensor to have dtype {dt.c_name(told)}, but got {dt.c_name(d)} instead")
 
 
-@kernel(
-    "nansum", like=np.nansum, differs=["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "no-complex"],
-    writes=Writes(out=_look_nansum),
-)  # fmt: skip
+@kernel("nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex"], writes=Writes(out=_look_nansum))
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
@@ -149,10 +142,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- mean
 
 
-@kernel(
-    "mean.dim", like=np.mean, differs=["no-integers", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"],
-    quick=within(2, _quick_mean_dim, _ORDER, _mean_of_magnitudes),
-)  # fmt: skip
+@kernel("mean.dim", like=np.mean, differs=["no-integers", *_OF_SUM[1:]], quick=_twin(_quick_mean_dim, np.mean))
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
@@ -178,7 +168,7 @@ def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
 
 rows(
     "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.", like=np.mean,
-    differs=["no-integers", "half-opmath"], quick=within(2, _quick_mean, _ORDER, _mean_of_magnitudes), writes=Writes(out=_look_mean),
+    differs=["no-integers", "half-opmath"], quick=_twin(_quick_mean, np.mean), writes=Writes(out=_look_mean),
 )  # fmt: skip
 
 
@@ -200,12 +190,8 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- prod
 
 
-def _prod_along(self, dim, keepdim, dtype):
-    return _prod(self, axes_of(dim, self.ndim), keepdim, dtype)
-
-
-def _prod(x: ndarray, axes: Any, keepdim: bool, dtype: Any) -> ndarray:
-    out = _accumulated(x, dtype)
+def _prod(x: ndarray, dim: int | None = None, keepdim: bool = False, *, dtype: Any) -> ndarray:
+    axes, out = axes_of(dim, x.ndim), _accumulated(x, dtype)
     if not x.size:
         return np.ones(reduced_shape(x.shape, axes, keepdim), out)
     refuse("prod_out_cpu", out, NOT_NUMERIC)
@@ -225,14 +211,9 @@ def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
     return np.moveaxis(last, -1, axes[0]) if keepdim else last[..., 0]
 
 
-rows(
-    "prod.dim_int", _prod_along, "Product along a dimension.", like=np.prod,
-    differs=["sum-dtype", "zero-dim-axis", "half-prod"],
-)  # fmt: skip
-rows(
-    "prod", lambda x, dtype: _prod(x, None, False, dtype), "Product of all elements.", like=np.prod,
-    differs=["sum-dtype", "half-prod"],
-)  # fmt: skip
+_OF_PROD = ["sum-dtype", "half-prod"]
+rows("prod.dim_int", _prod, "Product along a dimension.", like=np.prod, differs=[*_OF_PROD, "zero-dim-axis"])
+rows("prod", _prod, "Product of all elements.", like=np.prod, differs=_OF_PROD)
 
 # ---------------------------------------------------------------- any, all
 
@@ -241,19 +222,10 @@ def _truth(x: ndarray) -> ndarray:
     return x if x.dtype == dt.bool_ else dt.cast(x, dt.bool_)
 
 
-def _logical(x: ndarray, axes: Any = None, keepdim: bool = False, *, ufunc: Any) -> ndarray:
-    out = ufunc.reduce(_truth(x), axes, None, None, keepdim)
+def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) -> ndarray:
+    axes = None if dim is None else wrap_dims(dim, x.ndim)
+    out = ufunc.reduce(_truth(x), axes if x.ndim else None, None, None, keepdim)
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
-
-
-def _logical_along(x: ndarray, dim: int, keepdim: bool, *, ufunc: Any) -> ndarray:
-    return _logical(x, axes_of(dim, x.ndim), keepdim, ufunc=ufunc)
-
-
-def _logical_over(x: ndarray, dim: Any, keepdim: bool, *, ufunc: Any) -> ndarray:
-    if dim is not None:
-        dim = wrap_dims(dim, x.ndim) if x.ndim else (wrap_dims(dim, 0) and None)
-    return _logical(x, dim, keepdim, ufunc=ufunc)
 
 
 for _ufunc, _like, (_all, _one, _several) in (
@@ -262,11 +234,9 @@ for _ufunc, _like, (_all, _one, _several) in (
 ):
     _doc = f"Whether {_all} {'elements are' if _ufunc is np.logical_and else 'element is'} true; NaN is"
     rows(_all, _logical, f"{_doc}.", like=_like, differs=["uint8-truth"], ufunc=_ufunc)
-    rows(_one, _logical_along, f"{_doc}.", like=_like, differs=["uint8-truth", "zero-dim-axis"], ufunc=_ufunc)
-    rows(
-        _several, _logical_over, f"{_doc}; an empty list reduces nothing.", like=_like, differs=["uint8-truth"],
-        ufunc=_ufunc,
-    )  # fmt: skip
+    rows(_one, _logical, f"{_doc}.", like=_like, differs=["uint8-truth", "zero-dim-axis"], ufunc=_ufunc)
+    _doc = f"{_doc}; an empty list reduces nothing."
+    rows(_several, _logical, _doc, like=_like, differs=["uint8-truth"], ufunc=_ufunc)
 
 # ---------------------------------------------------------------- count
 

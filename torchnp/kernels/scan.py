@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,14 +89,10 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
 
 
 _DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"]
-(cumsum,) = rows(
-    "cumsum", _scan, "Running sums along a dimension.", ufunc=np.add, like=np.cumsum, differs=_DIFFERS,
-    quick=exact(_quick_cumsum), writes=Writes(code_first=True),
-)  # fmt: skip
-(cumprod,) = rows(
-    "cumprod", _scan, "Running products along a dimension.", ufunc=np.multiply, like=np.cumprod, differs=_DIFFERS,
-    writes=Writes(code_first=True),
-)  # fmt: skip
+_declare = partial(rows, differs=_DIFFERS, writes=Writes(code_first=True))
+_DOC = "Running {} along a dimension."
+(cumsum,) = _declare("cumsum", _scan, _DOC.format("sums"), ufunc=np.add, like=np.cumsum, quick=exact(_quick_cumsum))
+(cumprod,) = _declare("cumprod", _scan, _DOC.format("products"), ufunc=np.multiply, like=np.cumprod)
 
 
 @kernel("_logcumsumexp", "logcumsumexp", differs=["half-opmath"])
@@ -112,12 +110,11 @@ def logcumsumexp(self, dim):
 
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
     """The same step by step: the larger real part in front, so that nothing overflows."""
-    rows = np.moveaxis(x, axis, 0)
-    out = np.empty_like(rows)
-    total = np.full(rows.shape[1:], -np.inf, x.dtype)
-    for i, row in enumerate(rows):
-        out[i] = total = _complex_logaddexp(row, total)
-    return np.moveaxis(out, 0, axis)
+    start = np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
+    steps = itertools.accumulate(
+        np.moveaxis(x, axis, 0), lambda total, row: _complex_logaddexp(row, total), initial=start
+    )
+    return np.stack([*steps][1:], axis) if x.shape[axis] else x.copy()
 
 
 def _complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
@@ -149,22 +146,14 @@ def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray
     return np.take_along_axis(x, index, axis), index
 
 
-(cummax,) = rows(
-    "cummax", _running, "Running maxima along a dimension and the last index of each; NaN stays.",
-    ufunc=np.maximum, like=np.maximum.accumulate, differs=["cummax-indices"],
-)  # fmt: skip
-(cummin,) = rows(
-    "cummin", _running, "Running minima along a dimension and the last index of each; NaN stays.",
-    ufunc=np.minimum, like=np.minimum.accumulate, differs=["cummax-indices"],
-)  # fmt: skip
-
-
 def _written(self, values, indices, dim, *, running):
     values[...], indices[...] = running(self, dim)
 
 
-rows("_cummax_helper", _written, "`cummax` written into two tensors.", running=cummax)
-rows("_cummin_helper", _written, "`cummin` written into two tensors.", running=cummin)
+for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.minimum, "minima")):
+    _doc = f"Running {_word} along a dimension and the last index of each; NaN stays."
+    (_body,) = rows(_name, _running, _doc, ufunc=_ufunc, like=_ufunc.accumulate, differs=["cummax-indices"])
+    rows(f"_{_name}_helper", _written, f"`{_name}` written into two tensors.", running=_body)
 
 
 @kernel("cummaxmin_backward")

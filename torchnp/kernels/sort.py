@@ -21,15 +21,14 @@ ndarray = np.ndarray
 
 def sort_keys(x: ndarray) -> ndarray:
     """Unsigned integers in the order of the elements; -0 and 0 are one, NaN is the largest."""
-    if x.dtype.kind in "bu":
-        return x.view(np.uint8) if x.dtype == dt.bool_ else x
-    if x.dtype.kind == "i":
-        unsigned = np.dtype(f"u{x.dtype.itemsize}")
-        return x.view(unsigned) ^ unsigned.type(1 << (8 * x.dtype.itemsize - 1))
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind in "bu":
+        return x.view(unsigned)
+    top = unsigned.type(1 << (8 * x.dtype.itemsize - 1))
+    if x.dtype.kind == "i":
+        return x.view(unsigned) ^ top
     zero = np.zeros((), x.dtype)
     bits = np.where(x == zero, zero, x).view(unsigned)
-    top = unsigned.type(1 << (8 * x.dtype.itemsize - 1))
     keys = np.where(bits & top, ~bits, bits | top)
     return np.where(x != x, ~unsigned.type(0), keys)
 
@@ -67,15 +66,11 @@ def _quick_sort(self, dim=-1, descending=False):
     return values, self.argsort(dim, "stable")
 
 
-def _quick_sort_stable(self, *, stable, dim=-1, descending=False):
-    return _quick_sort(self, dim, descending)
+_ORDER = ["stable-descending", "zero-dim-axis", "no-complex-order"]
+_quick_sort_stable = exact(lambda self, *, stable, dim=-1, descending=False: _quick_sort(self, dim, descending))
 
 
-@kernel(
-    "sort.stable", like=np.sort,
-    differs=["stable-descending", "zero-dim-axis", "no-complex-order", "sort-with-indices"],
-    quick=exact(_quick_sort_stable),
-)  # fmt: skip
+@kernel("sort.stable", like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=_quick_sort_stable)
 def sort_stable(self, *, stable, dim=-1, descending=False):
     """Elements in order along a dimension, and their indices; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
@@ -88,19 +83,16 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
     return np.take_along_axis(self, index, axis), index
 
 
-def _argsort(self, *, stable=False, dim, descending):
-    return sort_stable(self, stable=stable, dim=dim, descending=descending)[1]
+def _sorted(self, *, stable=False, dim, descending):
+    return sort_stable(self, stable=stable, dim=dim, descending=descending)
 
 
-_ORDER = ["stable-descending", "zero-dim-axis", "no-complex-order"]
 rows(
-    "sort", lambda x, dim, descending: sort_stable(x, stable=False, dim=dim, descending=descending),
-    "Elements in order along a dimension, and their indices; NaN is the largest.",
+    "sort", _sorted, "Elements in order along a dimension, and their indices; NaN is the largest.",
     like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=exact(_quick_sort),
 )  # fmt: skip
 rows(
-    "argsort argsort.stable", _argsort,
-    "Indices that sort along a dimension; equal elements keep their order.",
+    "argsort argsort.stable", _sorted, "Indices that sort along a dimension; equal elements keep their order.", part=1,
     like=np.argsort, differs=[*_ORDER, "descending-by-negation"],
 )  # fmt: skip
 rows(
@@ -145,9 +137,8 @@ def _nothing(name: str, x: ndarray, axis: int, keepdim: bool) -> tuple[ndarray, 
 def kthvalue(self, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
-    if self.size == 0 and self.ndim:
-        check(self.shape[axis], f"kthvalue(): Expected reduction dim {axis} to have non-zero size.", IndexError)
     length = self.shape[axis] if self.ndim else 1
+    check(length, f"kthvalue(): Expected reduction dim {axis} to have non-zero size.", IndexError)
     check(0 < k <= length, f"kthvalue(): selected number k out of range for dimension {axis}")
     if self.ndim == 0:
         return self.copy(), np.zeros((), np.int64)
@@ -210,25 +201,12 @@ def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
     return dt.cast(np.asarray(np.partition(flat, middle)[middle]), x.dtype)
 
 
-_LOWER = ["lower-median", "zero-dim-axis"]
-rows(
-    "median.dim", _median_dim,
-    "The lower of the middle elements along a dimension and its index; the first NaN if there is one.",
-    skip_nan=False, like=np.median, differs=_LOWER, writes=_MEDIAN,
-)  # fmt: skip
-rows(
-    "nanmedian.dim", _median_dim, "The lower of the middle elements along a dimension and its index, NaN left out.",
-    skip_nan=True, like=np.nanmedian, differs=_LOWER, writes=_MEDIAN,
-)  # fmt: skip
-_LOWER = ["lower-median"]
-rows(
-    "median", _median, "The lower of the middle elements; NaN if there is one.", skip_nan=False, like=np.median,
-    differs=_LOWER,
-)  # fmt: skip
-rows(
-    "nanmedian", _median, "The lower of the middle elements, NaN left out.", skip_nan=True, like=np.nanmedian,
-    differs=_LOWER,
-)  # fmt: skip
+_DOC, _LOWER = "The lower of the middle elements", ["lower-median", "zero-dim-axis"]
+_MIDDLE = f"{_DOC} along a dimension and its index"
+for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (True, np.nanmedian, ", NaN left out.")):
+    _of, _doc = {"skip_nan": _skips, "like": _like}, _MIDDLE + _word.format("the first")
+    rows(f"{_like.__name__}.dim", _median_dim, _doc, differs=_LOWER, writes=_MEDIAN, **_of)
+    rows(_like.__name__, _median, _DOC + _word.replace("{} ", ""), differs=_LOWER[:1], **_of)
 
 
 @kernel("mode", differs=["mode-index"])

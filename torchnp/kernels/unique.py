@@ -25,10 +25,11 @@ def _none() -> ndarray:
     return np.empty(0, np.int64)
 
 
-def _runs(changes: ndarray) -> ndarray:
-    """Lengths of runs, from where a new one starts (the first always does)."""
+def _consecutive(x: ndarray, changes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """The first of each run, the run that each belongs to, and how long the runs are, from where a new one starts."""
     starts = np.flatnonzero(np.concatenate([[True], changes]))
-    return np.diff(starts, append=changes.size + 1)
+    inverse = np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+    return x[starts], inverse, np.diff(starts, append=len(x))
 
 
 @kernel("_unique2", like=np.unique, differs=["unique-nan"])
@@ -42,25 +43,17 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     order = stable_order(flat, 0, False)
     values = flat[order]
     changes = values[1:] != values[:-1]
-    inverse = _none()
+    distinct, places, counts = _consecutive(values, changes)
+    inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
     if return_inverse:
-        inverse = np.zeros(flat.size, np.int64)
-        inverse[order[1:]] = np.cumsum(changes)
-        inverse = inverse.reshape(self.shape)
-    keep = np.concatenate([[True], changes])
-    return values[keep], inverse, _runs(changes) if return_counts else _none()
+        inverse.reshape(-1)[order] = places
+    return distinct, inverse, counts if return_counts else _none()
 
 
 rows(
     "_unique", _unique2, "Distinct elements in order, and where each element went.", part=slice(2), by_name=True,
     like=np.unique, differs=["unique-nan"],
 )  # fmt: skip
-
-
-def _consecutive(x: ndarray, changes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    keep = np.concatenate([[True], changes])
-    inverse = np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
-    return x[keep], inverse, _runs(changes)
 
 
 @kernel("unique_consecutive")
