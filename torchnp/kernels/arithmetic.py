@@ -67,18 +67,10 @@ def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
 
 def _check_subtractable(a: Any, b: Any) -> None:
     both = [dt.bool_ == (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x)) for x in (a, b)]
-    if not any(both):
-        return
-    check(
-        not all(both),
-        "Subtraction, the `-` operator, with two bool tensors is not supported. "
-        "Use the `^` or `logical_xor()` operator instead.",
-    )
-    check(
-        not any(both),
-        "Subtraction, the `-` operator, with a bool tensor is not supported. "
-        "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-    )
+    words, use = "Subtraction, the `-` operator, with {} is not supported. {}", "operator instead."
+    check(not all(both), words.format("two bool tensors", f"Use the `^` or `logical_xor()` {use}"))
+    invert = f"If you are trying to invert a mask, use the `~` or `logical_not()` {use}"
+    check(not any(both), words.format("a bool tensor", invert))
 
 
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
@@ -90,20 +82,12 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
 
 
-@kernel(
-    "add.Tensor",
-    like=np.add,
-    differs=[
-        *PROMOTION,
-        "integer-alpha",
-        "inplace-within-category",
-        "overlap-inplace",
-        "out-resized",
-        "out-overlap",
-        "fused-sum",
-    ],
-    make=el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
-)
+_OF_SUM = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))}
+_SUM = [*PROMOTION, "integer-alpha"]
+_WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
+
+
+@kernel("add.Tensor", differs=[*_SUM, *_WRITTEN, "fused-sum"], **_OF_SUM)
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     """``self + alpha * other``; for bool, or."""
     plain = alpha != 1 and (type(alpha) is float or type(alpha) is int) and type(other) is ndarray
@@ -112,10 +96,8 @@ def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
     return _scaled_sum(self, other, alpha, np.add)
 
 
-(add_scalar,) = rows(
-    "add.Scalar", lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add), "``self + alpha * other``.",
-    like=np.add, differs=[*PROMOTION, "integer-alpha"], make=el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add)),
-)  # fmt: skip
+_with_number = lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add)
+(add_scalar,) = rows("add.Scalar", _with_number, "``self + alpha * other``.", differs=_SUM, **_OF_SUM)
 
 _SUBTRACT = el.fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
 _SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction"]
@@ -132,36 +114,23 @@ _, rsub_scalar = rows(
 # ---------------------------------------------------------------- mul, div
 
 mul = el.binary(
-    "mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar",
-    np.multiply,
-    cpu="mul_cpu",
-    takes=el.ALL,
-    exact_scalar=True,
-    differs=PROMOTION,
-    doc="Product; for bool, and.",
+    "mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar", np.multiply, cpu="mul_cpu", takes=el.ALL, exact_scalar=True,
+    differs=PROMOTION, doc="Product; for bool, and.",
     writes=Writes(rounds_number=True),  # torch multiplies number * self in place, in their common dtype
-)
+)  # fmt: skip
 
 
-def _check_divisor(a: ndarray, b: ndarray) -> None:
-    if a.size and not np.all(b):
-        raise RuntimeError("ZeroDivisionError")
-
-
-def _int_trunc_divide(a: ndarray, b: ndarray) -> ndarray:
-    _check_divisor(a, b)
+def _trunc_divide(a: ndarray, b: ndarray) -> ndarray:
     quotient = np.floor_divide(a, b)
-    if a.dtype.kind == "u":
-        return quotient
-    inexact = quotient * b != a
-    return quotient + (inexact & ((a < 0) != (b < 0)))
+    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
-def _checked(function: np.ufunc) -> Any:
+def _checked(function: Any) -> Any:
     """A division of integers, which torch refuses to do by zero."""
 
     def divide(a: ndarray, b: ndarray) -> ndarray:
-        _check_divisor(a, b)
+        if a.size and not np.all(b):
+            raise RuntimeError("ZeroDivisionError")
         return function(a, b)
 
     return divide
@@ -191,8 +160,8 @@ floor_divide = el.binary(
     differs=[*PROMOTION, "integer-division-by-zero", "no-bool-remainder"], doc="Quotient rounded down.",
 )  # fmt: skip
 _div_trunc = el.binary(
-    "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_int_trunc_divide, exact_scalar=True,
-    stepwise=True, doc="Quotient rounded toward zero.",
+    "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_checked(_trunc_divide),
+    exact_scalar=True, stepwise=True, doc="Quotient rounded toward zero.",
 )  # fmt: skip
 
 
@@ -246,13 +215,10 @@ def _three(
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
-    if type(x) is not ndarray:
+    if type(x) is not ndarray or not (x.dtype is dt.float32 or x.dtype is dt.float64) or not x.shape:
         return False
-    dtype, shape = x.dtype, x.shape
-    if not (dtype is dt.float32 or dtype is dt.float64) or not shape or not x.flags.c_contiguous:
-        return False
-    for y in others:
-        if type(y) is not ndarray or y.dtype is not dtype or y.shape != shape or not y.flags.c_contiguous:
+    for y in (x, *others):
+        if type(y) is not ndarray or y.dtype is not x.dtype or y.shape != x.shape or not y.flags.c_contiguous:
             return False
     return True
 

@@ -46,11 +46,9 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
-_TRUTH = "The logical operation on the truth of each element."
-_declare = partial(rows, differs=["three-tier-promotion"], writes=PREDICATE)
-_declare("logical_and", _logical, _TRUTH, of=np.logical_and, like=np.logical_and)
-_declare("logical_or", _logical, _TRUTH, of=np.logical_or, like=np.logical_or)
-_declare("logical_xor", _logical, _TRUTH, of=np.logical_xor, like=np.logical_xor)
+_DOC, _GIVEN = "The logical operation on the truth of each element.", {"writes": PREDICATE}
+for _of in (np.logical_and, np.logical_or, np.logical_xor):
+    rows(_of.__name__, _logical, _DOC, of=_of, like=_of, differs=["three-tier-promotion"], **_GIVEN)
 
 # ---------------------------------------------------------------- whole tensors
 
@@ -87,31 +85,25 @@ def isclose(
     return np.asarray(close | (np.isfinite(error) & le(error, allowed)))
 
 
-rows(
-    "allclose", lambda *given: bool(isclose(*given).all()), "Whether `isclose` holds everywhere.", like=np.allclose,
-    differs=["no-mixed-dtypes"],
-)  # fmt: skip
+_all = lambda *given: bool(isclose(*given).all())
+rows("allclose", _all, "Whether `isclose` holds everywhere.", like=np.allclose, differs=["no-mixed-dtypes"])
 
 # ---------------------------------------------------------------- where
 
 
 def _quick_where(condition, self, other):
     """Three dense tensors of one shape."""
-    if (
-        type(condition) is type(self) is type(other) is ndarray
-        and self.dtype is other.dtype
-        and condition.dtype is dt.bool_
-        and condition.shape == self.shape == other.shape
-        and condition.flags.c_contiguous
-        and self.flags.c_contiguous
-        and other.flags.c_contiguous
-    ):
-        if self.size > STRIP and self.itemsize in _UNSIGNED:
-            return _blend(condition, self, other)
-        out = other.copy()
-        np.putmask(out, condition, self)
-        return out
-    return None
+    if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
+        return None
+    if self.dtype is not other.dtype or condition.dtype is not dt.bool_ or not condition.flags.c_contiguous:
+        return None
+    if not (self.flags.c_contiguous and other.flags.c_contiguous):
+        return None
+    if self.size > STRIP and self.itemsize in _UNSIGNED:
+        return _blend(condition, self, other)
+    out = other.copy()
+    np.putmask(out, condition, self)
+    return out
 
 
 _UNSIGNED = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
@@ -161,8 +153,7 @@ def _branch(x: Any, out: np.dtype) -> ndarray:
 @kernel("where", like=np.where)
 def where_indices(condition: ndarray) -> list[ndarray]:
     """The indices of the nonzero elements, one tensor for each dimension."""
-    found = np.nonzero(np.atleast_1d(condition)) if condition.ndim == 0 else np.nonzero(condition)
-    return [np.ascontiguousarray(i) for i in found]
+    return [np.ascontiguousarray(i) for i in np.nonzero(np.atleast_1d(condition))]
 
 
 # ---------------------------------------------------------------- membership
@@ -213,11 +204,7 @@ def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> 
     return (ne if invert else eq)(elements, number)
 
 
-rows(
-    "isin.Tensor_Tensor isin.Scalar_Tensor", _isin, "Whether each element is among the others, in the promoted dtype.",
-    like=np.isin, differs=["three-tier-promotion"],
-)  # fmt: skip
-rows(
-    "isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.",
-    like=np.isin, differs=["three-tier-promotion"],
-)  # fmt: skip
+_OF_ISIN = {"like": np.isin, "differs": ["three-tier-promotion"]}
+_DOC = "Whether each element is among the others, in the promoted dtype."
+rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)
+rows("isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.", **_OF_ISIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,9 @@ def _no_complex(name: str) -> el.Refusals:
 
 
 _LIMITS = el.BOOL | REAL
-maximum = el.binary(
-    "maximum max.other", np.maximum, cpu="maximum_cpu", takes=_LIMITS, refuses=_no_complex("maximum"),
-    differs=["no-complex-maximum", "three-tier-promotion"],
-)  # fmt: skip
-minimum = el.binary(
-    "minimum min.other", np.minimum, cpu="minimum_cpu", takes=_LIMITS, refuses=_no_complex("minimum"),
-    differs=["no-complex-maximum", "three-tier-promotion"],
-)  # fmt: skip
+_declare = partial(el.binary, takes=_LIMITS, differs=["no-complex-maximum", "three-tier-promotion"])
+maximum = _declare("maximum max.other", np.maximum, cpu="maximum_cpu", refuses=_no_complex("maximum"))
+minimum = _declare("minimum min.other", np.minimum, cpu="minimum_cpu", refuses=_no_complex("minimum"))
 
 
 def _first_of_equals(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
@@ -108,14 +104,14 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
 _WRITES = Writes(inplace=_look_inplace)
 
 
-@kernel(
-    "clamp", "clip", like=np.clip, differs=[*_CLAMP, "clamp-needs-bound"], quick=exact(_quick_clamp), writes=_WRITES
-)
+_OF_CLAMP = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
+
+
+@kernel("clamp", "clip", quick=exact(_quick_clamp), **_OF_CLAMP)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins."""
-    if min is not None and max is not None:
-        return _clamp("clamp_scalar_cpu", REAL, self, min, max, fixed=True)
-    return _clamp("clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu", REAL, self, min, max, fixed=True)
+    cpu = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
+    return _clamp(cpu, REAL, self, min, max, fixed=True)
 
 
 @kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=_CLAMP)

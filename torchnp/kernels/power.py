@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,10 +62,8 @@ def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
 _POWER = el.binary("", np.power, cpu="pow", takes=REAL | el.COMPLEX, complex=_complex_power, integer=_int_power)
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
 
-(pow,) = rows(
-    "pow.Tensor_Tensor", _POWER, "``self`` to the power of ``exponent``.", like=np.power,
-    differs=[*PROMOTION, *_POWERS, "power-of-bools"],
-)  # fmt: skip
+_DOC, _DIFFERS = "``self`` to the power of ``exponent``.", [*PROMOTION, *_POWERS, "power-of-bools"]
+(pow,) = rows("pow.Tensor_Tensor", _POWER, _DOC, like=np.power, differs=_DIFFERS)
 
 
 def _exponent(x: Any, common: np.dtype) -> ndarray:
@@ -124,11 +123,6 @@ def float_power(self: Any, exponent: Any) -> ndarray:
 _FLOAT = ["three-tier-promotion", "int-to-default-float"]
 
 
-def _heaviside(x: ndarray, values: ndarray) -> ndarray:
-    """nan counts as not positive."""
-    return np.where(x == 0, values, (x > 0).astype(x.dtype))
-
-
 def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
     """Complex: about the operand of the larger real part."""
     first = a.real >= b.real
@@ -138,30 +132,19 @@ def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
     return np.where(infinite, np.where(high.real < 0, low, np.log(np.exp(low) + np.exp(high))), value)
 
 
-el.binary("atan2 arctan2", np.arctan2, el.int_to_float, cpu="atan2_cpu", takes=el.FLOATS, differs=_FLOAT)
-el.binary("hypot", np.hypot, cpu="hypot_cpu", takes=el.FLOATS, differs=["float-functions-refuse-integers"])
-el.binary(
-    "copysign.Tensor copysign.Scalar", np.copysign, el.int_to_float, cpu="copysign_cpu", takes=el.FLOATS, differs=_FLOAT
-)
-
-
-def _nextafter(a: ndarray, b: ndarray) -> ndarray:
-    """Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first."""
-    return np.where(a == b, b, np.nextafter(a, b))
-
-
-el.binary(
-    "nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", takes=el.FLOATS, compute=lambda d: d,
-    differs=["float-functions-refuse-integers"],
-)  # fmt: skip
-el.binary(
-    "logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=_logaddexp,
-    differs=["float-functions-refuse-integers"],
-)  # fmt: skip
-el.binary(
-    "logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu", takes=el.FLOATS, differs=["float-functions-refuse-integers"]
-)
-_heaviside_row = el.binary("", _heaviside, cpu="heaviside_cpu", takes=el.BOOL | REAL)
+_to_float = partial(el.binary, result=el.int_to_float, takes=el.FLOATS, differs=_FLOAT)
+_to_float("atan2 arctan2", np.arctan2, cpu="atan2_cpu")
+_to_float("copysign.Tensor copysign.Scalar", np.copysign, cpu="copysign_cpu")
+_of_floats = partial(el.binary, takes=el.FLOATS, differs=["float-functions-refuse-integers"])
+_of_floats("hypot", np.hypot, cpu="hypot_cpu")
+_of_floats("logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=_logaddexp)
+_of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
+# Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first.
+_nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))
+_of_floats("nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", compute=el.same)
+# nan counts as not positive.
+_step = lambda x, values: np.where(x == 0, values, (x > 0).astype(x.dtype))
+_heaviside_row = el.binary("", _step, cpu="heaviside_cpu", takes=el.BOOL | REAL)
 
 
 @kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, unary
+from torchnp.kernels._elementwise import FLOATS, WIDE, binary, finish, int_to_float, same, unary
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
@@ -24,33 +24,21 @@ _FLOAT = ["int-to-default-float"]
 
 # ---------------------------------------------------------------- error function and relatives
 
-erf_of_tensor = unary(
-    "erf special_erf", erf.erf, int_to_float, half=erf.erf_of_half, cpu="erf_vml_cpu", takes=FLOATS,
-    like=scipy_special("erf"), differs=_FLOAT,
-)  # fmt: skip
-unary(
-    "erfc special_erfc", erf.erfc, int_to_float, cpu="erfc_vml_cpu", takes=FLOATS, like=scipy_special("erfc"),
-    differs=_FLOAT,
-)  # fmt: skip
+
+def _float(names: str, function: Any, scipy: str = "", **given: Any) -> Callable[[Any], ndarray]:
+    """`unary` of floats, integers among them in the default dtype; ``scipy`` is SciPy's name of the function."""
+    like = {"like": scipy_special(scipy)} if scipy else {}
+    return unary(names, function, int_to_float, **{"takes": FLOATS, "differs": _FLOAT} | like | given)
 
 
-def _erfinv(x: ndarray) -> ndarray:
-    """SciPy's loses the sign of zero."""
-    return np.where(x == 0, x, scipy_special("erfinv")(x))
-
-
-unary(
-    "erfinv special_erfinv", _erfinv, int_to_float, cpu="erfinv_vml_cpu", takes=FLOATS, like=scipy_special("erfinv"),
-    differs=[*_FLOAT, "erfinv-of-negative-zero"],
-)  # fmt: skip
-unary(
-    "special_erfcx", erf.erfcx, int_to_float, cpu="erfcx_cpu", takes=WIDE, like=scipy_special("erfcx"), differs=_FLOAT
-)
-unary("special_ndtri", scipy_special("ndtri"), int_to_float, cpu="ndtri_cpu", takes=WIDE, differs=_FLOAT)
-unary(
-    "special_log_ndtr", erf.log_ndtr, int_to_float, cpu="log_ndtr_cpu", takes=WIDE, like=scipy_special("log_ndtr"),
-    differs=_FLOAT,
-)  # fmt: skip
+erf_of_tensor = _float("erf special_erf", erf.erf, "erf", half=erf.erf_of_half, cpu="erf_vml_cpu")
+_float("erfc special_erfc", erf.erfc, "erfc", cpu="erfc_vml_cpu")
+_erfinv = lambda x: np.where(x == 0, x, scipy_special("erfinv")(x))  # SciPy's loses the sign of zero
+_SIGNED = [*_FLOAT, "erfinv-of-negative-zero"]
+_float("erfinv special_erfinv", _erfinv, "erfinv", cpu="erfinv_vml_cpu", differs=_SIGNED)
+_float("special_erfcx", erf.erfcx, "erfcx", cpu="erfcx_cpu", takes=WIDE)
+_float("special_ndtri", scipy_special("ndtri"), "ndtri", cpu="ndtri_cpu", takes=WIDE)
+_float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=WIDE)
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
     "The distribution function of the normal distribution; half types are rounded at each step.",
@@ -100,14 +88,9 @@ def _digamma(x: ndarray) -> ndarray:
     return np.where(zero, np.copysign(real(np.inf), -x), value)
 
 
-digamma = unary(
-    "digamma special_digamma special_psi", _digamma, int_to_float, cpu="digamma", takes=FLOATS,
-    like=scipy_special("digamma"), differs=["int-to-default-float"],
-)  # fmt: skip
-lgamma = unary(
-    "lgamma special_gammaln", _lgamma, int_to_float, cpu="lgamma_vml_cpu", takes=FLOATS, like=scipy_special("gammaln"),
-    differs=[*_FLOAT, "lgamma-of-minus-infinity"],
-)  # fmt: skip
+digamma = _float("digamma special_digamma special_psi", _digamma, "digamma", cpu="digamma")
+_ENDS = [*_FLOAT, "lgamma-of-minus-infinity"]
+lgamma = _float("lgamma special_gammaln", _lgamma, "gammaln", cpu="lgamma_vml_cpu", differs=_ENDS)
 
 
 @kernel("polygamma", "special_polygamma", like=scipy_special("polygamma"), differs=_FLOAT)
@@ -140,10 +123,10 @@ def _trigamma(x: ndarray) -> ndarray:
     return np.where(low, -total, total)
 
 
-@kernel(
-    "mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT,
-    writes=Writes(code_first=True),
-)  # fmt: skip
+_OF_MANY = {"like": scipy_special("multigammaln"), "differs": _FLOAT}
+
+
+@kernel("mvlgamma", "special_multigammaln", writes=Writes(code_first=True), **_OF_MANY)
 def mvlgamma(self: ndarray, p: int) -> ndarray:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
@@ -254,20 +237,16 @@ def _product_with(log: Callable[[ndarray], ndarray]) -> Callable[[ndarray, ndarr
     return function
 
 
-def _own(dtype: np.dtype) -> np.dtype:
+def _with_log(name: str, log: Callable[[ndarray], ndarray], also: str = "") -> Callable[[Any, Any], ndarray]:
     """Half types step by step in half: torch rounds the logarithm before the product."""
-    return dtype
+    return binary(
+        f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", _product_with(log),
+        int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_FLOAT,
+    )  # fmt: skip
 
 
-xlogy = binary(
-    "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self "
-    "special_xlogy special_xlogy.other_scalar special_xlogy.self_scalar", _product_with(np.log), int_to_float,
-    cpu="xlogy_cpu", takes=FLOATS, compute=_own, like=scipy_special("xlogy"), differs=_FLOAT,
-)  # fmt: skip
-xlog1py = binary(
-    "special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar", _product_with(np.log1p), int_to_float,
-    cpu="xlog1py_cpu", takes=FLOATS, compute=_own, like=scipy_special("xlog1py"), differs=_FLOAT,
-)  # fmt: skip
+xlogy = _with_log("xlogy", np.log, "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self ")
+_with_log("xlog1py", np.log1p)
 
 
 def _entr(x: ndarray) -> ndarray:
@@ -275,7 +254,7 @@ def _entr(x: ndarray) -> ndarray:
     return np.where(np.isnan(x), x, inside)
 
 
-unary("special_entr", _entr, int_to_float, cpu="entr_cpu", takes=FLOATS, compute=_own, differs=_FLOAT)
+_float("special_entr", _entr, cpu="entr_cpu", compute=same)
 
 
 @kernel("logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT)
@@ -292,9 +271,7 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 
 # ---------------------------------------------------------------- Bessel functions
 
-unary(
-    "i0 special_i0", cephes.i0, int_to_float, cpu="i0_vml_cpu", takes=FLOATS, like=scipy_special("i0"), differs=_FLOAT
-)
+_float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
 for _name, _takes, _function, _scipy in (
     ("i0e", FLOATS, cephes.i0e, "i0e"), ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
     ("bessel_j0", WIDE, cephes.j0, "j0"), ("bessel_j1", WIDE, cephes.j1, "j1"),
@@ -302,10 +279,7 @@ for _name, _takes, _function, _scipy in (
     ("modified_bessel_i0", WIDE, cephes.i0, "i0"), ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
     ("modified_bessel_k0", WIDE, cephes.k0, "k0"), ("modified_bessel_k1", WIDE, cephes.k1, "k1"),
     ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"), ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
-    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, None), ("airy_ai", WIDE, cephes.airy_ai, "airy"),
+    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, ""), ("airy_ai", WIDE, cephes.airy_ai, "airy"),
 ):  # fmt: skip
-    unary(
-        f"special_{_name}", _function, int_to_float, cpu=f"{_name}_cpu", takes=_takes,
-        args=("x",) if _name.startswith(("scaled", "spherical", "airy")) else ("self",),
-        like=scipy_special(_scipy) if _scipy else None, differs=_FLOAT,
-    )  # fmt: skip
+    _args = ("x",) if _name.startswith(("scaled", "spherical", "airy")) else ("self",)
+    _float(f"special_{_name}", _function, _scipy, cpu=f"{_name}_cpu", takes=_takes, args=_args)
