@@ -85,14 +85,14 @@ def _check_real(name: str, x: ndarray, words: str = "a real") -> None:
 # transform: the functions below take out=None for the functional form.
 
 
-def _check_complex(name: str, out: ndarray | None) -> None:
-    if out is not None and not dt.is_complex(out.dtype):
-        raise RuntimeError(f"{name} expects a complex output tensor, but got {dt.scalar_name(out.dtype)}")
+def _check_out(name: str, out: ndarray | None, complex_: bool) -> None:
+    if out is not None and not (dt.is_complex if complex_ else dt.is_floating)(out.dtype):
+        kind = "complex" if complex_ else "floating point"
+        raise RuntimeError(f"{name} expects a {kind} output tensor, but got {dt.scalar_name(out.dtype)}")
 
 
-def _check_floating(name: str, out: ndarray | None) -> None:
-    if out is not None and not dt.is_floating(out.dtype):
-        raise RuntimeError(f"{name} expects a floating point output tensor, but got {dt.scalar_name(out.dtype)}")
+def _given(value: ndarray, out: ndarray | None) -> ndarray:
+    return value if out is None else copied(out, value)
 
 
 def _conjugated(value: ndarray, out: ndarray | None, swapped: bool = False) -> ndarray:
@@ -114,9 +114,8 @@ def _c2c(
     name: str, x: ndarray, axes: Sequence[int], sizes: Sequence[int], norm: str | None, forward: bool, out: Any
 ) -> ndarray:
     value, mode = _resized(x, axes, sizes), _mode(norm, forward)
-    _check_complex(name, out)
-    spectrum = _fft_c2c(value, tuple(axes), mode, forward)
-    return spectrum if out is None else copied(out, spectrum)
+    _check_out(name, out, True)
+    return _given(_fft_c2c(value, tuple(axes), mode, forward), out)
 
 
 # ---------------------------------------------------------------- one dimension
@@ -137,7 +136,7 @@ def _r2c(
     name: str, forward: bool, onesided: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None
 ) -> ndarray:
     _check_real(name, x)
-    _check_complex(name, out)
+    _check_out(name, out, True)
     value = _promoted(x, False)
     axis = dim_of(x, dim)
     size = _points(x.shape[axis] if n is None else n)
@@ -149,13 +148,12 @@ def _r2c(
 
 
 def _c2r(name: str, forward: bool, x: ndarray, n: int | None, dim: int, norm: str | None, out: Any = None) -> ndarray:
-    _check_floating(name, out)
+    _check_out(name, out, False)
     value = _promoted(x, True)
     axis = dim_of(x, dim)
     size = _points(2 * (x.shape[axis] - 1) if n is None else n)
     value, mode = _resized(value, [axis], [size // 2 + 1]), _mode(norm, forward)
-    signal = _fft_c2r(value.conj() if forward else value, (axis,), mode, size)
-    return signal if out is None else copied(out, signal)
+    return _given(_fft_c2r(value.conj() if forward else value, (axis,), mode, size), out)
 
 
 _fft, _ifft = partial(_either, "fft", True), partial(_either, "ifft", False)
@@ -164,12 +162,6 @@ _irfft, _hfft = partial(_c2r, "irfft", False), partial(_c2r, "hfft", True)
 
 
 # ---------------------------------------------------------------- several dimensions
-
-
-def _last_size(x: ndarray, axes: Sequence[int], s: Any) -> int:
-    """Size of the real signal along the last transformed dimension."""
-    given = None if s is None else s if isinstance(s, int) else s[-1]
-    return _points(2 * (x.shape[axes[-1]] - 1) if given in (None, -1) else given)
 
 
 def _fftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, forward: bool = True) -> ndarray:
@@ -185,34 +177,32 @@ def _rfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> n
     axes, sizes = _axes(x, s, dim)
     check(len(axes) > 0, "rfftn must transform at least one axis")
     value, mode = _resized(_promoted(x, False), axes, sizes), _mode(norm, True)
-    _check_complex("rfftn", out)
-    spectrum = _fft_r2c(value, tuple(axes), mode, True)
-    return spectrum if out is None else copied(out, spectrum)
+    _check_out("rfftn", out, True)
+    return _given(_fft_r2c(value, tuple(axes), mode, True), out)
 
 
 def _hermitian(name: str, x: ndarray, s: Any, dim: Any) -> tuple[ndarray, list[int], int]:
     """A spectrum cut or padded to the shape that a real signal asks for, its axes, and the signal's last size."""
     axes, sizes = _axes(x, s, dim)
     check(len(axes) > 0, f"{name} must transform at least one axis")
-    last = _last_size(x, axes, s)
+    given = None if s is None else s if isinstance(s, int) else s[-1]
+    last = _points(2 * (x.shape[axes[-1]] - 1) if given in (None, -1) else given)
     return _resized(_promoted(x, True), axes, [*sizes[:-1], last // 2 + 1]), axes, last
 
 
 def _irfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
     value, axes, last = _hermitian("irfftn", x, s, dim)
     mode = _mode(norm, False)
-    _check_floating("irfftn", out)
-    signal = _fft_c2r(value, tuple(axes), mode, last)
-    return signal if out is None else copied(out, signal)
+    _check_out("irfftn", out, False)
+    return _given(_fft_c2r(value, tuple(axes), mode, last), out)
 
 
 def _hfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
     value, axes, last = _hermitian("hfftn", x, s, dim)
     mode = _mode(norm, True)
     value = _fft_c2c(value, tuple(axes[:-1]), mode, True) if len(axes) > 1 else value
-    _check_floating("hfftn", out)
-    signal = _fft_c2r(value.conj(), (axes[-1],), mode, last)
-    return signal if out is None else copied(out, signal)
+    _check_out("hfftn", out, False)
+    return _given(_fft_c2r(value.conj(), (axes[-1],), mode, last), out)
 
 
 def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> ndarray:
@@ -223,9 +213,8 @@ def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> 
     spectrum = _fft_r2c(value, (axes[-1],), mode, True)
     if len(axes) == 1:
         return _conjugated(spectrum, out, swapped=True)
-    _check_complex("ihfftn", out)
-    spectrum = _fft_c2c(spectrum.conj(), tuple(axes[:-1]), mode, False)
-    return spectrum if out is None else copied(out, spectrum)
+    _check_out("ihfftn", out, True)
+    return _given(_fft_c2c(spectrum.conj(), tuple(axes[:-1]), mode, False), out)
 
 
 # ---------------------------------------------------------------- the rows
@@ -233,27 +222,27 @@ def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> 
 
 _DIFFERS = ["no-half-fft", "fft-of-integers"]
 
-for _names, _transform, _like, _doc in (
-    ("fft_fft fft_fft.out", _fft, np.fft.fft, "Discrete Fourier transform along a dimension."),
-    ("fft_ifft fft_ifft.out", _ifft, np.fft.ifft, "Inverse of `fft_fft`."),
-    ("fft_rfft fft_rfft.out", _rfft, np.fft.rfft, "The n // 2 + 1 frequencies of a real signal."),
-    ("fft_irfft fft_irfft.out", _irfft, np.fft.irfft, "Inverse of `fft_rfft`."),
-    ("fft_hfft fft_hfft.out", _hfft, np.fft.hfft, "Transform of a signal with Hermitian symmetry, which is real."),
-    ("fft_ihfft fft_ihfft.out", _ihfft, np.fft.ihfft, "Inverse of `fft_hfft`."),
-    ("fft_fftn fft_fftn.out", _fftn, np.fft.fftn, "Discrete Fourier transform over dimensions, by default all."),
-    ("fft_ifftn fft_ifftn.out", _ifftn, np.fft.ifftn, "Inverse of `fft_fftn`."),
-    ("fft_rfftn fft_rfftn.out", _rfftn, np.fft.rfftn, "`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies."),
-    ("fft_irfftn fft_irfftn.out", _irfftn, np.fft.irfftn, "Inverse of `fft_rfftn`."),
-    ("fft_hfftn fft_hfftn.out", _hfftn, None, "`fft_fftn` of a signal with Hermitian symmetry in the last dimension."),
-    ("fft_ihfftn fft_ihfftn.out", _ihfftn, None, "Inverse of `fft_hfftn`."),
-    ("fft_fft2 fft_fft2.out", _fftn, np.fft.fft2, "`fft_fftn` over the last two dimensions."),
-    ("fft_ifft2 fft_ifft2.out", _ifftn, np.fft.ifft2, "`fft_ifftn` over the last two dimensions."),
-    ("fft_rfft2 fft_rfft2.out", _rfftn, np.fft.rfft2, "`fft_rfftn` over the last two dimensions."),
-    ("fft_irfft2 fft_irfft2.out", _irfftn, np.fft.irfft2, "`fft_irfftn` over the last two dimensions."),
-    ("fft_hfft2 fft_hfft2.out", _hfftn, None, "`fft_hfftn` over the last two dimensions."),
-    ("fft_ihfft2 fft_ihfft2.out", _ihfftn, None, "`fft_ihfftn` over the last two dimensions."),
+for _name, _transform, _like, _doc in (
+    ("fft", _fft, np.fft.fft, "Discrete Fourier transform along a dimension."),
+    ("ifft", _ifft, np.fft.ifft, "Inverse of `fft_fft`."),
+    ("rfft", _rfft, np.fft.rfft, "The n // 2 + 1 frequencies of a real signal."),
+    ("irfft", _irfft, np.fft.irfft, "Inverse of `fft_rfft`."),
+    ("hfft", _hfft, np.fft.hfft, "Transform of a signal with Hermitian symmetry, which is real."),
+    ("ihfft", _ihfft, np.fft.ihfft, "Inverse of `fft_hfft`."),
+    ("fftn", _fftn, np.fft.fftn, "Discrete Fourier transform over dimensions, by default all."),
+    ("ifftn", _ifftn, np.fft.ifftn, "Inverse of `fft_fftn`."),
+    ("rfftn", _rfftn, np.fft.rfftn, "`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies."),
+    ("irfftn", _irfftn, np.fft.irfftn, "Inverse of `fft_rfftn`."),
+    ("hfftn", _hfftn, None, "`fft_fftn` of a signal with Hermitian symmetry in the last dimension."),
+    ("ihfftn", _ihfftn, None, "Inverse of `fft_hfftn`."),
+    ("fft2", _fftn, np.fft.fft2, "`fft_fftn` over the last two dimensions."),
+    ("ifft2", _ifftn, np.fft.ifft2, "`fft_ifftn` over the last two dimensions."),
+    ("rfft2", _rfftn, np.fft.rfft2, "`fft_rfftn` over the last two dimensions."),
+    ("irfft2", _irfftn, np.fft.irfft2, "`fft_irfftn` over the last two dimensions."),
+    ("hfft2", _hfftn, None, "`fft_hfftn` over the last two dimensions."),
+    ("ihfft2", _ihfftn, None, "`fft_ihfftn` over the last two dimensions."),
 ):  # fmt: skip
-    rows(_names, _transform, _doc, like=_like, differs=_DIFFERS)
+    rows(f"fft_{_name} fft_{_name}.out", _transform, _doc, like=_like, differs=_DIFFERS)
 
 
 # ---------------------------------------------------------------- frequencies
@@ -282,7 +271,7 @@ def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndar
     return dt.cast(dt.cast(values, inner) * dt.cast(step, inner), out)
 
 
-for _names, _numpy in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
-    _name = _names.removeprefix("fft_")
-    _doc = f"Sample frequencies of `{_names.removesuffix('freq')}`."
-    rows(_names, _frequencies, _doc, name=_name, like=_numpy, differs=["default-dtype"])
+for _like in (np.fft.fftfreq, np.fft.rfftfreq):
+    _name = _like.__name__
+    _doc = f"Sample frequencies of `fft_{_name.removesuffix('freq')}`."
+    rows(f"fft_{_name}", _frequencies, _doc, name=_name, like=_like, differs=["default-dtype"])

@@ -22,12 +22,11 @@ ndarray = np.ndarray
 NONE, BY_ROOT, BY_N = 0, 1, 2
 
 
-def _forward_norm(normalization: int) -> Any:
-    return {NONE: "backward", BY_ROOT: "ortho"}.get(normalization, "forward")
-
-
-def _inverse_norm(normalization: int) -> Any:
-    return {NONE: "forward", BY_ROOT: "ortho"}.get(normalization, "backward")
+def _norm(normalization: int, forward: bool) -> Any:
+    """NumPy's name of a normalisation: "backward" says that the inverse alone divides by n, "forward" the other."""
+    if normalization == BY_ROOT:
+        return "ortho"
+    return "backward" if (normalization == NONE) is forward else "forward"
 
 
 # ---------------------------------------------------------------- the three kernels
@@ -60,8 +59,8 @@ def _fft_c2c(self, dim, normalization, forward):
     if not dim:
         return self.copy("K")
     _check_plan(self, dim)
-    transform, norm = (np.fft.fftn, _forward_norm) if forward else (np.fft.ifftn, _inverse_norm)
-    return _laid_out(transform(self, None, dim, norm(normalization)), self, dim, whole=True)
+    transform = np.fft.fftn if forward else np.fft.ifftn
+    return _laid_out(transform(self, None, dim, _norm(normalization, bool(forward))), self, dim, whole=True)
 
 
 def _laid_out(out: ndarray, x: ndarray, dim: Sequence[int], whole: bool = False) -> ndarray:
@@ -83,7 +82,7 @@ def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
     if x.dtype in dt.FLOAT8S:
         raise RuntimeError(f"Unknown Complex ScalarType for {dt.scalar_name(x.dtype)}")
     _check_plan(x, dim)
-    norm = _forward_norm(normalization)
+    norm = _norm(normalization, True)
     half = np.fft.rfft(x, None, dim[-1], norm)
     _sign_zeros(half, x, dim[-1])
     return np.fft.fftn(half, None, dim[:-1], norm) if len(dim) > 1 else half
@@ -141,7 +140,7 @@ def _fft_c2r(self, dim, normalization, last_dim_size):
     _check_last(dim)
     x = _fft_c2c(self, dim[:-1], normalization, False) if len(dim) > 1 else self
     _check_plan(x, dim[-1:])
-    return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _inverse_norm(normalization)), x, dim[-1:])
+    return _laid_out(np.fft.irfft(x, last_dim_size, dim[-1], _norm(normalization, False)), x, dim[-1:])
 
 
 # torch computes in the dtype of the input and copies into whatever out is.

@@ -46,15 +46,15 @@ def _even(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         first = div(sub(part(1, 2), part(0, 1)), spacing)
         last = div(sub(part(-1, None), part(-2, -1)), spacing)
     else:
-        first = _weighted([part(0, 1), part(1, 2), part(2, 3)], [-1.5, 2, -0.5], spacing)
-        last = _weighted([part(-3, -2), part(-2, -1), part(-1, None)], [0.5, -2, 1.5], spacing)
+        first = div(_sum_of([-1.5, 2, -0.5], [part(0, 1), part(1, 2), part(2, 3)]), spacing)
+        last = div(_sum_of([0.5, -2, 1.5], [part(-3, -2), part(-2, -1), part(-1, None)]), spacing)
     inner = div(sub(part(2, None), part(0, -2)), spacing)
     return cat([first, div(inner, 2), last], axis)
 
 
-def _weighted(parts: Sequence[ndarray], weights: Sequence[float], spacing: Any) -> ndarray:
-    a, b, c = (mul(x, w) for x, w in zip(parts, weights, strict=True))
-    return div(add(add(a, b), c), spacing)
+def _sum_of(weights: Sequence[Any], parts: Sequence[ndarray]) -> ndarray:
+    a, b, c = (mul(w, p) for w, p in zip(weights, parts, strict=True))
+    return add(add(a, b), c)
 
 
 def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
@@ -64,23 +64,18 @@ def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
     both = add(left, right)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     part = lambda *bounds: along(x, axis, *bounds)
-
-    def sum_of(weights: Sequence[ndarray], parts: Sequence[ndarray]) -> ndarray:
-        a, b, c = (mul(w, p) for w, p in zip(weights, parts, strict=True))
-        return add(add(a, b), c)
-
     weights = [div(neg(right), mul(left, both)), div(sub(right, left), mul(left, right)), div(left, mul(right, both))]
-    inner = sum_of([w.reshape(shape) for w in weights], [part(0, -2), part(1, -1), part(2, None)])
+    inner = _sum_of([w.reshape(shape) for w in weights], [part(0, -2), part(1, -1), part(2, None)])
     if edge_order == 1:
         first = div(sub(part(1, 2), part(0, 1)), steps[0, ...])
         last = div(sub(part(-1, None), part(-2, -1)), steps[-1, ...])
         return cat([first, inner, last], axis)
     l, r, b = left[0, ...], right[0, ...], both[0, ...]
     weights = [div(neg(add(mul(l, 2.0), r)), mul(l, b)), div(b, mul(l, r)), div(neg(l), mul(r, b))]
-    first = sum_of(weights, [part(0, 1), part(1, 2), part(2, 3)])
+    first = _sum_of(weights, [part(0, 1), part(1, 2), part(2, 3)])
     l, r, b = left[-1, ...], right[-1, ...], both[-1, ...]
     weights = [div(r, mul(l, b)), div(neg(b), mul(l, r)), div(add(mul(r, 2.0), l), mul(r, b))]
-    last = sum_of(weights, [part(-3, -2), part(-2, -1), part(-1, None)])
+    last = _sum_of(weights, [part(-3, -2), part(-2, -1), part(-1, None)])
     return cat([first, inner, last], axis)
 
 
@@ -113,7 +108,5 @@ for _names, _body, _doc in (
     ("gradient.tensorarray", _by_points, "the dimensions listed, with the coordinates of the points"),
 ):
     rows(_names, _body, f"Derivatives along {_doc}.", like=np.gradient)
-rows(
-    "gradient.array", lambda x, *over: _by_steps(x, None, *over),
-    "Derivatives along the dimensions listed, of points one apart.", like=np.gradient,
-)  # fmt: skip
+_DOC = "Derivatives along the dimensions listed, of points one apart."
+rows("gradient.array", lambda x, *over: _by_steps(x, None, *over), _DOC, like=np.gradient)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,10 +61,8 @@ def _raise_index(error: IndexError, x: ndarray, index: tuple[Any, ...]) -> None:
     try:
         broadcast_shapes(*(a.shape for a in arrays))
     except RuntimeError:
-        shapes = ", ".join(shape_text(a.shape) for a in arrays)
-        raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
-        ) from None
+        words = "shape mismatch: indexing tensors could not be broadcast together with shapes"
+        raise IndexError(f"{words} {', '.join(shape_text(a.shape) for a in arrays)}") from None
     for dim, i in enumerate(index):
         if i is not ALL and i.size:
             n = x.shape[dim]
@@ -73,26 +70,20 @@ def _raise_index(error: IndexError, x: ndarray, index: tuple[Any, ...]) -> None:
             wrong = i[(i < -n) | (i >= n)]
             if wrong.size:
                 raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {n}") from None
-    raise IndexError(re.sub(r"axis", "dimension", str(error))) from None
+    raise IndexError(str(error).replace("axis", "dimension")) from None
 
 
 @kernel("index.Tensor", like=np.ndarray.__getitem__, differs=["index-int-not-advanced", "index-uint8-mask"])
 def index(self, indices):
     """The elements at positions that come as tensors; a bool or uint8 tensor is a mask."""
-    if len(indices) == 1 and indices[0] is not None and indices[0].dtype == bool_ and indices[0].shape == self.shape:
-        return bits(self)[indices[0]].view(self.dtype) if self.ndim else _index(self, indices)
-    return _index(self, indices)
-
-
-def _index(self: ndarray, indices: Sequence[ndarray | None]) -> ndarray:
+    first = indices[0] if len(indices) == 1 else None
+    if first is not None and first.dtype == bool_ and first.shape == self.shape and self.ndim:
+        return bits(self)[first].view(self.dtype)
     where = numpy_index(self, indices)
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     x = bits(self)
     try:
-        if len(arrays) == 1:
-            out = x.take(where[arrays[0]], arrays[0])
-        else:
-            out = x[where]
+        out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
         _raise_index(error, self, where)
     if out.base is not None or not out.flags.c_contiguous:
@@ -162,10 +153,11 @@ def index_put(self, indices, values, accumulate=False):
         words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
         raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
     refuse_elements("index_put", self, _NO_INDEX_PUT)
-    out = np.array(self, order="C", copy=True) if accumulate else clone(self)
     if accumulate:
+        out = np.array(self, order="C", copy=True)
         _add_at(out, where, values)
         return out
+    out = clone(self)
     try:
         bits(out)[where] = bits(values)
     except IndexError as error:
@@ -265,17 +257,11 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
 
 def _quick_index_select(self, dim, index):
     """A vector of few positions."""
-    few = (
-        type(self) is type(index) is ndarray
-        and self.size
-        and self.dtype not in BARE_UNSIGNED
-        and self.dtype.num <= 255
-        and index.dtype is int64
-        and index.ndim == 1
-        and 0 < index.size <= 64
-        and is_axis(dim, self.ndim)
-    )
-    if not few:
+    if not type(self) is type(index) is ndarray or not self.size or not is_axis(dim, self.ndim):
+        return None
+    if self.dtype in BARE_UNSIGNED or self.dtype.num > 255:
+        return None
+    if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= 64:
         return None
     named = index.tolist()
     return self.take(index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes
 from torchnp.kernels import random
+from torchnp.kernels._rows import rows
 from torchnp.overlap import check_apart, check_target
 from torchnp.registry import kernel
 from torchnp.writes import resize, resize_out
@@ -24,16 +26,8 @@ def normal_float_float_out(mean, std, size, *, generator=None, out):
     return _written(out, mean, std, generator)
 
 
-@kernel("randn.generator_out", differs=["random-stream"])
-def randn_generator_out(size, *, generator, out):
-    """Standard normal values."""
-    return normal_float_float_out(0.0, 1.0, size, generator=generator, out=out)
-
-
-@kernel("randn.out", differs=["random-stream"])
-def randn_out(size, *, out):
-    """Standard normal values."""
-    return normal_float_float_out(0.0, 1.0, size, out=out)
+_standard = partial(normal_float_float_out, 0.0, 1.0)
+rows("randn.out randn.generator_out", _standard, "Standard normal values.", differs=["random-stream"])
 
 
 @kernel("normal.Tensor_float_out", differs=["random-stream"])

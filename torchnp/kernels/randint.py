@@ -80,20 +80,14 @@ def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generato
         if floating:
             require("random_update_from_to", dtype, FLOATS)
             low, high = _nearest_from(low, dtype), _nearest_to(high, dtype)
-            check(
-                low < high,
-                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
-                f"but got from={low} >= to={high}",
-            )
+            words = "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype,"
+            check(low < high, f"{words} but got from={low} >= to={high}")
         last = high - 1
     elif floating:
         require("random_from_to_range_calc", dtype, FLOATS)
         last, low = 1 << DIGITS[dtype], _nearest_from(low, dtype)
-        check(
-            low < last,
-            "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
-            f"but got from={low} > to_inc={last}",
-        )
+        words = "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype,"
+        check(low < last, f"{words} but got from={low} > to_inc={last}")
     elif dt.is_complex(dtype):
         raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
     else:
@@ -119,10 +113,8 @@ def _check_bounds(low: int, last: int, dtype: np.dtype) -> None:
     if dt.is_complex(dtype):
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     smallest, largest = _bounds(dtype)
-    if not smallest <= low <= largest:
-        raise RuntimeError(f"from is out of bounds for {dt.c_name(dtype)}")
-    if not smallest <= last <= largest:
-        raise RuntimeError(f"to - 1 is out of bounds for {dt.c_name(dtype)}")
+    for name, bound in (("from", low), ("to - 1", last)):
+        check(smallest <= bound <= largest, f"{name} is out of bounds for {dt.c_name(dtype)}")
 
 
 @functools.cache

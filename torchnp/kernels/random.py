@@ -89,10 +89,9 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
 def _check_range(dtype: np.dtype, low: float, high: float) -> None:
     limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
     for bound, name in ((low, "from"), (high, "to")):
-        if not -limit <= bound <= limit:
-            raise RuntimeError(f"{name} is out of bounds for {dt.c_name(dtype)}")
-    if low > high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        check(-limit <= bound <= limit, f"{name} is out of bounds for {dt.c_name(dtype)}")
+    words = f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+    check(not low > high, words)
     if high - low > limit:
         words = f"uniform_ expects to-from <= std::numeric_limits<{dt.scalar_name(dtype)}>::max(), but found"
         raise RuntimeError(f"{words} to={high:g} and from={low:g} which result in to-from to exceed the limit")
@@ -165,24 +164,14 @@ for _name, _like, _values, _differs, _doc in (
     ("rand", np.random.rand, _units, "random-float64", "Uniform values in [0, 1)"),
     ("randn", np.random.randn, _normals(0.0, 1.0), "randn-box-muller", "Standard normal values"),
 ):
-    rows(
-        f"{_name} {_name}.generator", _filled, f"{_doc}.", like=_like, differs=["random-stream", _differs],
-        values=_values,
-    )  # fmt: skip
+    _of = {"like": _like, "differs": ["random-stream", _differs], "values": _values}
+    rows(f"{_name} {_name}.generator", _filled, f"{_doc}.", **_of)
     _doc = f"{_doc}, shaped and laid out like a tensor."
     rows(f"{_name}_like {_name}_like.generator", _filled_like, _doc, differs=["random-stream"], values=_values)
 
 # ---------------------------------------------------------------- normal
 
 _declare = partial(rows, like=np.random.normal, differs=["random-stream"])
-
-
-def _normal_numbers(mean, std, size, **options):
-    return _filled(size, values=_normals(mean, std), **options)
-
-
-def _normal_like(self, mean, std, generator):
-    return _filled_like(self, values=_normals(mean, std), generator=generator)
 
 
 def _write_normal(self, mean, std, generator):
@@ -204,15 +193,13 @@ def _normal_each(mean, std, generator):
     return _inplace(np.add, _inplace(np.multiply, z, std), mean)
 
 
-_declare("normal.float_float", _normal_numbers, "Normal values of one mean and deviation.")
-_declare(
-    "normal_", _write_normal,
-    "Write normal values; memory that is not contiguous is filled one value at a time, from other words.",
-)  # fmt: skip
-_declare(
-    "normal_functional", _normal_like,
-    "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts.",
-)  # fmt: skip
+_numbers = lambda mean, std, size, **options: _filled(size, values=_normals(mean, std), **options)
+_declare("normal.float_float", _numbers, "Normal values of one mean and deviation.")
+_DOC = "Write normal values; memory that is not contiguous is filled one value at a time, from other words."
+_declare("normal_", _write_normal, _DOC)
+_like_tensor = lambda x, mean, std, generator: _filled_like(x, values=_normals(mean, std), generator=generator)
+_DOC = "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."
+_declare("normal_functional", _like_tensor, _DOC)
 _declare("normal.Tensor_float", _normal_around, "Normal values of a mean each.")
 _declare(
     "normal.float_Tensor normal.Tensor_Tensor", _normal_each,

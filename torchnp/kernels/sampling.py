@@ -121,9 +121,8 @@ def multinomial(self, num_samples, replacement=False, *, generator=None):
 def _with_replacement(weights: ndarray, samples: int, generator: Generator | None) -> ndarray:
     wide = cast(weights, opmath(weights.dtype))
     check(np.all(wide >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
-    check(
-        np.isfinite(wide).all(), "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
-    )
+    words = "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
+    check(np.isfinite(wide).all(), words)
     bounds = np.add.accumulate(wide, -1)  # accumulate adds one by one, as torch does
     total = bounds[:, -1:].copy()
     check((total > 0).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
@@ -136,9 +135,8 @@ def _with_replacement(weights: ndarray, samples: int, generator: Generator | Non
 
 def _without_replacement(weights: ndarray, samples: int, generator: Generator | None) -> ndarray:
     wide = cast(weights, opmath(weights.dtype))
-    check(
-        np.max(wide) < math.inf and np.min(wide) >= 0, "probability tensor contains either `inf`, `nan` or element < 0"
-    )
+    weights_ = np.max(wide) < math.inf and np.min(wide) >= 0
+    check(weights_, "probability tensor contains either `inf`, `nan` or element < 0")
     check(np.all(np.any(wide != 0, -1)), "invalid multinomial distribution (sum of probabilities <= 0)")
     # The largest of p / Exp(1) is at i in proportion to p[i].
     race = cast(wide / cast(exponential(weights, generator=generator), wide.dtype), weights.dtype)
@@ -196,10 +194,9 @@ def _poisson(rate: float, uniform: Callable[[], float]) -> float:
 @kernel("binomial", like=np.random.binomial, differs=["random-stream"])
 def binomial(count, prob, generator=None):
     """Successes in `count` trials of probability `prob`."""
-    if not is_floating(count.dtype):
-        raise ValueError(f"binomial only supports floating-point dtypes for count, got: {scalar_name(count.dtype)}")
-    if not is_floating(prob.dtype):
-        raise ValueError(f"binomial only supports floating-point dtypes for prob, got: {scalar_name(prob.dtype)}")
+    for name, x in (("count", count), ("prob", prob)):
+        words = f"binomial only supports floating-point dtypes for {name}, got: {scalar_name(x.dtype)}"
+        check(is_floating(x.dtype), words, ValueError)
     shape = broadcast_shapes(count.shape, prob.shape)
     dtype = count.dtype
     check(prob.dtype == dtype, found_dtype(prob.dtype, dtype))

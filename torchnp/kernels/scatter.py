@@ -108,24 +108,19 @@ _ADD_OR_MULTIPLY = "reduce argument must be either add or multiply."
 _REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
 
 
-@kernel("scatter.reduce", writes=_APART)
-def scatter_reduce_src(self, dim, index, src, *, reduce):
-    """`scatter` that adds or multiplies where it would write."""
-    warn(
-        "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
-        "release. Use torch.scatter_reduce instead for more reduction options."
-    )
+def _added_or_multiplied(self, dim, index, *, src=None, value=None, reduce):
+    if src is not None:
+        warn(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+            "release. Use torch.scatter_reduce instead for more reduction options."
+        )
     _check_name(self, dim, index, src, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
-    return _reduced(self, dim, index, src, reduce, True)
+    return _reduced(self, dim, index, src, reduce, True, value)
 
 
-@kernel("scatter.value_reduce", writes=_APART)
-def scatter_reduce_value(self, dim, index, value, *, reduce):
-    """`scatter` of one number that adds or multiplies where it would write."""
-    _check_name(self, dim, index, None, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
-    return _reduced(self, dim, index, None, reduce, True, value)
-
-
+_DOC = "that adds or multiplies where it would write."
+rows("scatter.reduce", _added_or_multiplied, f"`scatter` {_DOC}", writes=_APART)
+rows("scatter.value_reduce", _added_or_multiplied, f"`scatter` of one number {_DOC}", writes=_APART)
 (scatter_add,) = rows(
     "scatter_add", lambda x, dim, index, src: _reduced(x, dim, index, src, "sum", True),
     "The tensor with ``src``'s elements added along a dimension at the positions of the index.",

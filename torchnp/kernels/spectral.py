@@ -127,10 +127,8 @@ def _transform(frames: ndarray, normalized: bool, onesided: bool | None) -> ndar
     return _fft_c2c(frames, [frames.ndim - 1], norm, True)
 
 
-rows(
-    "stft", lambda x, n, hop, size, window, *rest: stft_center(x, n, hop, size, window, False, "constant", *rest),
-    "`stft.center` of the signal as it is.",
-)  # fmt: skip
+_as_it_is = lambda x, n, hop, size, window, *rest: stft_center(x, n, hop, size, window, False, "constant", *rest)
+rows("stft", _as_it_is, "`stft.center` of the signal as it is.")
 
 
 # ---------------------------------------------------------------- istft
@@ -196,7 +194,6 @@ def _inverse(
     if return_complex:
         check(not onesided, "Cannot have onesided output if window or input is complex")
         return _fft_c2c(spectrum, [2], norm, False)
-    check(
-        window is None or not dt.is_complex(window.dtype), "Complex windows are incompatible with return_complex=False"
-    )
+    real = window is None or not dt.is_complex(window.dtype)
+    check(real, "Complex windows are incompatible with return_complex=False")
     return _fft_c2r(spectrum if onesided else spectrum[..., : n_fft // 2 + 1], [2], norm, n_fft)
