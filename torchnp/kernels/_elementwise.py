@@ -266,7 +266,8 @@ def _of_two(op: Elementwise) -> Callable[[Any, Any], ndarray]:
                 if dt.is_complex(x.dtype):
                     refuse_row(cpu, x.dtype, ALL, op.refuses)
             raise
-        exact = exact_scalar and common != dt.complex32 and _is_scalar(b)  # torch rounds to complex32 first
+        single = not isinstance(b, ndarray) or b.size == 1
+        exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first
         if exact and common in FLOAT8:
             raise not_implemented(f"{cpu}_reduced_float", common)
         function, common, inner, out = plan_of(common)
@@ -335,10 +336,6 @@ def _declare(
     )
     writes = PREDICATE if result is always_bool else writes
     return kernel(*names_, like=like or ufunc, differs=differs, make=fast(op.direct()), writes=writes)(body)
-
-
-def _is_scalar(x: Any) -> bool:
-    return not isinstance(x, ndarray) or x.size == 1
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:

@@ -82,7 +82,7 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
 
 
-_OF_SUM = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))}
+_OF_SUM: dict[str, Any] = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))}
 _SUM = [*PROMOTION, "integer-alpha"]
 _WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
 

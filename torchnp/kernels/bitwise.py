@@ -12,6 +12,7 @@ _BITS = BOOL | INTS | UNSIGNED
 _PROMOTION = ["three-tier-promotion"]
 
 unary("bitwise_not", np.invert, cpu="bitwise_not_cpu", takes=BOOL | INTS)
+_function: np.ufunc
 for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
     _names = "bitwise_{0}.Tensor bitwise_{0}.Scalar bitwise_{0}.Scalar_Tensor __{0}__.Tensor __{0}__.Scalar"
     binary(_names.format(_name), _function, cpu=f"bitwise_{_name}_cpu", takes=_BITS, differs=_PROMOTION)

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels._memory import bits
 from torchnp.kernels.numerics.products import check_products
 from torchnp.registry import kernel
 
@@ -79,9 +80,7 @@ def einsum(equation, tensors, *, path=None):
         flat = [s for subscripts in names for s in subscripts if s != "..."]
         once = sorted(s for s in set(flat) if flat.count(s) == 1)
         output = (["..."] if any("..." in n for n in names) else []) + once
-    for letter in output:
-        if letter == "...":
-            continue
+    for letter in (s for s in output if s != "..."):
         check(output.count(letter) == 1, f"einsum(): output subscript {letter} appears more than once in the output")
         words = "does not appear in the equation for any input operand"
         check(letter in seen, f"einsum(): output subscript {letter} {words}")
@@ -114,7 +113,6 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndar
 def _rearranged(program: str, x: ndarray, sums: bool) -> ndarray:
     """One operand: a view where nothing is summed, else sums as `sum` makes them."""
     if not sums:
-        bits = x.view(np.dtype(f"u{x.itemsize}")) if x.dtype.kind not in "biufc" and x.itemsize <= 8 else x
-        return np.asarray(np.einsum(program, bits)).view(x.dtype)
+        return np.asarray(np.einsum(program, bits(x))).view(x.dtype)
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
     return dt.cast(np.asarray(np.einsum(program, dt.cast(x, dt.opmath(out)))), out)

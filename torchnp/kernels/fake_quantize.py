@@ -62,10 +62,8 @@ def fake_quantize_per_tensor_affine_cachemask(self, scale, zero_point, quant_min
     return _faked(self, scale, zero_point, quant_min, quant_max)
 
 
-rows(
-    "fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemask,
-    "Values rounded to multiples of ``scale`` within the range.", part=0,
-)  # fmt: skip
+_DOC = "Values rounded to multiples of ``scale`` within the range."
+rows("fake_quantize_per_tensor_affine", fake_quantize_per_tensor_affine_cachemask, _DOC, part=0)
 
 
 @kernel("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
@@ -141,19 +139,15 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
     return _like(self, dt.cast(values, self.dtype), self.dtype), _like(self, mask, dt.bool_)
 
 
-rows(
-    "fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachemask,
-    "`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel.", part=0,
-)  # fmt: skip
-
+_DOC = "`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel."
+rows("fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachemask, _DOC, part=0)
 
 # ---------------------------------------------------------------- learnt scales
 
 
 def _zero_point(zero_point: ndarray, low: int, high: int, forward: bool) -> int:
     zero = one(item(select(zero_point, 0, 0)))
-    zero = np.rint(zero) if forward else zero + one(0.5)
-    return int(min(max(zero, one(low)), one(high)))
+    return int(np.clip(np.rint(zero) if forward else zero + one(0.5), one(low), one(high)))
 
 
 @kernel("_fake_quantize_learnable_per_tensor_affine")

@@ -222,6 +222,7 @@ def _ihfftn(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None) -> 
 
 _DIFFERS = ["no-half-fft", "fft-of-integers"]
 
+_like: Any
 for _name, _transform, _like, _doc in (
     ("fft", _fft, np.fft.fft, "Discrete Fourier transform along a dimension."),
     ("ifft", _ifft, np.fft.ifft, "Inverse of `fft_fft`."),

@@ -123,19 +123,6 @@ def hstack(tensors):
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-def _raised(tensors, *, op, to, dim):
-    _check_list(tensors, op)
-    return cat([to(x) for x in tensors], dim)
-
-
-_DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
-rows("vstack", _raised, _DOC.format(0, 2), to=lambda x: atleast_2d(x), dim=0, like=np.vstack)
-rows("row_stack", _raised, "`vstack`.", op="vstack", to=lambda x: atleast_2d(x), dim=0, like=np.vstack)
-rows("dstack", _raised, _DOC.format(2, 3), to=lambda x: atleast_3d(x), dim=2, like=np.dstack)
-_column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
-rows("column_stack", _raised, "`hstack` that takes vectors for columns.", to=_column, dim=1, like=np.column_stack)
-
-
 @kernel("block_diag")
 def block_diag(tensors):
     """Matrices along the diagonal of a larger one, zero elsewhere."""
@@ -210,6 +197,19 @@ def _of_each(tensors, *, to):
 
 for _to, _like in ((atleast_1d, np.atleast_1d), (atleast_2d, np.atleast_2d), (atleast_3d, np.atleast_3d)):
     rows(f"{_like.__name__}.Sequence", _of_each, f"`{_like.__name__}` of each tensor.", to=_to, like=_like)
+
+
+def _raised(tensors, *, op, to, dim):
+    _check_list(tensors, op)
+    return cat([to(x) for x in tensors], dim)
+
+
+_DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
+rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack)
+rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack)
+rows("dstack", _raised, _DOC.format(2, 3), to=atleast_3d, dim=2, like=np.dstack)
+_column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
+rows("column_stack", _raised, "`hstack` that takes vectors for columns.", to=_column, dim=1, like=np.column_stack)
 
 
 @kernel("broadcast_tensors", like=np.broadcast_arrays, differs=["expand-writable"])

@@ -104,7 +104,7 @@ def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
 _WRITES = Writes(inplace=_look_inplace)
 
 
-_OF_CLAMP = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
+_OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
 
 
 @kernel("clamp", "clip", quick=exact(_quick_clamp), **_OF_CLAMP)

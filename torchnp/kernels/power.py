@@ -66,11 +66,6 @@ _DOC, _DIFFERS = "``self`` to the power of ``exponent``.", [*PROMOTION, *_POWERS
 (pow,) = rows("pow.Tensor_Tensor", _POWER, _DOC, like=np.power, differs=_DIFFERS)
 
 
-def _exponent(x: Any, common: np.dtype) -> ndarray:
-    """A number as exponent of ``common``; to float and double torch converts it without looking at its range."""
-    return number(x, common) if common in el.WIDE or dt.is_complex(common) else scalar(x, common)
-
-
 _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
     0.5: np.sqrt, 2: np.square, 3: lambda x: x * x * x, -0.5: lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype),
     -1: lambda x: np.divide(1, x, dtype=x.dtype), -2: lambda x: np.divide(1, x * x, dtype=x.dtype),
@@ -94,7 +89,9 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
     # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
     if small is None or common in (dt.float16, *el.FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
         require("pow", common, REAL | el.COMPLEX)
-        return _POWER(self, _exponent(exponent, common))
+        # To float and double torch converts an exponent without looking at its range.
+        convert = number if common in el.WIDE or dt.is_complex(common) else scalar
+        return _POWER(self, convert(exponent, common))
     require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
     return el.finish(small(dt.cast(self, common)), common)
 

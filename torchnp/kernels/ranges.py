@@ -199,6 +199,7 @@ def _between_tensors(start, end, *rest, op, space):
     like=np.linspace, differs=["linspace-two-ended", "linspace-truncates", "default-dtype"],
 )  # fmt: skip
 rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=["default-dtype"])
+_like: Any
 for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
     rows(_names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like)

@@ -28,12 +28,8 @@ def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufun
 
 
 def _sampled(
-    self: ndarray,
-    name: str,
-    sample: Callable[[Generator, int], ndarray],
-    generator: Generator | None,
-    takes: Any = FLOATS,
-) -> ndarray:
+    self: ndarray, name: str, sample: Callable[[Generator, int], ndarray], generator: Generator | None, takes: Any = FLOATS
+) -> ndarray:  # fmt: skip
     if not self.size:
         return self.copy()
     require(f"{name}_cpu", self.dtype, takes)
@@ -71,14 +67,10 @@ def log_normal(self, mean=1.0, std=2.0, *, generator=None):
     """Exponentials of normal values."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    exp = _exactly(self.dtype, _exp, np.exp)
+    exp = _exactly(self.dtype, lambda x: math.exp(x) if x < 709 else float(np.exp(x)), np.exp)
     exact = self.dtype == float64
     values = lambda source, n: exp(fma(source.normal64(n, exact), float(std), float(mean)))
     return _sampled(self, "log_normal", values, generator)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else float(np.exp(x))
 
 
 @kernel("geometric", like=np.random.geometric, differs=["random-stream"])
@@ -87,12 +79,9 @@ def geometric(self, p, *, generator=None):
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     scale = math.log1p(-p)
-    values = lambda source, n: np.ceil(_log(source.uniform64(n)) / scale)
+    log = lambda u: libm(math.log, u) if u.all() else np.log(u)
+    values = lambda source, n: np.ceil(log(source.uniform64(n)) / scale)
     return _sampled(self, "geometric", values, generator, (*INTS, *FLOATS))
-
-
-def _log(u: ndarray) -> ndarray:
-    return libm(math.log, u) if u.all() else np.log(u)
 
 
 # ---------------------------------------------------------------- multinomial

@@ -28,19 +28,15 @@ def _scaled_mm(
     operands are scaled in float32 and the result saturates.
     """
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
-    scale_result = _counting(scale_result, out_dtype is not None and out in _SCALED_RESULTS)
+    alone = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)
+    check(alone, "scale_result must be a float scalar")
+    scale_result = scale_result if out_dtype is not None and out in _SCALED_RESULTS else None
     single = scale_a.size == 1 == scale_b.size
     if self.dtype == mat2.dtype and single:
         return _by_onednn(self, mat2, scale_a, scale_b, bias, scale_result, out)
     if not _joint_scaling(self, mat2, scale_a, scale_b):
         raise ValueError(_invalid("", self, mat2, scale_a, scale_b))
     return _emulated(self, mat2, scale_a, scale_b, bias, scale_result, out)
-
-
-def _counting(scale_result: ndarray | None, counts: bool) -> ndarray | None:
-    single = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)
-    check(single, "scale_result must be a float scalar")
-    return scale_result if counts else None
 
 
 def _by_onednn(

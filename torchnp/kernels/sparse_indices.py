@@ -179,13 +179,8 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
         check(row.max() < size[i], f"size is inconsistent with indices: {words}")
-    words = "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
-    check(not is_coalesced or _increasing(indices), words)
-
-
-def _increasing(indices: ndarray) -> bool:
-    columns = [tuple(column) for column in indices.T.tolist()]
-    return all(a < b for a, b in itertools.pairwise(columns))
+    increasing = not is_coalesced or all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
+    check(increasing, "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 
 # ---------------------------------------------------------------- products that take dense matrices too

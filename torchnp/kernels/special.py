@@ -123,7 +123,7 @@ def _trigamma(x: ndarray) -> ndarray:
     return np.where(low, -total, total)
 
 
-_OF_MANY = {"like": scipy_special("multigammaln"), "differs": _FLOAT}
+_OF_MANY: dict[str, Any] = {"like": scipy_special("multigammaln"), "differs": _FLOAT}
 
 
 @kernel("mvlgamma", "special_multigammaln", writes=Writes(code_first=True), **_OF_MANY)

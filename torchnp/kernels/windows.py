@@ -70,20 +70,13 @@ def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
 
 # ---------------------------------------------------------------- rows
 
-for _names, _like, _shape, _doc in (
-    ("bartlett_window bartlett_window.periodic", np.bartlett, _triangle, "Triangle that returns to zero at its end."),
-    (
-        "blackman_window blackman_window.periodic", np.blackman, _blackman,
-        "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period.",
-    ),
-    ("hann_window hann_window.periodic", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
-    (
-        "hamming_window hamming_window.periodic hamming_window.periodic_alpha hamming_window.periodic_alpha_beta",
-        np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.",
-    ),
-    (
-        "kaiser_window kaiser_window.periodic kaiser_window.beta", np.kaiser, _kaiser,
-        "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.",
-    ),
-):  # fmt: skip
+for _name, _like, _shape, _doc in (
+    ("bartlett", np.bartlett, _triangle, "Triangle that returns to zero at its end."),
+    ("blackman", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
+    ("hann", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
+    ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
+    ("kaiser", np.kaiser, _kaiser, "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest."),
+):
+    _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())
+    _names = " ".join((f"{_name}_window", *(f"{_name}_window.{form}" for form in ("periodic", *_more))))
     rows(_names, _window, _doc, shape=_shape, like=_like, differs=["default-dtype"])

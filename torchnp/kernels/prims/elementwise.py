@@ -179,11 +179,11 @@ def _astype(xp: Any, a: Array, dtype: Any) -> Array:
 _DOC = "Elements of ``a`` where ``pred`` is true, else of ``b``."
 _look = lambda pred, a, b: check_alike(a, b)
 rows("prims::where", either, _DOC, native="where.self", portable="where", look=_look, like=np.where)
-for _name, _native, _portable, _like, _doc in (
+for _name, _native, _of_others, _like, _doc in (
     ("cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
     ("fill", "fill.Scalar", "full_like", np.full_like, "An array of the same shape and dtype that holds one number."),
     ("conj_physical", _conj_physical, "conj", np.conj, "Complex conjugate, as a new array."),
     ("frexp", _frexp, lambda xp, x: through_numpy(_frexp, x), np.frexp, "Mantissa in [0.5, 1) and exponent of two."),
     ("convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
 ):
-    rows(f"prims::{_name}", either, _doc, native=_native, portable=_portable, like=_like)
+    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like)
