@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.errors import no_dimensions, shape_text
+from torchnp.errors import dense_dtype, no_dimensions, shape_text
 from torchnp.kernels._memory import element_strides
 from torchnp.registry import kernel
 
@@ -46,9 +46,7 @@ def _by_onednn(
     for name, mat in (("mat1", a), ("mat2", b)):
         check(mat.dtype in dt.FLOAT8S, f"Expected {name} to be Float8 matrix got {dt.scalar_name(mat.dtype)}")
     for dtype in (a.dtype, b.dtype, out, *([bias.dtype] if bias is not None else [])):
-        if dtype not in _ONEDNN:
-            found = dt.scalar_name(dtype)
-            raise RuntimeError(f"itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input{found}")
+        check(dtype in _ONEDNN, dense_dtype(dtype))
     total = np.matmul(a.astype(np.float32), b.astype(np.float32))
     total *= scale_a.reshape(()).astype(np.float32) * scale_b.reshape(()).astype(np.float32)
     if bias is not None:
