@@ -1,0 +1,85 @@
+"""Writes that meet: where an index names a place twice, torch promises that one of the values stays, and not which.
+
+Elements at other places have one right answer, and so have sums, products, means and extremes of what meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..case import Array, Case
+from ..schemas import bound
+
+Writes = tuple[np.ndarray, np.ndarray]  # flat places in the array that is written, and what is written at each
+
+
+def _places(shape: tuple[int, ...]) -> np.ndarray:
+    return np.arange(int(np.prod(shape))).reshape(shape)
+
+
+def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) -> Writes | None:
+    if not isinstance(src, np.ndarray):  # one number, whoever comes last
+        return None
+    index, src = np.atleast_1d(index), np.atleast_1d(src)
+    at = list(np.indices(index.shape, sparse=True))
+    at[dim] = index
+    return _places(np.atleast_1d(self).shape)[tuple(at)], src[tuple(slice(n) for n in index.shape)]
+
+
+def _index_copy(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, **_: Any) -> Writes:
+    places = _places(np.atleast_1d(self).shape).take(np.atleast_1d(index), axis=dim)
+    return places, source.reshape(places.shape)
+
+
+def _put(self: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool = False, **_: Any) -> Writes | None:
+    return None if accumulate else (_places((self.size,))[index], source.reshape(index.shape))
+
+
+def _index_put(
+    self: np.ndarray, indices: list[Any], values: np.ndarray, accumulate: bool = False, **_: Any
+) -> Writes | None:
+    if accumulate:
+        return None
+    key = (slice(None) if i is None else i.astype(bool) if i.dtype == np.uint8 else i for i in indices)
+    places = _places(self.shape)[tuple(key)]
+    return places, np.broadcast_to(values, places.shape)
+
+
+WRITES: dict[str, Callable[..., Writes | None]] = {
+    "scatter": _scatter, "index_copy": _index_copy, "put": _put, "index_put": _index_put,
+    "_index_put_impl": _index_put, "_unsafe_index_put": _index_put,
+}  # fmt: skip
+
+
+def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
+    """Return whether each pair of torch's array and another differs only where writes meet, and there has one of them."""
+    name = case.op.partition("::")[2]
+    base, _, overload = name.partition(".")
+    find = WRITES.get(base.removesuffix("_"))
+    if find is None or "reduce" in overload:
+        return False
+    on = lambda x: x.on(case.buffers) if isinstance(x, Array) else [on(i) for i in x] if isinstance(x, list) else x
+    given = {("src" if k == "value" else k): on(v) for k, v in bound(case).items()}
+    found = find(**given)
+    if found is None:
+        return False
+    places, sources = found[0].reshape(-1), found[1].reshape(-1)
+    for want, got in pairs:
+        if not isinstance(got, np.ndarray) or got.size != given["self"].size or got.dtype != sources.dtype:
+            return False
+        meets = np.bincount(places, minlength=got.size) > 1
+        one_of = np.zeros(got.size, bool)
+        np.logical_or.at(one_of, places, equal_bits(got.reshape(-1)[places], sources))
+        if not (equal_bits(want, got).reshape(-1) | (meets & one_of)).all():
+            return False
+    return True
+
+
+def equal_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return where two arrays of one shape and dtype hold the same bits."""
+    size = a.dtype.itemsize
+    left, right = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size) for x in (a, b))
+    return (left == right).all(axis=1).reshape(a.shape)

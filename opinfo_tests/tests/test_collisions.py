@@ -1,0 +1,75 @@
+"""Writes at one place: another of the values that meet is unspecified, anything else is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import opinfo_tests
+import torchnp
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw.record import freeze
+from opinfo_tests.run.runner import run_case
+
+INDEX = torch.tensor([1, -3, 0, 1])  # place 1 is written three times, counted from both ends
+
+
+def cases():
+    x, rows = torch.zeros(4), torch.tensor([10.0, 20.0, 30.0, 40.0])
+    wide, many = torch.zeros(3, 4), torch.arange(12.0).reshape(3, 4)
+    yield "aten::scatter.src", (x, 0, INDEX % 4, rows), {}
+    yield "aten::scatter.src", (wide, 1, (INDEX % 4).expand(3, 4), many), {}
+    yield "aten::scatter_.src", (x, 0, INDEX % 4, rows), {}
+    yield "aten::index_copy", (wide, 1, INDEX % 4, many), {}
+    yield "aten::index_copy.out", (wide, 1, INDEX % 4, many), {"out": torch.zeros(3, 4)}
+    yield "aten::put", (x, INDEX, rows), {}
+    yield "aten::index_put", (x, [INDEX], rows), {}
+    yield "aten::index_put", (wide, [None, INDEX], many), {}
+    yield "aten::_unsafe_index_put", (wide, [None, INDEX], many), {}
+
+
+ADDED = [
+    ("aten::scatter_add", (torch.zeros(4), 0, INDEX % 4, torch.ones(4)), {}),
+    ("aten::scatter_reduce.two", (torch.zeros(4), 0, INDEX % 4, torch.ones(4), "amax"), {}),
+    ("aten::scatter.reduce", (torch.zeros(4), 0, INDEX % 4, torch.ones(4)), {"reduce": "add"}),
+    ("aten::scatter.value", (torch.zeros(4), 0, INDEX % 4, 3.0), {}),
+    ("aten::put", (torch.zeros(4), INDEX, torch.ones(4), True), {}),
+    ("aten::index_put", (torch.zeros(4), [INDEX], torch.ones(4), True), {}),
+]
+
+
+def outcome(op, args, kwargs, change):
+    def row(*a, **k):
+        out = torchnp.table[op](*a, **k)
+        change(out)
+        return out
+
+    return run_case(freeze(op, args, kwargs, "", "float32"), TorchDevice("cpu"), opinfo_tests.table({op: row}))[
+        0
+    ].outcome
+
+
+def write(at, value):
+    def change(out):
+        out[..., at] = value
+
+    return change
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), list(cases()))
+def test_one_of_the_values_that_meet(op, args, kwargs):
+    last = args[-1]
+    first = last.numpy()[..., 0]  # written at place 1 before the others
+    assert outcome(op, args, kwargs, lambda out: None) == "pass"
+    assert outcome(op, args, kwargs, write(1, first)) == "unspecified"
+    assert outcome(op, args, kwargs, write(1, 99)) == "wrong-value"  # of none of them
+    assert outcome(op, args, kwargs, write(0, first + 1)) == "wrong-value"  # where one value is written
+    assert outcome(op, args, kwargs, write(3, first + 1)) == "wrong-value"  # where none is
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), ADDED)
+def test_what_adds_up_has_one_answer(op, args, kwargs):
+    assert outcome(op, args, kwargs, lambda out: None) == "pass"
+    assert outcome(op, args, kwargs, lambda out: np.add(out, 1, out=out)) == "wrong-value"
+    assert outcome(op, args, kwargs, write(1, 1.5)) == "wrong-value"
