@@ -1,65 +1,116 @@
-"""Decompositions: their defining equations hold, and what the equations leave free (sign, phase) is not compared."""
+"""Decompositions: what defines them holds, and what that leaves free (sign, phase) is not compared.
+
+Values in order, orthonormal vectors, triangles and the product are all asked for: no one of them is enough.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..case import Case, widen
 from .tolerances import CLOSE
 
-
-def factors_hold(case: Case, want: list, got: list) -> bool:
-    """Return whether ``got`` are factors of the same kind, and as close to the input, as torch's."""
-    if case.op.startswith("aten::linalg_eig") and not case.op.startswith("aten::linalg_eigh"):
-        return eigenpairs_hold(case, *map(widen, got)) if 0 not in want[0].shape else True
-    products = RECONSTRUCT.get(case.op) or RECONSTRUCT.get(case.op.partition("::")[2].partition(".")[0])
-    a = case.arrays()[0]
-    name = a.dtype
-    rtol, _ = CLOSE[name]
-    if products is None or any(r is None or 0 in r.shape for r in want):
-        return True
-    mine, theirs = products(*map(widen, got)), products(*map(widen, want))
-    scale = max(1.0, float(np.abs(widen(theirs)).max()))
-    size = max(a.shape[-2:])
-    return bool(np.allclose(mine, theirs, rtol=0, atol=10 * rtol * scale * size, equal_nan=True))
+ndarray = np.ndarray
 
 
-def eigenpairs_hold(case: Case, values: np.ndarray, vectors: np.ndarray) -> bool:
-    """Return whether each pair is one, the vectors are of unit length and the values add up to the trace.
+@dataclass(frozen=True)
+class Near:
+    """How near is equal: ``unit`` beside one, and so many times more beside the matrix, whose largest element is ``scale``."""
 
-    The matrix is not put together again: that of the vectors may be singular.
-    """
+    unit: float
+    scale: float
+
+    def equal(self, a: ndarray, b: ndarray, power: int = 1) -> bool:
+        """Whether arrays whose elements are of the size of the matrix's, to a power, are equal."""
+        return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= self.unit * self.scale**power)
+
+    def orthonormal(self, columns: ndarray) -> bool:
+        return self.equal(adjoint(columns) @ columns, np.zeros_like(columns[..., :1, :]) + np.eye(columns.shape[-1]), 0)
+
+
+def adjoint(a: ndarray) -> ndarray:
+    return np.swapaxes(a, -1, -2).conj()
+
+
+def broken_factors(case: Case, want: list, got: list) -> str:
+    """Return what of a decomposition does not hold of ``got``, or nothing."""
     window = case.arrays()[0]
+    check = CHECKS[case.op.partition(".")[0].rstrip("_")]
     a = widen(window.on(case.buffers))
-    scale, size = max(1.0, float(np.abs(a).max())), a.shape[-1]
-    near = 10 * CLOSE[window.dtype][0] * scale * size
-    pairs = np.abs(a @ vectors - vectors * values[..., None, :]).max() <= near
-    unit = np.abs(np.linalg.norm(vectors, axis=-2) - 1).max() <= near
-    return bool(pairs and unit and np.abs(values.sum(-1) - np.trace(a, axis1=-2, axis2=-1)).max() <= near)
+    theirs, mine = [widen(x) for x in want], [widen(x) for x in got]
+    if not a.size or not all(np.isfinite(t).all() for t in theirs):
+        same = all(np.array_equal(t, m, equal_nan=True) for t, m in zip(theirs, mine, strict=True))
+        return "" if same else "the factors are not torch's, of a matrix that has nothing to tell them apart"
+    return check(
+        a, theirs, mine, Near(10 * CLOSE[window.dtype][0] * max(a.shape[-2:]), max(1.0, float(np.abs(a).max())))
+    )
 
 
-def _svd(u: np.ndarray, s: np.ndarray, vh: np.ndarray) -> np.ndarray:
+def _svd(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    u, s, vh = mine
     k = s.shape[-1]
-    return (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+    if not near.equal(s, theirs[1]):
+        return "singular values are not torch's"
+    if (s < 0).any() or (np.diff(s) > 0).any():
+        return "singular values are negative or do not descend"
+    if not theirs[0].any():  # without vectors, which are empty or zeros
+        return "there are vectors, which were not asked for" if u.any() or vh.any() else ""
+    if not near.orthonormal(u) or not near.orthonormal(adjoint(vh)):
+        return "singular vectors are not orthonormal"
+    product = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+    return "" if near.equal(product, a) else "the product of the factors is not the matrix"
 
 
-def _svd_v(u: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return _svd(u, s, np.swapaxes(v, -1, -2).conj())
+def _svd_v(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    return _svd(a, theirs, [*mine[:2], adjoint(mine[2])], near)
 
 
-def _eigh(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    if vectors.size == 0:
-        return values
-    return (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2).conj()
+def _eigh(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    values, vectors = mine
+    if not near.equal(values, theirs[0]):
+        return "eigenvalues are not torch's"
+    if (np.diff(values) < 0).any():
+        return "eigenvalues do not ascend"
+    if not theirs[1].size:
+        return ""
+    if not near.orthonormal(vectors):
+        return "eigenvectors are not orthonormal"
+    # Of the matrix one triangle is read: torch's own product says what it stands for.
+    products = ((v * w[..., None, :]) @ adjoint(v) for w, v in (mine, theirs))
+    return "" if near.equal(*products) else "the product of the factors is not the matrix"
 
 
-def _qr(q: np.ndarray, r: np.ndarray) -> np.ndarray:
-    return q @ r if q.size else np.abs(r)
+def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    """The matrix is not put together again: that of the vectors may be singular."""
+    values, vectors = mine
+    if not near.equal(a @ vectors, vectors * values[..., None, :]):
+        return "a value and its vector are no pair"
+    if not near.equal(np.linalg.norm(vectors, axis=-2), np.ones_like(values, values.real.dtype), 0):
+        return "eigenvectors are not of unit length"
+    if not near.equal(values.sum(-1), np.trace(a, axis1=-2, axis2=-1)):
+        return "eigenvalues do not add up to the trace"
+    squares = (values**2).sum(-1), np.trace(a @ a, axis1=-2, axis2=-1)
+    return "" if near.equal(*squares, 2) else "squares of eigenvalues do not add up to the trace of the square"
 
 
-RECONSTRUCT: dict[str, Callable[..., np.ndarray]] = {
-    "prims::svd": _svd, "linalg_svd": _svd, "_linalg_svd": _svd, "svd": _svd_v, "linalg_eigh": _eigh, "_linalg_eigh": _eigh,
-    "linalg_qr": _qr, "qr": _qr,
+def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    q, r = mine
+    if np.tril(r, -1).any():
+        return "R is not upper triangular"
+    if not theirs[0].size:  # R alone
+        grams = (np.abs(adjoint(x) @ x) for x in (r, theirs[1]))
+        return "" if near.equal(*grams, 2) else "R is not a factor of the matrix"
+    if not near.orthonormal(q):
+        return "the columns of Q are not orthonormal"
+    return "" if near.equal(q @ r, a) else "the product of the factors is not the matrix"
+
+
+Check = Callable[[ndarray, list[ndarray], list[ndarray], Near], str]
+CHECKS: dict[str, Check] = {
+    "aten::linalg_svd": _svd, "aten::_linalg_svd": _svd, "prims::svd": _svd, "aten::svd": _svd_v,
+    "aten::linalg_eigh": _eigh, "aten::_linalg_eigh": _eigh, "aten::linalg_eig": _eig,
+    "aten::linalg_qr": _qr, "aten::qr": _qr,
 }  # fmt: skip

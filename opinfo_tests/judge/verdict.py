@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.backend import Seen
 from ..case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, leaves, widen
 from ..schemas import is_out, resizable_buffers
-from .factors import factors_hold
+from .factors import broken_factors
 from .tolerances import CLOSE, Rule, rule_of
 
 OUTCOMES = (
@@ -59,8 +59,8 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
     if memory:
         return Verdict("wrong-alias", memory)
     if rule.kind == "factors":
-        ok = factors_hold(case, torch_says.results, mine.results)
-        return Verdict("pass") if ok else Verdict("wrong-value", "the factors' defining equations do not hold")
+        broken = broken_factors(case, torch_says.results, mine.results)
+        return Verdict("wrong-value", broken) if broken else Verdict("pass")
     scale = input_scale(case)
     verdict = check_results(case, torch_says, mine, rule, scale)
     if verdict.outcome != "pass":
