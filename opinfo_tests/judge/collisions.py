@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Array, Case
+from ..case import Array, Case, map_tree
 from ..schemas import bound
 
 Writes = tuple[np.ndarray, np.ndarray]  # flat places in the array that is written, and what is written at each
@@ -24,7 +24,7 @@ def _scatter(self: np.ndarray, dim: int, index: np.ndarray, src: Any, **_: Any) 
     if not isinstance(src, np.ndarray):  # one number, whoever comes last
         return None
     index, src = np.atleast_1d(index), np.atleast_1d(src)
-    at = list(np.indices(index.shape, sparse=True))
+    at: list[np.ndarray] = list(np.indices(index.shape, sparse=True))
     at[dim] = index
     return _places(np.atleast_1d(self).shape)[tuple(at)], src[tuple(slice(n) for n in index.shape)]
 
@@ -61,8 +61,8 @@ def explained(case: Case, pairs: list[tuple[Any, Any]]) -> bool:
     find = WRITES.get(base.removesuffix("_"))
     if find is None or "reduce" in overload:
         return False
-    on = lambda x: x.on(case.buffers) if isinstance(x, Array) else [on(i) for i in x] if isinstance(x, list) else x
-    given = {("src" if k == "value" else k): on(v) for k, v in bound(case).items()}
+    held: dict[str, Any] = map_tree(lambda x: x.on(case.buffers) if isinstance(x, Array) else x, bound(case))
+    given = {("src" if k == "value" else k): v for k, v in held.items()}
     found = find(**given)
     if found is None:
         return False

@@ -92,8 +92,8 @@ def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
         return "eigenvectors are not of unit length"
     if not near.equal(values.sum(-1), np.trace(a, axis1=-2, axis2=-1)):
         return "eigenvalues do not add up to the trace"
-    squares = (values**2).sum(-1), np.trace(a @ a, axis1=-2, axis2=-1)
-    return "" if near.equal(*squares, 2) else "squares of eigenvalues do not add up to the trace of the square"
+    squares = near.equal((values**2).sum(-1), np.trace(a @ a, axis1=-2, axis2=-1), 2)
+    return "" if squares else "squares of eigenvalues do not add up to the trace of the square"
 
 
 def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
@@ -101,8 +101,8 @@ def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> s
     if np.tril(r, -1).any():
         return "R is not upper triangular"
     if not theirs[0].size:  # R alone
-        grams = (np.abs(adjoint(x) @ x) for x in (r, theirs[1]))
-        return "" if near.equal(*grams, 2) else "R is not a factor of the matrix"
+        same = near.equal(adjoint(r) @ r, adjoint(theirs[1]) @ theirs[1], 2)
+        return "" if same else "R is not a factor of the matrix"
     if not near.orthonormal(q):
         return "the columns of Q are not orthonormal"
     return "" if near.equal(q @ r, a) else "the product of the factors is not the matrix"
