@@ -9,13 +9,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_type
-from torchnp.errors import not_implemented, shape_text
+from torchnp.checks import check, check_type, require
+from torchnp.errors import shape_text
 from torchnp.kernels._spatial import Ints, is_channels_last, legacy_type
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- parameters
 
 
 class Geometry(NamedTuple):
@@ -53,10 +51,8 @@ def geometry(
         window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
         if any(w > s for w, s in zip(window, padded, strict=True)):
             sizes = f"({by(padded)}). Kernel size: ({by(window)})."
-            words = (
-                f"Calculated padded input size per channel: {sizes} Kernel size can't be greater than actual input size"
-            )
-            raise RuntimeError(words)
+            words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
+            raise RuntimeError(f"{words} greater than actual input size")
     return found
 
 
@@ -92,15 +88,12 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     """A parameter with one number, or one for each dimension."""
     values: tuple[int, ...] = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
     if len(values) not in (1, n):
-        words = (
-            f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions"
-        )
-        raise RuntimeError(f"{words}, but got {name}={shape_text(values)}")
+        words = f"expected {name} to be a single integer value or a list of {n} values to match the convolution"
+        raise RuntimeError(f"{words} dimensions, but got {name}={shape_text(values)}")
     return values * n if len(values) == 1 else values
 
 
 _VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
-_SLOW = (dt.float64, *dt.INTS)
 
 
 def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> bool:
@@ -119,11 +112,8 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
     if by_vendor(input, weight, g, transposed, groups):
         for name, x in given:
-            if x.dtype != dtype:
-                words = (
-                    f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same or"
-                )
-                raise RuntimeError(f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
+            words = f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same or"
+            check(x.dtype == dtype, f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
         name = "deconvolution" if transposed else "convolution"
         check(weight.size, f"could not create a primitive descriptor for the {name} forward propagation primitive.")
         return
@@ -131,16 +121,12 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
     if 0 in kernel_size:
         raise _no_kernel(kernel_size, weight, transposed, g)
-    if transposed:
-        if dtype not in _VENDOR and dtype not in (dt.float64, dt.int64):
-            raise not_implemented(f"slow_conv_transpose{dims}d_out_cpu", dtype)
-    elif max(g.dilation) > 1:
-        if dtype not in _VENDOR and dtype not in (dt.float64, dt.int64):
-            raise not_implemented("slow_conv_dilated<>", dtype)
-    elif dtype not in _VENDOR and dtype not in _SLOW:
-        raise not_implemented("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype)
-    for _, x in given:
-        check_type(dtype, x)
+    if transposed or max(g.dilation) > 1:
+        slow = (dt.float64, dt.int64)
+        require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
+    else:
+        require("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype, (*_VENDOR, dt.float64, *dt.INTS))
+    check_type(dtype, *(x for _, x in given))
 
 
 def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:
@@ -197,23 +183,15 @@ def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
 def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) -> list[int]:
     """The sizes of a transposed convolution's result, checked."""
     sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
+    flat, unit = ((0,), (1,)) if len(sizes) == 1 else ((), ())  # torch runs one dimension as two
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
-        flat = (0,) if len(sizes) == 1 else ()  # torch runs one dimension as two
-        unit = (1,) if len(sizes) == 1 else ()
         names = ("depth", "height", "width")[-max(len(sizes), 2) :]
-        given = (
-            ("output_padding", flat + g.output_padding),
-            ("stride", unit + g.stride),
-            ("dilation", unit + g.dilation),
-        )
-        found = (
-            f"{label}_{name}: {value}" for label, values in given for name, value in zip(names, values, strict=True)
-        )
+        given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
+        found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
     vendor = by_vendor(input, weight, g, True, groups)
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
-        unit = (1,) if len(sizes) == 1 else ()
         sizes_ = f"({by((*unit, *sizes))}). Calculated output size per channel: ({by((*unit, *out))})."
         raise RuntimeError(f"Given input size per channel: {sizes_} Output size is too small")
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -79,11 +80,8 @@ def prelu(self: ndarray, weight: ndarray) -> ndarray:
     if weight.size != 1:
         check(self.ndim > 0, "Not allow zero-dim input tensor.")
         channels = self.shape[1] if self.ndim >= 2 else 1
-        check(
-            channels == weight.size,
-            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.size} "
-            f"and channel size = {channels}.",
-        )
+        found = f"Found parameter numbers = {weight.size} and channel size = {channels}."
+        check(channels == weight.size, f"Mismatch of parameter numbers and input channel size. {found}")
     check(weight.ndim <= 1, f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if self.ndim == 0:
         weight = weight.reshape(())
@@ -100,10 +98,8 @@ def _threshold(x: ndarray, other: ndarray, threshold: Any, value: Any) -> ndarra
     return np.asarray(np.where(dt.cast(x, limit.dtype) <= limit, fill, other))
 
 
-rows(
-    "threshold", lambda x, limit, value: _threshold(x, x, limit, value),
-    "``self`` where it is above the threshold, else ``value``; nan stays.",
-)  # fmt: skip
+_DOC = "``self`` where it is above the threshold, else ``value``; nan stays."
+rows("threshold", lambda x, limit, value: _threshold(x, x, limit, value), _DOC)
 
 # ---------------------------------------------------------------- exponential units
 
@@ -116,10 +112,8 @@ def elu(self: ndarray, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> 
     return el.finish(np.where(x < 0, np.expm1(x * i) * (a * s), x * s), out)
 
 
-rows(
-    "selu", lambda x: elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946),
-    "`elu` with the two constants of self-normalizing networks.",
-)  # fmt: skip
+_SELU, _DOC = (1.6732632423543772, 1.0507009873554805), "`elu` with the two constants of self-normalizing networks."
+rows("selu", lambda x: elu(x, *_SELU), _DOC)
 
 
 @kernel("celu")
@@ -133,54 +127,29 @@ def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
 
 # ---------------------------------------------------------------- sigmoids
 
-
 _ONE = {dtype: np.ones((), dtype) for dtype in el.WIDE | el.COMPLEX}
 
 
 def _sigmoid(x: ndarray) -> ndarray:
     if x.size > STRIP:
         return in_strips(_sigmoid_into, x)
-    if x.ndim == 0:
-        return _sigmoid_into(x, np.empty_like(x))
-    one = _ONE[x.dtype]
-    y = np.negative(x)  # the first function makes the buffer sooner than np.empty_like
-    np.exp(y, y)
-    np.add(y, one, y)
-    return np.divide(one, y, y)
+    return _sigmoid_into(x, None if x.ndim else np.empty_like(x))
 
 
-def _sigmoid_into(x: ndarray, y: ndarray) -> ndarray:
-    one = _ONE[x.dtype]
-    np.negative(x, y)
+def _sigmoid_into(x: ndarray, y: ndarray | None) -> ndarray:
+    one, y = _ONE[x.dtype], np.negative(x, y)  # the first function makes a buffer sooner than np.empty_like
     np.exp(y, y)
     np.add(y, one, y)
     return np.divide(one, y, y)
 
 
 def _silu_into(x: ndarray, y: ndarray) -> ndarray:
-    np.negative(x, y)
-    np.exp(y, y)
-    np.add(y, _ONE[x.dtype], y)
-    return np.divide(x, y, y)
+    return np.divide(x, _ONE[x.dtype] + np.exp(-x), y)
 
 
-def _mish(x: ndarray) -> ndarray:
-    y = np.exp(x, out=np.empty_like(x))
-    np.log1p(y, out=y)
-    np.tanh(y, out=y)
-    return np.multiply(x, y)
-
-
-def _hardsigmoid(x: ndarray) -> ndarray:
-    return _relu6(x + number(3, x.dtype)) / number(6, x.dtype)
-
-
-def _hardswish(x: ndarray) -> ndarray:
-    return x * _relu6(x + number(3, x.dtype)) / number(6, x.dtype)
-
-
-def _relu6(x: ndarray) -> ndarray:
-    return np.minimum(number(6, x.dtype), np.maximum(number(0, x.dtype), x))
+def _six_times(x: ndarray) -> ndarray:
+    """hardsigmoid, six times: x + 3 limited to [0, 6]."""
+    return np.minimum(number(6, x.dtype), np.maximum(number(0, x.dtype), x + number(3, x.dtype)))
 
 
 REDUCED_SIGMOID = [(dt.FLOAT8S, NotImplementedError, "\"sigmoid_cpu_reduced_float\" not implemented for '{}'")]
@@ -189,9 +158,13 @@ sigmoid = el.unary(
     differs=["int-to-default-float"],
 )  # fmt: skip
 silu = el.unary("silu", partial(in_strips, _silu_into), cpu="silu_cpu", takes=el.FLOATS | el.COMPLEX)
-mish = el.unary("mish", _mish, cpu="mish_cpu", takes=el.FLOATS)
-hardsigmoid = el.unary("hardsigmoid", _hardsigmoid, cpu="hardsigmoid_cpu", takes=el.FLOATS)
-hardswish = el.unary("hardswish", _hardswish, cpu="hardswish_cpu", takes=el.FLOATS)
+mish = el.unary("mish", lambda x: x * np.tanh(np.log1p(np.exp(x))), cpu="mish_cpu", takes=el.FLOATS)
+hardsigmoid = el.unary(
+    "hardsigmoid", lambda x: _six_times(x) / number(6, x.dtype), cpu="hardsigmoid_cpu", takes=el.FLOATS
+)
+hardswish = el.unary(
+    "hardswish", lambda x: x * _six_times(x) / number(6, x.dtype), cpu="hardswish_cpu", takes=el.FLOATS
+)
 
 
 @kernel("log_sigmoid_forward")
@@ -208,8 +181,7 @@ rows("log_sigmoid", log_sigmoid_forward, "``log(sigmoid(self))`` without overflo
 @kernel("glu")
 def glu(self: ndarray, dim: int = -1) -> ndarray:
     """The first half along ``dim`` times the sigmoid of the second."""
-    a, b = halves(self, dim)
-    (a, b), out = el.in_opmath("glu_cpu", el.FLOATS, a, b)
+    (a, b), out = el.in_opmath("glu_cpu", el.FLOATS, *halves(self, dim))
     return el.finish(a * _sigmoid(b), out)
 
 
@@ -217,10 +189,9 @@ def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
     """The two halves of a tensor along a dimension."""
     check(x.ndim > 0, "glu does not support 0-dimensional tensors")
     dim = wrap_dim(dim, x.ndim)
-    size = x.shape[dim]
-    check(size % 2 == 0, f"Halving dimension must be even, but dimension {dim} is size {size}")
-    before = (slice(None),) * dim
-    return x[*before, : size // 2], x[*before, size // 2 :]
+    check(x.shape[dim] % 2 == 0, f"Halving dimension must be even, but dimension {dim} is size {x.shape[dim]}")
+    first, second = np.split(x, 2, dim)
+    return first, second
 
 
 @kernel("softplus")
@@ -235,20 +206,14 @@ def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
 # ---------------------------------------------------------------- shrinkage
 
 
-def _check_lambda(lambd: Any, dtype: np.dtype) -> None:
-    import ml_dtypes
-
-    largest = float(ml_dtypes.finfo(dtype).max)
-    words = f"lambda must be in range [0, {largest:g}] for input dtype {dt.scalar_name(dtype)}, but found {lambd:g}"
-    check(0 <= lambd <= largest, words)
-
-
 @kernel("softshrink")
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     """Move toward 0 by ``lambd``, stopping there."""
     lambd = real(lambd)
     (x,), out = el.in_opmath("softshrink_check", el.FLOATS, self)
-    _check_lambda(lambd, self.dtype)
+    name, largest = dt.scalar_name(self.dtype), float(ml_dtypes.finfo(self.dtype).max)
+    words = f"lambda must be in range [0, {largest:g}] for input dtype {name}, but found {lambd:g}"
+    check(0 <= lambd <= largest, words)
     step = scalar(lambd, x.dtype)
     inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative
     return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
@@ -262,24 +227,9 @@ def hardshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     return el.finish(np.where((x >= -limit) & (x <= limit), number(0, x.dtype), x), out)
 
 
-# ---------------------------------------------------------------- gelu
-
-
-def _gelu(x: ndarray) -> ndarray:
-    half, root = number(0.5, x.dtype), number(0.7071067811865476, x.dtype)
-    return x * half * (number(1, x.dtype) + erf(x * root))
-
-
 def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
-    dtype = x.dtype
-    np.multiply(x, x, y)
-    np.multiply(y, x, y)
-    np.multiply(number(0.044715, dtype), y, y)
-    np.add(x, y, y)
-    np.multiply(number(0.7978845608028654, dtype), y, y)
-    np.tanh(y, y)
-    np.add(number(1, dtype), y, y)
-    np.multiply(number(0.5, dtype) * x, y, y)
+    half, one, root, share = (number(v, x.dtype) for v in (0.5, 1, 0.7978845608028654, 0.044715))
+    np.multiply(half * x, one + np.tanh(root * (x + share * (x * x * x))), y)
 
 
 @kernel("gelu")
@@ -287,27 +237,24 @@ def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
     """``x`` times the normal distribution function at ``x``, or its approximation by tanh."""
     check_approximate(approximate)
     (x,), out = el.in_opmath("GeluKernelImpl", el.FLOATS, self)
-    return el.finish(in_strips(_gelu_tanh_into, x) if approximate == "tanh" else _gelu(x), out)
+    if approximate == "tanh":
+        return el.finish(in_strips(_gelu_tanh_into, x), out)
+    half, one, root = (number(v, x.dtype) for v in (0.5, 1, 0.7071067811865476))
+    return el.finish(x * half * (one + erf(x * root)), out)
 
 
 def check_approximate(approximate: str) -> None:
     check(approximate in ("none", "tanh"), "approximate argument must be either none or tanh.")
 
 
-# ---------------------------------------------------------------- sums with relu
-
-
 _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
-
-
 _EARLY = Writes(inplace=lambda bound, targets: check_target(targets[0]))  # memory comes before dtypes
 
 
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
-    if self.dtype not in _CLAMPED:
-        words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
-        raise RuntimeError(words + dt.c_name(self.dtype))
+    words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
+    check(self.dtype in _CLAMPED, words + dt.c_name(self.dtype))
     common = el.common_dtype(self, other)
     require("add_clamp_cpu", common, _CLAMPED)
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,25 +15,14 @@ from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero
 from torchnp.registry import kernel
 
-# ---------------------------------------------------------------- something is true
+
+def _true(x: Any, words: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    check(is_nonzero(x) if isinstance(x, np.ndarray) else x, words or "Assertion is failed")
 
 
-rows(
-    "_assert_async", lambda self: check(is_nonzero(self), "Expected Tensor with single nonzero value, but got zero"),
-    "Refuse a value that is zero.",
-)  # fmt: skip
-
-
-@kernel("_assert_async.msg")
-def _assert_async_msg(self, assert_msg) -> None:
-    """Refuse a value that is zero, with a message."""
-    check(is_nonzero(self), assert_msg or "Assertion is failed")
-
-
-@kernel("_assert_scalar")
-def _assert_scalar(self, assert_msg) -> None:
-    """Refuse a number that is zero, with a message."""
-    check(self, assert_msg or "Assertion is failed")
+rows("_assert_async", _true, "Refuse a value that is zero.")
+(_assert_async_msg,) = rows("_assert_async.msg", _true, "Refuse a value that is zero, with a message.")
+(_assert_scalar,) = rows("_assert_scalar", _true, "Refuse a number that is zero, with a message.")
 
 
 # ---------------------------------------------------------------- a number is within a range
@@ -63,23 +52,19 @@ def sym_constrain_range_for_size(size, *, min=None, max=None) -> None:
     sym_constrain_range(size, min=0 if min is None else min, max=max)
 
 
-def _with_token(*args: Any, body: Callable[..., None], bounds: bool = False) -> Any:
+def _with_token(x: Any, *args: Any, body: Callable[..., None], called: Sequence[str]) -> Any:
     *given, token = args
-    if bounds:
-        size, low, high = given
-        body(size, min=low, max=high)
-    else:
-        body(*given)
+    body(x, **dict(zip(called, given, strict=True)))
     return clone(token)
 
 
-for _name, _body, _bounds in (
-    ("_functional_assert_async.msg", _assert_async_msg, False),
-    ("_functional_assert_scalar", _assert_scalar, False),
-    ("_functional_sym_constrain_range", sym_constrain_range, True),
-    ("_functional_sym_constrain_range_for_size", sym_constrain_range_for_size, True),
+for _name, _body, _names in (
+    ("_functional_assert_async.msg", _assert_async_msg, ["assert_msg"]),
+    ("_functional_assert_scalar", _assert_scalar, ["assert_msg"]),
+    ("_functional_sym_constrain_range", sym_constrain_range, ["min", "max"]),
+    ("_functional_sym_constrain_range_for_size", sym_constrain_range_for_size, ["min", "max"]),
 ):
-    rows(_name, _with_token, f"`{_body.__name__}`, with a token that keeps calls in order.", body=_body, bounds=_bounds)
+    rows(_name, _with_token, f"`{_body.__name__}`, with a token that keeps calls in order.", body=_body, called=_names)
 
 
 # ---------------------------------------------------------------- tokens, and what is printed

@@ -123,8 +123,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
-    for x in (key, value):
-        check_type(dtype, x)
+    check_type(dtype, key, value)
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, *per_query_head(query, key, value)))
     out, log_sum = attend(q, k, v, attn_mask, is_causal, scale, dtype)
@@ -255,25 +254,21 @@ def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int)
     return tuple(np.ascontiguousarray(dt.cast(part, qkv.dtype)) for part in (q, k, v))
 
 
-def _masked(s: ndarray, mask: ndarray, mask_type: int | None) -> ndarray:
-    """Scores with -inf where the mask is true: 0 over (query, key), 1 over (batch, key), 2 over all."""
-    mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf says the same
-    if mask_type == 1 and mask.ndim == 2:
-        mask = mask[:, None, None, :]
-    return np.where(mask, np.asarray(-np.inf, s.dtype), s)
-
-
 def _multi_head(
     x: tuple[ndarray, ...], heads: int, weights: tuple[ndarray, ...], mask: ndarray | None, mask_type: int | None
 ) -> tuple[ndarray, ndarray]:
-    """Projections in, attention and projection out, all in one dtype; and the attention weights."""
+    """Projections in, attention and projection out, all in one dtype; and the attention weights.
+
+    A true mask forbids: of type 0 over (query, key), 1 over (batch, key), 2 over all.
+    """
     qkv_weight, qkv_bias, proj_weight, proj_bias = weights
     size = proj_weight.shape[0]
     parts = (slice(i * size, (i + 1) * size) for i in range(3))
     projected = [_split_heads(_linear(x[i], qkv_weight[p], qkv_bias[p]), heads) for i, p in enumerate(parts)]
     s = scores(projected[0], projected[1], None, False, None)
     if mask is not None:
-        s = _masked(s, mask, mask_type)
+        mask = dt.cast(mask, dt.bool_)  # a float mask of 0 and -inf says the same
+        s = np.where(mask[:, None, None, :] if mask_type == 1 and mask.ndim == 2 else mask, s.dtype.type(-np.inf), s)
     s -= s.max(-1, keepdims=True)
     attention = np.exp(s, out=s)
     attention /= attention.sum(-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Batch and instance normalisation, with running statistics."""
+"""Batch and instance normalisation, with running statistics; and in parts, for several processes together."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from torchnp.writes import Bound, Writes
 ndarray = np.ndarray
 
 WIDE = 1 << 16  # up to this many elements the statistics are summed in float64; beyond, speed counts
-
-# ---------------------------------------------------------------- per-channel sums
 
 
 def channel_axes(x: ndarray) -> tuple[int, ...]:
@@ -52,19 +50,24 @@ def channel_dot(x: ndarray, y: ndarray) -> ndarray:
 def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> np.dtype:
     """Check the arguments; the dtype of the statistics."""
     wrap_dim(1, x.ndim)
-    if (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    words = "running_mean and running_var must either both be None or neither be None"
+    check((running_mean is None) == (running_var is None), words, ValueError)
     require("batch_norm", x.dtype, dt.FLOATS)
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     check_kernel("batch_norm", x, weight, bias, running_mean, running_var)
-    for name, p in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if p is not None and p.size != x.shape[1]:
-            raise RuntimeError(f"{name} should contain {x.shape[1]} elements not {p.size}")
-    if not training:
+    check_sizes(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if training:
+        check(x.size, f"input tensor must have at least one element, but got input_sizes = {shape_text(x.shape)}")
+    else:
         check(running_mean is not None, "running_mean and running_var must be defined in evaluation mode")
-    elif x.size == 0:
-        raise RuntimeError(f"input tensor must have at least one element, but got input_sizes = {shape_text(x.shape)}")
     return stats
+
+
+def check_sizes(x: ndarray, **given: ndarray | None) -> None:
+    """One element for each channel."""
+    for name, p in given.items():
+        size = x.shape[1] if p is None else p.size
+        check(size == x.shape[1], f"{name} should contain {x.shape[1]} elements not {size}")
 
 
 def _dense(x: ndarray) -> bool:
@@ -195,32 +198,24 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
 
 
 _FIXED = {"part": slice(3), "differs": ["half-opmath"]}
-rows(
-    "_native_batch_norm_legit.no_stats", lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest),
-    "`native_batch_norm` without running statistics.", **_FIXED,
-)  # fmt: skip
-rows(
-    "_native_batch_norm_legit_no_training",
-    lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest),
-    "`native_batch_norm` with the running statistics as they are.", **_FIXED,
-)  # fmt: skip
-
-
+_NAME, _DOC = "_native_batch_norm_legit.no_stats", "`native_batch_norm` without running statistics."
+rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, **_FIXED)
+_NAME = "_native_batch_norm_legit_no_training"
+_DOC = "`native_batch_norm` with the running statistics as they are."
+rows(_NAME, lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest), _DOC, **_FIXED)
 _RESERVE = np.empty(0, np.uint8)
 
 
-@kernel("_batch_norm_with_update_functional", differs=["half-opmath"], writes=Writes(out=lambda bound, outs: {3}))
-def _batch_norm_with_update_functional(input, weight, bias, running_mean, running_var, momentum, eps):
-    """Training-mode batch norm that returns the new running statistics; the reserve is for other devices."""
-    out, mean, invstd, *running = batch_norm_values(input, weight, bias, running_mean, running_var, True, momentum, eps)
-    return out, mean, invstd, _RESERVE.copy(), *running
+def _with_reserve(x, weight, bias, running_mean, running_var, *rest, training):
+    found = batch_norm_values(x, weight, bias, running_mean, running_var, training, *rest)
+    return *found[:3], _RESERVE.copy(), *(found[3:] if training else ())
 
 
-@kernel("_batch_norm_no_update", differs=["half-opmath"])
-def _batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps):
-    """Evaluation-mode batch norm; the reserve is for other devices."""
-    found = batch_norm_values(input, weight, bias, running_mean, running_var, False, momentum, eps)
-    return *found[:3], _RESERVE.copy()
+_HALF, _WRITES = {"differs": ["half-opmath"]}, Writes(out=lambda bound, outs: {3})
+_DOC = "Training-mode batch norm that returns the new running statistics; the reserve is for other devices."
+rows("_batch_norm_with_update_functional", _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
+_DOC = "Evaluation-mode batch norm; the reserve is for other devices."
+rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 
 
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
@@ -231,8 +226,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     for r in (running_mean, running_var):
         check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
     check_kernel("batch_norm", input, running_mean, running_var)
-    for name, r in (("running_mean", running_mean), ("running_var", running_var)):
-        check(r is None or r.size == input.shape[1], f"{name} should contain {input.shape[1]} elements")
+    check_sizes(input, running_mean=running_mean, running_var=running_var)
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
     for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
@@ -266,12 +260,9 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
                 out = dt.cast(out, dt.result_type(out, p[:1].reshape(())))
         wide = np.zeros(channels, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
-    named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
-    for name, p in named[:2]:
+    for name, p in (("running_mean", running_mean), ("running_var", running_var)):
         check(training or p is not None, f"{name} must be defined in evaluation mode")
-    for name, p in named:
-        if p is not None and p.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {p.size}")
+    check_sizes(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     return *out, _RESERVE.copy(), 0
 
@@ -304,3 +295,71 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
             check_target(running)
             running[...] = dt.cast(inner(new).reshape(n, channels).mean(0), running.dtype)
     return out.reshape(input.shape)
+
+
+# ---------------------------------------------------------------- in parts, for several processes: torch has it on CUDA only
+
+
+@kernel("batch_norm_stats", differs=["half-opmath"])
+def batch_norm_stats(input, eps):
+    """Mean and reciprocal deviation of each channel."""
+    x = inner(input)
+    n = x.dtype.type(x.size // x.shape[1])
+    mean = channel_sum(x) / n
+    d = x - per_channel(mean, x)
+    return mean, 1 / np.sqrt(add_reduce(d * d, channel_axes(x)) / n + x.dtype.type(eps))
+
+
+@kernel("batch_norm_elemt", differs=["half-opmath"])
+def batch_norm_elemt(input, weight, bias, mean, invstd, eps):
+    """Each channel less its mean, times its reciprocal deviation and weight, plus its bias."""
+    x = inner(input)
+    y = (x - per_channel(inner(mean), x)) * per_channel(inner(invstd), x)
+    y = y if weight is None else y * per_channel(inner(weight), x)
+    y = y if bias is None else y + per_channel(inner(bias), x)
+    return dt.cast(y, input.dtype)
+
+
+@kernel("batch_norm_gather_stats_with_counts", differs=["half-opmath"])
+def batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts):
+    """The statistics of all processes from those of each, by their counts; moves the running ones."""
+    means, invstds, weights = inner(mean), inner(invstd), dt.cast(counts, dt.opmath(mean.dtype))[:, None]
+    total = weights.sum()
+    average = (means * weights).sum(0) / total
+    squares = ((1 / (invstds * invstds) - means.dtype.type(eps)) * weights).sum(0)
+    squares = squares + (weights * (means - average) ** 2).sum(0)
+    for running, moved in ((running_mean, average), (running_var, squares / (total - 1))):
+        if running is not None:  # written, as batch norm's are
+            running[...] = dt.cast((1 - momentum) * inner(running) + momentum * moved, running.dtype)
+    return average, 1 / np.sqrt(squares / total + means.dtype.type(eps))
+
+
+@kernel("batch_norm_gather_stats", differs=["half-opmath"])
+def batch_norm_gather_stats(input, mean, invstd, running_mean, running_var, momentum, eps, count):
+    """`batch_norm_gather_stats_with_counts` for processes of one count."""
+    counts = np.full(len(mean), count, mean.dtype)
+    return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts)
+
+
+@kernel("batch_norm_backward_reduce", differs=["half-opmath"])
+def batch_norm_backward_reduce(grad_out, input, mean, invstd, weight, input_g, weight_g, bias_g):
+    """One process's sums for the gradient: of grad_out, of it times the distance from the mean."""
+    grad, x = inner(grad_out), inner(input)
+    total, along = channel_sum(grad), channel_dot(x - per_channel(inner(mean), x), grad)
+    dtype = input.dtype if weight is None else weight.dtype
+    of_weight = dt.cast(along * inner(invstd), dtype) if weight_g else None
+    of_bias = dt.cast(total, dtype) if bias_g else None
+    sums: tuple[Any, Any] = (total, along) if input_g else (None, None)
+    return *sums, of_weight, of_bias
+
+
+@kernel("batch_norm_backward_elemt", differs=["half-opmath"])
+def batch_norm_backward_elemt(grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count):
+    """The gradient of `batch_norm_elemt` in its input, from the sums of all processes."""
+    grad, x, scale = inner(grad_out), inner(input), inner(invstd)
+    n = dt.cast(count, x.dtype).sum()
+    along = inner(sum_dy_xmu) / n * scale * scale
+    d = x - per_channel(inner(mean), x)
+    grad = grad - per_channel(inner(sum_dy) / n, x) - d * per_channel(along, x)
+    factor = scale if weight is None else scale * inner(weight)
+    return dt.cast(grad * per_channel(factor, x), input.dtype)

@@ -1,7 +1,8 @@
-"""Convolutions, normalizations and pools under the names of vendors' libraries, as graphs that were captured there have them.
+"""Layers, losses and attention under the names of vendors' libraries, as graphs that were captured there have them.
 
 torch's CPU has no code for these names on plain tensors. What they compute is plain: the values are those of the ops
-that they stand for, and what only concerns the library (benchmarks, reserved memory) has no effect.
+that they stand for, what only concerns the library (benchmarks, reserved memory) has no effect, and its own layouts are
+plain order here. What belongs to the libraries' random streams is zero, in the shapes that they give; dropout is refused.
 """
 
 from __future__ import annotations
@@ -11,31 +12,39 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.checks import check
+from torchnp.kernels import attention
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import relu
 from torchnp.kernels.arithmetic import add
+from torchnp.kernels.backward import pool as pool_gradients
+from torchnp.kernels.backward.attention import _scaled_dot_product_flash_attention_for_cpu_backward
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm
+from torchnp.kernels.contraction import linear
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.copy import clone
+from torchnp.kernels.ctc import _ctc_loss, _ctc_loss_backward
+from torchnp.kernels.dropout import bernoulli_values
 from torchnp.kernels.grid import affine_grid_generator, affine_grid_generator_backward, grid_sampler_2d
+from torchnp.kernels.numerics.products import product
+from torchnp.kernels.pool import max_pool2d_with_indices, max_pool3d_with_indices
+from torchnp.kernels.pool_adaptive import adaptive_avg_pool2d
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.view import reshape, transpose
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 _DIFFERS = ("half-opmath",)
 
-# ---------------------------------------------------------------- convolutions
-
 _PLAIN = {"by_name": True, "transposed": False, "output_padding": [0], "differs": _DIFFERS}
 _TRANSPOSED = {"by_name": True, "transposed": True, "differs": _DIFFERS}
 rows("cudnn_convolution", convolution, "`convolution` without a bias.", bias=None, **_PLAIN)
 rows("miopen_convolution miopen_depthwise_convolution _mps_convolution", convolution, "`convolution`.", **_PLAIN)
-rows(
-    "cudnn_convolution_transpose _mps_convolution_transpose", convolution, "Transposed `convolution` without a bias.",
-    bias=None, **_TRANSPOSED,
-)  # fmt: skip
+_DOC = "Transposed `convolution` without a bias."
+rows("cudnn_convolution_transpose _mps_convolution_transpose", convolution, _DOC, bias=None, **_TRANSPOSED)
 rows("miopen_convolution_transpose", convolution, "Transposed `convolution`.", **_TRANSPOSED)
 
 
@@ -68,8 +77,6 @@ def cudnn_convolution_add_relu(self, weight, z, alpha, bias, stride, padding, di
     return relu(add(out, z, alpha=1 if alpha is None else alpha))
 
 
-# ---------------------------------------------------------------- batch normalization
-
 rows("miopen_batch_norm", native_batch_norm, "`native_batch_norm`.", differs=_DIFFERS)
 
 
@@ -80,35 +87,22 @@ def cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, e
     return *native_batch_norm(input, weight, bias, running_mean, running_var, *options), np.empty(0, np.uint8)
 
 
-def _backward(
-    x: ndarray, grad: ndarray, weight: Any, mean: Any, var: Any, s_mean: Any, s_var: Any, eps: float, *_: Any
-):
+def _of_training(x, grad, weight, mean, var, s_mean, s_var, eps, *_):
     return native_batch_norm_backward(grad, x, weight, mean, var, s_mean, s_var, True, eps, [True, True, True])
 
 
 _OF_TRAINING = "`native_batch_norm_backward` of training."
-rows("miopen_batch_norm_backward cudnn_batch_norm_backward", _backward, _OF_TRAINING, differs=_DIFFERS)
+rows("miopen_batch_norm_backward cudnn_batch_norm_backward", _of_training, _OF_TRAINING, differs=_DIFFERS)
 
-# ---------------------------------------------------------------- sampling grids
-
-rows(
-    "cudnn_affine_grid_generator", lambda theta, *size: affine_grid_generator(theta, size, True),
-    "`affine_grid_generator` with aligned corners.",
-)  # fmt: skip
-rows(
-    "cudnn_affine_grid_generator_backward", lambda grad, *size: affine_grid_generator_backward(grad, size, True),
-    "`affine_grid_generator_backward` with aligned corners.",
-)  # fmt: skip
+_DOC = "`affine_grid_generator` with aligned corners."
+rows("cudnn_affine_grid_generator", lambda theta, *size: affine_grid_generator(theta, size, True), _DOC)
+_DOC = "`affine_grid_generator_backward` with aligned corners."
+rows("cudnn_affine_grid_generator_backward", lambda grad, *size: affine_grid_generator_backward(grad, size, True), _DOC)
 _CORNERS = {"by_name": True, "interpolation_mode": 0, "padding_mode": 0, "align_corners": True}
 _FOUR = "between four neighbours, zero outside, with aligned corners."
 rows("cudnn_grid_sampler", grid_sampler_2d, f"`grid_sampler_2d` {_FOUR}", **_CORNERS)
-rows(
-    "cudnn_grid_sampler_backward", grid_sampler_2d_backward, f"`grid_sampler_2d_backward` {_FOUR}",
-    output_mask=[True, True], **_CORNERS,
-)  # fmt: skip
-
-
-# ---------------------------------------------------------------- dropout's mask
+_DOC = f"`grid_sampler_2d_backward` {_FOUR}"
+rows("cudnn_grid_sampler_backward", grid_sampler_2d_backward, _DOC, output_mask=[True, True], **_CORNERS)
 
 
 @kernel("_masked_scale")
@@ -120,3 +114,201 @@ def _masked_scale(self, mask, scale):
 
 _ORDER = "The weight, in plain order."
 rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *options: clone(self), _ORDER)
+
+
+# ---------------------------------------------------------------- linear
+
+
+rows("mkldnn_linear", linear, "`linear`.", differs=_DIFFERS)
+
+
+@kernel("mkldnn_linear_backward_input", differs=_DIFFERS)
+def mkldnn_linear_backward_input(input_size, grad_output, weight):
+    """The gradient in a linear layer's input."""
+    rows = grad_output.reshape(-1, weight.shape[0])
+    return product(rows, weight).reshape(tuple(input_size))
+
+
+@kernel("mkldnn_linear_backward_weights", differs=_DIFFERS)
+def mkldnn_linear_backward_weights(grad_output, input, weight, bias_defined):
+    """The gradients in a linear layer's weight and, if it has one, its bias."""
+    rows = grad_output.reshape(-1, weight.shape[0])
+    grad_weight = product(rows.T, input.reshape(-1, weight.shape[1]))
+    return grad_weight, sum_dim(rows, [0]) if bias_defined else None
+
+
+@kernel("mkldnn_linear_backward", differs=_DIFFERS)
+def mkldnn_linear_backward(self, grad_output, weight, output_mask):
+    """The gradients in a linear layer's input, weight and bias, those that are asked for."""
+    grad = mkldnn_linear_backward_input(self.shape, grad_output, weight) if output_mask[0] else None
+    if not (output_mask[1] or output_mask[2]):
+        return grad, None, None
+    return grad, *mkldnn_linear_backward_weights(grad_output, self, weight, output_mask[2])
+
+
+# ---------------------------------------------------------------- pools
+
+
+for _names, _pool, _back in (
+    (
+        "mkldnn_max_pool2d mkldnn_max_pool2d_backward",
+        max_pool2d_with_indices,
+        pool_gradients.max_pool2d_with_indices_backward,
+    ),
+    (
+        "mkldnn_max_pool3d mkldnn_max_pool3d_backward",
+        max_pool3d_with_indices,
+        pool_gradients.max_pool3d_with_indices_backward,
+    ),
+):
+    _forward, _backward = _names.split()
+    rows(_forward, _pool, "The maxima of windows.", part=0, differs=["pool-windows"])
+    rows(
+        _backward, lambda grad, _, x, *options, pool, back: back(grad, x, *options, pool(x, *options)[1]),
+        "Gradients put where the maxima stood, which are looked for again.", pool=_pool, back=_back,
+    )  # fmt: skip
+
+rows("mkldnn_adaptive_avg_pool2d", adaptive_avg_pool2d, "`adaptive_avg_pool2d`.", differs=_DIFFERS)
+_DOC = "`_adaptive_avg_pool2d_backward`."
+rows("mkldnn_adaptive_avg_pool2d_backward", pool_gradients._adaptive_avg_pool2d_backward, _DOC, differs=_DIFFERS)
+
+
+@kernel("_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor", "miopen_ctc_loss", "miopen_ctc_loss.Tensor")
+def _cudnn_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, deterministic, zero_infinity):
+    """The loss of each sequence, and its gradient in the probabilities."""
+    lengths = (input_lengths, target_lengths)
+    loss, alpha = _ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)
+    ones = np.ones_like(loss)
+    return loss, _ctc_loss_backward(ones, log_probs, targets, *lengths, loss, alpha, blank, zero_infinity)
+
+
+rows(
+    "_use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor _use_miopen_ctc_loss _use_miopen_ctc_loss.Tensor",
+    lambda *_: False, "Whether a library computes the loss; none does.",
+)  # fmt: skip
+
+# ---------------------------------------------------------------- the places that torch leaves to other backends
+
+_OUTSIDE = "that torch leaves to backends outside it, as its own would have"
+rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} it.", differs=_DIFFERS)
+
+
+@kernel("convolution_backward_overrideable", differs=_DIFFERS)
+def convolution_backward_overrideable(
+    grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, output_mask
+):
+    """The gradients that torch leaves to backends outside it, as its own would have them."""
+    out = weight.shape[1] * groups if transposed else weight.shape[0]
+    options = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    return convolution_backward(grad_output, input, weight, [out], *options)
+
+
+# ---------------------------------------------------------------- to other layouts and back
+
+rows("_mkldnn_reshape", lambda x, shape: clone(reshape(x, shape)), "The values in another shape, copied.")
+rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "Two dimensions exchanged, copied.")
+rows("to_mkldnn_backward", lambda grad, x: dt.cast(grad, x.dtype), "The gradient in the dtype of the input.")
+_DOC = "A copy: the values are dense already (torch has code for it on other layouts only)."
+rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, dt.as_dtype(dtype))), _DOC, like=np.copy)
+
+
+@kernel("_fused_dropout", differs=["half-opmath"])
+def _fused_dropout(self, p, generator=None):
+    """Each value over ``p`` with probability ``p``, else zero, and which were kept; the draws are those of the CPU."""
+    kept = bernoulli_values(self.size, dt.uint8, p, generator).reshape(self.shape)
+    return _masked_scale(self, kept, 1 / p if p else 0.0), kept
+
+
+# ---------------------------------------------------------------- attention
+
+_MASKED = ("masked-row", "half-opmath")
+
+
+def _attend(q: ndarray, k: ndarray, v: ndarray, bias: Any, dropout: float, causal: bool, scale: Any) -> Any:
+    check(dropout == 0, "torchnp attends without dropout: a GPU's random stream is its own")
+    mask = None if bias is None else np.broadcast_to(bias, (*q.shape[:-1], k.shape[-2]))
+    return attention._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
+
+
+def _gradients(grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
+    log_sum = logsumexp.reshape(logsumexp.shape[:3])  # cuDNN's is a column
+    saved = (out, log_sum[..., : query.shape[-2]].astype(dt.opmath(query.dtype)))
+    backward = _scaled_dot_product_flash_attention_for_cpu_backward
+    return backward(grad_out, query, key, value, *saved, 0.0, is_causal, attn_mask=attn_bias, scale=scale)
+
+
+def _bias_gradient(grad, q, k, v, out, log_sum, bias, causal, scale):
+    """The gradient of the attention.scores, summed to the shape of what was added to them."""
+    inner = attention.sum_dtype(q, k)
+    g, q, k, v, o = (dt.cast(x, inner) for x in (grad, q, k, v, out))
+    weights = np.exp(
+        attention.scores(q, k, bias, causal, scale) - dt.cast(log_sum[..., : q.shape[-2]], inner)[..., None]
+    )
+    weights *= np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True)
+    extra = weights.ndim - bias.ndim
+    axes = tuple(i for i, n in enumerate(weights.shape) if i < extra or bias.shape[i - extra] != n)
+    return dt.cast(weights.sum(axes, keepdims=True).reshape(bias.shape), bias.dtype)
+
+
+def _attended(query, key, value, attn_bias, dropout_p, is_causal, scale, *, random, column=False):
+    out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
+    sizes, drawn = (None, None, query.shape[2], key.shape[2]), (np.zeros(*state) for state in random)
+    return out, log_sum[..., None] if column else log_sum, *sizes, *drawn, np.empty(0, query.dtype)
+
+
+def _asked(grad_input_mask, grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
+    saved = (query, key, value, out, logsumexp, attn_bias, is_causal, scale)
+    found = [x if w else None for x, w in zip(_gradients(grad_out, *saved), grad_input_mask[:3], strict=True)]
+    of_bias = grad_input_mask[3] and attn_bias is not None
+    return *found, _bias_gradient(grad_out, *saved) if of_bias else None
+
+
+_NUMBERS = ((), np.int64), ((), np.int64)
+_OTHERS = {"by_name": True, "differs": _MASKED}
+_ROWS = "Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."
+_FLASH_STATE = ((2, np.uint64), ((), np.uint64))
+rows("_scaled_dot_product_flash_attention", _attended, _ROWS, attn_bias=None, random=_FLASH_STATE, **_OTHERS)
+rows("_scaled_dot_product_cudnn_attention", _attended, _ROWS, random=_NUMBERS, column=True, **_OTHERS)
+_ROWS = "The attention that torch leaves to backends outside it, as its own would have it."
+rows("_scaled_dot_product_fused_attention_overrideable", _attended, _ROWS, random=_NUMBERS, **_OTHERS)
+_ROWS = "Gradients in query, key and value, from the saved result and the logarithm of each row's sum."
+rows("_scaled_dot_product_flash_attention_backward", _gradients, _ROWS, attn_bias=None, **_OTHERS)
+rows("_scaled_dot_product_cudnn_attention_backward", _gradients, _ROWS, **_OTHERS)
+_ROWS = "Gradients in query, key, value and what was added to the attention.scores, those that are asked for."
+rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS, **_OTHERS)
+
+
+@kernel("_scaled_dot_product_efficient_attention", differs=_MASKED)
+def _scaled_dot_product_efficient_attention(
+    query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None
+):
+    """Attention over (batch, heads, time, size), and if asked the logarithm of each row's sum, 32 rows a block."""
+    out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
+    rows = -(-query.shape[2] // 32) * 32 if compute_log_sumexp else 0
+    padded = np.full((*log_sum.shape[:2], rows), np.inf, log_sum.dtype)
+    padded[..., : log_sum.shape[2]] = log_sum[..., :rows]
+    return out, padded, np.zeros((), np.int64), np.zeros((), np.int64)
+
+
+@kernel("_scaled_dot_product_efficient_attention_backward", differs=_MASKED)
+def _scaled_dot_product_efficient_attention_backward(
+    grad_out_, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, dropout_p, grad_input_mask,
+    is_causal=False, *, scale=None,
+):  # fmt: skip
+    """Gradients in query, key, value and what was added to the attention.scores, those that are asked for."""
+    return _asked(grad_input_mask, grad_out_, query, key, value, out, logsumexp, attn_bias, is_causal, scale)
+
+
+_MATH = attention._scaled_dot_product_attention_math
+rows("_scaled_dot_product_attention_math_for_mps", _MATH, "`_scaled_dot_product_attention_math`.", **_OTHERS)
+_ROWS = "`_scaled_dot_product_attention_math`, its first result."
+rows("_triton_scaled_dot_attention", lambda q, k, v, p: _MATH(q, k, v, None, p)[0], _ROWS, differs=_MASKED)
+
+
+@kernel("_triton_multi_head_attention", differs=_MASKED)
+def _triton_multi_head_attention(
+    query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None
+):
+    """`_native_multi_head_attention`, its first result."""
+    packed = (embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False)
+    return attention._native_multi_head_attention(query, key, value, *packed)[0]

@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Convolutions, and the backends of `convolution` that torch registers as ops of their own."""
 
 from __future__ import annotations
 
@@ -9,42 +9,33 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check
-from torchnp.errors import ambiguous_view, shape_text
-from torchnp.kernels._conv_checks import (
-    Geometry,
-    by_vendor,
-    check_dtypes,
-    expand,
-    geometry,
-    result_strides,
-    sizes_back,
-    sum_dtype,
-    transposed_sizes,
-    wants_channels_last,
-)
+from torchnp.checks import check, wrap_dims
+from torchnp.errors import ambiguous_view, dense_dtype, shape_text
+from torchnp.kernels import _conv_checks as checks
+from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import Ints, in_format, legacy_type, out_sizes
+from torchnp.kernels._spatial import in_format, legacy_type, out_sizes
+from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
+from torchnp.kernels.reduce import sum_dim
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- convolution
+Body = Callable[..., ndarray]
 
 
 @kernel("convolution", differs=["correlation", "conv-layout"])
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
     bias_shape = None if bias is None else bias.shape
-    g = geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
+    g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
-    sizes = transposed_sizes(input, weight, g, groups) if transposed and 0 not in weight.shape[2:] else ()
-    check_dtypes(input, weight, bias, transposed, g, groups)
-    channels_last = wants_channels_last(input, weight)
+    sizes = checks.transposed_sizes(input, weight, g, groups) if transposed and 0 not in weight.shape[2:] else ()
+    checks.check_dtypes(input, weight, bias, transposed, g, groups)
+    channels_last = checks.wants_channels_last(input, weight)
     points = input.shape[2:] if transposed else out_sizes(input.shape[2:], weight.shape[2:], *g[:3])
-    inner = sum_dtype(input, weight, points)
+    inner = checks.sum_dtype(input, weight, points)
     x, w = dt.cast(input, inner), dt.cast(weight, inner)
     if transposed:
         y = correlate_input(x, w, sizes, g.stride, g.padding, g.dilation, groups, channels_last)
@@ -52,19 +43,16 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    vendor = input.dtype == dt.float16 or by_vendor(input, weight, g, transposed, groups)
-    return layout.place(dt.cast(y, input.dtype), result_strides(y.shape, input, weight, vendor))
+    vendor = input.dtype == dt.float16 or checks.by_vendor(input, weight, g, transposed, groups)
+    return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor))
 
 
-def _convolve_nothing(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> ndarray:
+def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> ndarray:
     """An empty batch, or no channels; torch's result has no channels then."""
     n, c, *sizes = input.shape
     words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}"
     check(n == 0 or c == 0, words)
-    if transposed:
-        out: Ints = sizes_back(sizes, weight.shape[2:], g)
-    else:
-        out = out_sizes(sizes, weight.shape[2:], *g[:3])
+    out = checks.sizes_back(sizes, weight.shape[2:], g) if transposed else out_sizes(sizes, weight.shape[2:], *g[:3])
     if c and weight.size == 0:  # torch's empty result comes from the first weight
         raise IndexError("select(): index 0 out of range for tensor of size [0] at dimension 0")
     outputs = 0 if c == 0 else weight.shape[1] * groups if transposed else weight.shape[0]
@@ -81,23 +69,23 @@ rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]
 # ---------------------------------------------------------------- conv1d and so on: unbatched, complex
 
 
-def _batched(input: ndarray, name: str) -> tuple[ndarray, bool]:
-    n = int(name[-2])
+def _batched(convolve: Body, input: ndarray, weight: ndarray, bias: ndarray | None, rest: tuple, op: str) -> ndarray:
+    """A convolution of a batch or of one item, of real or complex numbers."""
+    n = int(op[-2])
     if input.ndim not in (n + 1, n + 2):
         found = f"but got input of size: {shape_text(input.shape)}"
-        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, {found}")
-    return (input[None], False) if input.ndim == n + 1 else (input, True)
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, {found}")
+    args = (input[None] if input.ndim == n + 1 else input, weight, bias)
+    y = _complex(convolve, *args, rest) if dt.is_complex(input.dtype) else convolve(*args, *rest)
+    return y if input.ndim == n + 2 else y[0]
 
 
 def _conv(input, weight, bias, stride, padding, dilation, groups, *, op, transposed=False, output_padding=(0,)):
     if not transposed and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
         raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
-    x, batched = _batched(input, op)
     rest = (stride, padding, dilation, transposed, output_padding, groups)
-    of_complex = dt.is_complex(x.dtype)
-    y = _complex(convolution, x, weight, bias, rest) if of_complex else convolution(x, weight, bias, *rest)
-    return y if batched else y[0]
+    return _batched(convolution, input, weight, bias, rest, op)
 
 
 def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, *, op):
@@ -106,19 +94,14 @@ def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups
 
 
 def _conv_mode(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str) -> ndarray:
-    x, batched = _batched(input, op)
-    of_complex = dt.is_complex(x.dtype)
-    y = _complex(_convolution_mode, x, weight, bias, rest) if of_complex else _convolution_mode(x, weight, bias, *rest)
-    return y if batched else y[0]
+    return _batched(_convolution_mode, input, weight, bias, rest, op)
 
 
-def _complex(
-    convolve: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple[Any, ...]
-) -> ndarray:
+def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
     """A complex convolution by three real ones, as torch does it."""
-    for x_, name in ((w, "weight"), (bias, "bias")):
-        if x_ is not None and not dt.is_complex(x_.dtype):
-            pair = f"Input type ({legacy_type(x.dtype)}) and {name} type ({legacy_type(x_.dtype)})"
+    for y, name in ((w, "weight"), (bias, "bias")):
+        if y is not None and not dt.is_complex(y.dtype):
+            pair = f"Input type ({legacy_type(x.dtype)}) and {name} type ({legacy_type(y.dtype)})"
             raise RuntimeError(f"{pair} should be the same")
     (xr, xi), (wr, wi) = (_parts(z) for z in (x, w))
     br, bi = (None, None) if bias is None else _parts(bias)
@@ -152,7 +135,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     for given, label in ((stride, "stride"), (dilation, "dilation")):
         check(len(given) in (1, n), f"{label} cannot broadcast to {n} dimensions")
     check(max(stride) == 1, "padding='same' is not supported for strided convolutions")
-    dilation = expand(dilation, "dilation", n)
+    dilation = checks.expand(dilation, "dilation", n)
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [t // 2 for t in total]
     if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
@@ -169,8 +152,6 @@ rows("conv1d.padding", _conv_mode, '`conv1d` with padding "same" or "valid".', l
 _MODES = '`conv2d` and `conv3d` with padding "same" or "valid".'
 rows("conv2d.padding conv3d.padding", _conv_mode, _MODES, differs=_DIFFERS)
 rows("conv_transpose1d conv_transpose2d.input conv_transpose3d.input", _conv_transpose, "The adjoint of a convolution.")
-
-# ---------------------------------------------------------------- time first
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
@@ -202,3 +183,90 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     y = correlate(x, np.ascontiguousarray(w), (1,), (pad,), (pad,), (1,), 1, False)
     y += dt.cast(bias, inner)[:, None]
     return dt.cast(in_format(y.transpose(2, 0, 1), False), self.dtype)
+
+
+# ---------------------------------------------------------------- backends that torch registers as ops: one computation
+
+
+def _plain(self, weight, bias, stride, padding, dilation):
+    """A convolution without groups; these backends take an item without its batch."""
+    n = len(stride)
+    x = self[None] if self.ndim == n + 1 else self
+    filters = weight.reshape(weight.shape[0], -1, *weight.shape[2:])
+    y = convolution(x, filters, bias, stride, padding, dilation, False, [0] * n, 1)
+    return y if x is self else y[0]
+
+
+def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n, expected):
+    check(self.ndim == n + 2, f"{expected} but got: {shape_text(self.shape)}")
+    return _plain(self, weight, bias, stride, padding, (1,) * n)
+
+
+_EXPECTED = "Expected 4D input tensor,", "non-empty 5D input tensor expected"
+_NAMES, _DOC = "_slow_conv2d_forward thnn_conv2d", "Convolution over two dimensions."
+rows(_NAMES, _of_batch, _DOC, n=2, expected=_EXPECTED[0])
+_NAMES, _DOC = "slow_conv3d_forward slow_conv3d", "Convolution over three dimensions."
+rows(_NAMES, _of_batch, _DOC, n=3, expected=_EXPECTED[1])
+
+
+def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
+    # These two check before the others do: the filter's sizes, the channels, then the bias.
+    n = len(stride)
+    check(len(kernel_size) == n, f"kernel sizes length should be {n}, but got {len(kernel_size)}")
+    check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
+    if weight.ndim != n + 2 or min(stride) <= 0 or min(dilation) <= 0:  # refused by `convolution`
+        return _plain(self, weight, bias, stride, padding, dilation)
+    shapes = f"{shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
+    check(weight.shape[2:] == tuple(kernel_size), f"weight[2:] shape {shapes}")
+    at = self.ndim - n - 1
+    found = f"but got input to be of shape {shape_text(self.shape)}"
+    words = f"Need input of dimension {self.ndim} and input.size[{at}] == {weight.shape[1]}"
+    check(self.shape[at] == weight.shape[1], f"{words} {found}")
+    if bias is not None:
+        check(bias.ndim == 1, f"bias must be 1D tensor but got {bias.ndim}D tensor")
+        words = f"Need bias of dimension 1 and bias.size[0] == {len(weight)}"
+        check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
+    return _plain(self, weight, bias, stride, padding, dilation)
+
+
+def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation):
+    n = len(stride)
+    check(len(kernel_size) == n, f"It is expected kernel_size equals to {n}, but got size {len(kernel_size)}")
+    x = self[None] if self.ndim == len(stride) + 1 else self
+    y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
+    return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
+
+
+rows("slow_conv_dilated2d slow_conv_dilated3d", _dilated, "Convolution with holes.")
+rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of a convolution.")
+
+
+@kernel("mkldnn_convolution")
+def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
+    """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
+    check(self.dtype in (dt.float32, *dt.HALVES), dense_dtype(self.dtype))
+    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
+
+
+@kernel("_slow_conv2d_backward.output_mask")
+def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, output_mask):
+    """Gradients of `_slow_conv2d_forward`."""
+    if not any(output_mask[:2]):  # torch looks at the gradient alone then
+        wrap_dims((0, 2, 3), grad_output.ndim)
+        return None, None, sum_dim(grad_output, (0, 2, 3)) if output_mask[2] else None
+    rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
+    of_x, of_w, of_b = convolution_backward(grad_output, self, weight, [weight.shape[0]], *rest)
+    return of_x, of_w if output_mask[1] else None, of_b
+
+
+@kernel("conv_tbc_backward")
+def conv_tbc_backward(self, input, weight, bias, pad):
+    """Gradients of `conv_tbc` in its input, weight and bias."""
+    for x in (self, input, empty_in_order(input.shape, input.dtype, memory_order(input))):
+        check_steps(x, len(input), weight, pad)
+    grad, x = (a.transpose(1, 2, 0) for a in (self, input))
+    w = weight.transpose(2, 1, 0)
+    rest = ((1,), (pad,), (1,), False, (0,), 1, (True, True, True))
+    of_x, of_w, of_b = convolution_backward(grad, x, np.ascontiguousarray(w), [bias.shape[0]], *rest)
+    of_x, of_w = np.asarray(of_x).transpose(2, 0, 1), np.asarray(of_w).transpose(2, 1, 0)
+    return np.ascontiguousarray(of_x), np.ascontiguousarray(of_w), of_b

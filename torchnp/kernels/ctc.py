@@ -17,15 +17,11 @@ ndarray = np.ndarray
 _NEVER = -np.inf
 
 
-def _lengths(lengths: Any) -> list[int]:
-    return [int(n) for n in (lengths.reshape(-1) if isinstance(lengths, ndarray) else lengths)]
-
-
-def _both_lengths(of_inputs: Any, of_targets: Any) -> tuple[list[int], list[int]]:
-    for name, given in (("input", of_inputs), ("target", of_targets)):
+def _both_lengths(**lengths: Any) -> list[list[int]]:
+    for name, given in lengths.items():
         if isinstance(given, ndarray):
-            check(dt.is_integral(given.dtype) or dt.is_bool(given.dtype), f"{name}_lengths must be integral")
-    return _lengths(of_inputs), _lengths(of_targets)
+            check(dt.is_integral(given.dtype) or dt.is_bool(given.dtype), f"{name} must be integral")
+    return [[int(n) for n in np.ravel(given)] for given in lengths.values()]
 
 
 def labels_of(
@@ -64,12 +60,7 @@ def labels_of(
     for n in input_lengths:
         check(n >= 0, f"Expected input_lengths to have value at least 0, but got value {n}")
         check(n <= steps, f"Expected input_lengths to have value at most {steps}, but got value {n}")
-    padded = []
-    for row in rows:
-        labels = np.full(2 * len(row) + 1, blank, np.int64)
-        labels[1::2] = row
-        padded.append(labels)
-    return padded
+    return [np.append(np.insert(row.astype(np.int64), range(len(row)), blank), blank) for row in rows]
 
 
 def _may_skip(labels: ndarray) -> ndarray:
@@ -93,7 +84,7 @@ def _advance(previous: ndarray, skip: ndarray) -> ndarray:
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
-    input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
+    input_lengths, target_lengths = _both_lengths(input_lengths=input_lengths, target_lengths=target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)
     steps, batch, _ = log_probs.shape
     log_alpha = np.full((batch, steps, 2 * max(target_lengths, default=0) + 1), _NEVER, log_probs.dtype)
@@ -116,7 +107,7 @@ def _ctc_loss_backward(
     grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False
 ):
     """The gradient of `_ctc_loss` by forward and backward variables."""
-    input_lengths, target_lengths = _both_lengths(input_lengths, target_lengths)
+    input_lengths, target_lengths = _both_lengths(input_lengths=input_lengths, target_lengths=target_lengths)
     padded = labels_of(log_probs, targets, input_lengths, target_lengths, blank)
     out = np.zeros_like(log_probs)
     classes = log_probs.shape[2]
@@ -127,11 +118,9 @@ def _ctc_loss_backward(
         emitted = log_probs[:, b, :][:, labels]
         skip = _may_skip(labels[::-1])
         beta = np.full((n, len(labels)), _NEVER, log_probs.dtype)
-        for t in range(n - 1, -1, -1):
-            if t == n - 1:
-                beta[t, -2:] = emitted[t, -2:]
-            else:
-                beta[t] = _advance(beta[t + 1, ::-1], skip)[::-1] + emitted[t]
+        beta[-1:, -2:] = emitted[n - 1 : n, -2:]
+        for t in range(n - 2, -1, -1):
+            beta[t] = _advance(beta[t + 1, ::-1], skip)[::-1] + emitted[t]
         both = log_alpha[b, :n, : len(labels)] + beta
         sums = np.full((n, classes), _NEVER, log_probs.dtype)
         for s, label in enumerate(labels):  # several places of a sequence may hold one label
@@ -145,15 +134,14 @@ def _ctc_loss_backward(
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """Minus the log likelihood; the mean is over the losses per target label."""
     batched = log_probs.ndim == 3
-    _both_lengths(input_lengths, target_lengths)
+    _, lengths = _both_lengths(input_lengths=input_lengths, target_lengths=target_lengths)
     wrap_dim(1, log_probs.ndim + 1)
     scores = log_probs if batched else log_probs[:, None]
     loss = _ctc_loss(scores, targets, input_lengths, target_lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = np.where(loss == np.inf, loss.dtype.type(0), loss)
     if reduction == MEAN:
-        lengths = np.maximum(np.asarray(_lengths(target_lengths)), 1).astype(loss.dtype)
-        return np.asarray((loss / lengths).mean())
+        return np.asarray((loss / np.maximum(lengths, 1).astype(loss.dtype)).mean())
     if reduction == SUM:
         return np.asarray(loss.sum())
     return loss if batched else loss[0]

@@ -20,8 +20,6 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-# ---------------------------------------------------------------- all pairs of two sets
-
 LARGEST = 1 << 21  # elements of a block of differences
 
 
@@ -49,11 +47,11 @@ def _lengths(d: ndarray, p: float) -> ndarray:
 def _check_cdist(x1: ndarray, x2: ndarray, p: float, mode: int | None) -> tuple[int, ...]:
     for name, x in (("X1", x1), ("X2", x2)):
         check(x.ndim >= 2, f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    found = f"X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+    check(x1.shape[-1] == x2.shape[-1], f"X1 and X2 must have the same number of columns. {found}")
     for name, x in (("X1", x1), ("X2", x2)):
-        if not dt.is_floating(x.dtype):
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {dt.scalar_name(x.dtype)}")
+        words = f"cdist only supports floating-point dtypes, {name} got:"
+        check(dt.is_floating(x.dtype), f"{words} {dt.scalar_name(x.dtype)}")
     check(p >= 0, "cdist only supports non-negative p values")
     check(mode in (None, 0, 1, 2), f"possible modes: 0, 1, 2, but was: {mode}")
     return broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
@@ -130,9 +128,6 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     return out
 
 
-# ---------------------------------------------------------------- all pairs of one set
-
-
 @kernel("_pdist_forward")
 def _pdist_forward(self, p=2.0):
     """p-norm distances of the rows before and after each other: the upper triangle of `cdist`, in a row."""
@@ -164,8 +159,7 @@ def _pdist_backward(grad, self, p, pdist):
     for name, x in (("self", self), ("pdist", pdist)):
         check(x.flags.c_contiguous, f"_pdist_backward requires {name} to be contiguous")
     require("pdist_backward", self.dtype, (dt.float32, dt.float64))
-    for x in (grad, pdist):
-        check_type(self.dtype, x)
+    check_type(self.dtype, grad, pdist)
     out = np.zeros(self.shape, self.dtype)
     if pdist.size == 0 or self.size == 0:
         return out
@@ -176,15 +170,12 @@ def _pdist_backward(grad, self, p, pdist):
     return out
 
 
-# ---------------------------------------------------------------- angles
-
-
 @kernel("cosine_similarity")
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """Cosine of the angle between vectors along a dimension; lengths count as at least ``eps``."""
     common = dt.result_type(x1, x2)
-    if not dt.is_floating(common):
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dt.scalar_name(common)}")
+    words = "expected common dtype to be floating point, yet common dtype is"
+    check(dt.is_floating(common), f"{words} {dt.scalar_name(common)}")
     check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_expand, check_type, require
-from torchnp.errors import cannot_cast, expected_true, not_implemented, shape_text
+from torchnp.checks import check, check_expand, check_type, refuse, require
+from torchnp.errors import cannot_cast, expected_true, shape_text
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
-from torchnp.kernels.random import BARE, FLOATS, arrange, fill
+from torchnp.kernels.random import FLOATS, arrange, fill
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 
@@ -21,19 +21,16 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- bernoulli
 
 
+_DRAWN = frozenset((dt.bool_, *dt.INTS, *FLOATS))
+
+
 def bernoulli_values(n: int, dtype: np.dtype, p: float, generator: Generator | None) -> ndarray:
     """`n` flat draws of one probability: a float64 uniform each."""
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    check(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if not n:
         return np.empty(0, dtype)
-    if not _has_bernoulli(dtype):
-        raise not_implemented("bernoulli_scalar_cpu_", dtype)
+    require("bernoulli_scalar_cpu_", dtype, _DRAWN)
     return (generator or default_generator).below(p, n).astype(dtype, copy=False)
-
-
-def _has_bernoulli(dtype: np.dtype) -> bool:
-    return dtype not in BARE and (dt.is_integral(dtype) or dtype == dt.bool_ or dtype in FLOATS)
 
 
 def _each(
@@ -43,8 +40,7 @@ def _each(
     n = math.prod(shape)
     if not n:
         return np.empty(shape, dtype)
-    if not _has_bernoulli(dtype):
-        raise not_implemented("bernoulli_tensor_cpu_self_", dtype)
+    require("bernoulli_tensor_cpu_self_", dtype, _DRAWN)
     check_expand(p, shape)
     require("bernoulli_tensor_cpu_p_", p.dtype, FLOATS)
     p = dt.cast(p, dt.opmath(p.dtype))
@@ -54,28 +50,19 @@ def _each(
     return (arrange(u, shape, order) < p).astype(dtype, copy=False)
 
 
-def _in_order(self, p, generator):
-    return fill(self, bernoulli_values(self.size, self.dtype, p, generator), memory_order(self))
-
-
-def _bernoulli_p(self, p, generator):
-    return bernoulli_values(self.size, self.dtype, p, generator).reshape(self.shape)
-
-
 _declare = partial(rows, like=np.random.binomial, differs=["random-stream"])
+_DOC = "1 with the probability that stands in each place, else 0."
+_declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC)
+_DOC = "1 with probability p, else 0."
+_declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
+_DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
 _declare(
-    "bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source),
-    "1 with the probability that stands in each place, else 0.",
-)  # fmt: skip
-_declare("bernoulli.p", _bernoulli_p, "1 with probability p, else 0.")
-_declare(
-    "bernoulli_.float", _in_order,
-    "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row).",
-)  # fmt: skip
-_declare(
-    "bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source),
-    "1 with the probability that stands in p, else 0, in the dtype of self.",
-)  # fmt: skip
+    "bernoulli_.float",
+    lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source), memory_order(x)),
+    _DOC,
+)
+_DOC = "1 with the probability that stands in p, else 0, in the dtype of self."
+_declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
 
 # ---------------------------------------------------------------- dropout
 
@@ -89,34 +76,27 @@ def native_dropout(input, p, train):
         return input.copy("K"), arrange(np.ones(input.size, dt.bool_), input.shape, memory_order(input))
     keep = 1.0 - p
     mask = arrange(bernoulli_values(input.size, dt.bool_, keep, None), input.shape, memory_order(input))
-    return _scale(_multiply(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
+    return _number(np.multiply, _multiply(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
 
 
 def _multiply(x: ndarray, noise: ndarray) -> ndarray:
     dtype = dt.result_type(x, noise)
-    if dt.is_floating(dtype) and dtype not in FLOATS:
-        raise not_implemented("mul_cpu_reduced_float", dtype)
+    refuse("mul_cpu_reduced_float", dtype, dt.FLOAT8S)
     wide = dt.opmath(dtype)
     return dt.cast(dt.cast(x, wide) * dt.cast(noise, wide), dtype)
 
 
-def _scale(x: ndarray, factor: float) -> ndarray:
-    return _number(np.multiply, x, factor, rounded=True)
-
-
-def _number(ufunc: np.ufunc, x: ndarray, number: float, rounded: bool = False) -> ndarray:
+def _number(ufunc: np.ufunc, x: ndarray, number: float) -> ndarray:
     """x.op_(number); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
     dtype = dt.result_type(x, number)
-    if not dt.can_cast(dtype, x.dtype):
-        raise cannot_cast(dtype, x.dtype)
-    wide = dt.opmath(dtype)
-    factor = np.array(number)
-    return dt.cast(ufunc(dt.cast(x, wide), dt.cast(dt.cast(factor, dtype) if rounded else factor, wide)), x.dtype)
+    check(dt.can_cast(dtype, x.dtype), cannot_cast(dtype, x.dtype))
+    wide, given = dt.opmath(dtype), np.array(number)
+    given = given if ufunc is np.divide else dt.cast(given, dtype)
+    return dt.cast(ufunc(dt.cast(x, wide), dt.cast(given, wide)), x.dtype)
 
 
 def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha: bool = False) -> ndarray:
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+    check(0 <= p <= 1, f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or not input.size:
         return input
     if p == 1:
@@ -131,41 +111,33 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
         return _multiply(input, _number(np.divide, noise, 1.0 - p))
     limit = 1.7580993408473766  # minus the value that SELU tends to
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
-    shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _number(np.add, noise, -1, rounded=True)
-    shift = _number(np.add, _scale(shift, limit * a), limit * a * p, rounded=True)
-    product = _multiply(input, _scale(noise, a))
+    shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _number(np.add, noise, -1)
+    shift = _number(np.add, _number(np.multiply, shift, limit * a), limit * a * p)
+    product = _multiply(input, _number(np.multiply, noise, a))
     wide = dt.opmath(product.dtype)
     return dt.cast(dt.cast(product, wide) + dt.cast(shift, wide), product.dtype)
 
 
 _declare = partial(rows, differs=["random-stream"])
-(dropout,) = _declare(
-    "dropout", _dropout,
-    "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do.",
-)  # fmt: skip
+_DOC = "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."
+(dropout,) = _declare("dropout", _dropout, _DOC)
 _declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
 _declare("alpha_dropout", _dropout, "Dropout to SELU's limit, with mean and variance kept.", alpha=True)
 _declare("feature_alpha_dropout", _dropout, "Alpha dropout of whole channels.", feature=True, alpha=True)
-
-# ---------------------------------------------------------------- randomized leaky ReLU
 
 
 @kernel("rrelu_with_noise_functional", differs=["random-stream"])
 def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """Scale what is not positive, in training by a slope drawn for each value; also those slopes."""
-    if self.shape != noise.shape:
-        raise RuntimeError(
-            "noise tensor shape must match self tensor shape. "
-            f"Got self.shape = {shape_text(self.shape)} noise.shape = {shape_text(noise.shape)}"
-        )
+    found = f"Got self.shape = {shape_text(self.shape)} noise.shape = {shape_text(noise.shape)}"
+    check(self.shape == noise.shape, f"noise tensor shape must match self tensor shape. {found}")
     dtype = self.dtype
     wide = dt.opmath(dtype)
     if not training:
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
         return dt.cast(np.where(x > 0, x, x * wide.type((lower + upper) / 2)), dtype), noise.copy("K")
-    if dtype not in FLOATS or dtype == dt.float16:
-        raise not_implemented("rrelu_with_noise_out_cpu", dtype)
+    require("rrelu_with_noise_out_cpu", dtype, (dt.bfloat16, dt.float32, dt.float64))
     check_type(dtype, noise)
     low, high = float(wide.type(lower)), float(wide.type(upper))
     drawn = self <= 0

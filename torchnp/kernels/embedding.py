@@ -12,18 +12,12 @@ from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, out_of_bounds
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-TYPE_NAMES = {
-    "Bool": "torch.BoolTensor", "Byte": "torch.ByteTensor", "Char": "torch.CharTensor", "Short": "torch.ShortTensor",
-    "Float": "torch.FloatTensor", "Double": "torch.DoubleTensor", "Half": "torch.HalfTensor",
-    "BFloat16": "torch.BFloat16Tensor",
-}  # fmt: skip
 
 
 def check_indices(indices: ndarray, where: str, position: int = 1, name_of: str = "indices") -> None:
     if indices.dtype not in INDEX_DTYPES:
-        name = scalar_name(indices.dtype)
-        found = f"{TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for {where})"
         words = f"Expected tensor for argument #{position} '{name_of}' to have one of the following scalar types:"
+        found = f"torch.{scalar_name(indices.dtype)}Tensor instead (while checking arguments for {where})"
         raise RuntimeError(f"{words} Long, Int; but got {found}")
 
 

@@ -7,19 +7,16 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, require
-from torchnp.dtypes import bfloat16, cast, float16, float32, float64, int64, opmath, scalar_name
+from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, scalar_name
 from torchnp.errors import expected_true, index_out_of_range
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
-from torchnp.kernels.embedding import TYPE_NAMES, check_indices
+from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 SUM, MEAN, MAX = 0, 1, 2
-
-# ---------------------------------------------------------------- bags
-
 
 _SIZES = (("input", "1D or 2D", (1, 2)), ("weight", "2D", (2,)), ("offsets", "1D", (1,)))
 
@@ -33,14 +30,8 @@ def _flat(weight: ndarray, indices: ndarray, offsets: ndarray) -> ndarray:
 
 def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale: ndarray | None, last: bool) -> None:
     check_indices(indices, "embedding_bag")
-    if offsets.dtype not in (int64, np.int32):
-        name = scalar_name(offsets.dtype)
-        found = f"{TYPE_NAMES.get(name, f'torch.{name}Tensor')} instead (while checking arguments for embedding_bag)"
-        words = (
-            "Expected tensor for argument #1 'offsets' to have one of the following scalar types: Long, Int; but got"
-        )
-        raise RuntimeError(f"{words} {found}")
-    if weight.dtype not in (float16, bfloat16, float32, float64):
+    check_indices(offsets, "embedding_bag", 1, "offsets")
+    if weight.dtype not in FLOATS:
         words = "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16,"
         found = f"torch.{scalar_name(weight.dtype)}Tensor instead (while checking arguments for embedding_bag)"
         raise RuntimeError(f"{words} Float, Double; but got {found}")
@@ -111,12 +102,10 @@ def _embed(
 
 
 def _check_range(indices: ndarray, n: int, fast: bool) -> None:
-    wrong = np.flatnonzero((indices < 0) | (indices >= n))
-    if len(wrong):
-        place, value = wrong[0], indices[wrong[0]]
-        if fast:
-            raise RuntimeError(f"Index {place} of input takes value {value} which is not in the valid range [0, {n})")
-        raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}")
+    for place in np.flatnonzero((indices < 0) | (indices >= n))[:1]:
+        slow = f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {indices[place]}"
+        words = f"Index {place} of input takes value {indices[place]} which is not in the valid range [0, {n})"
+        raise RuntimeError(words if fast else slow)
 
 
 def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
@@ -155,38 +144,32 @@ _DOC = "`_embedding_bag`; the padding index may be none or count from the end."
 rows("embedding_bag.padding_idx", _embed_padded, _DOC)
 rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
 
-# ---------------------------------------------------------------- gradients
-
 
 def _check_dense(name: str, x: ndarray) -> None:
     words = f"Expected contiguous tensor, but got non-contiguous tensor for argument #1 '{name}'"
     check(x.flags.c_contiguous, f"{words} (while checking arguments for embedding_bag)")
 
 
-@kernel("_embedding_bag_backward")
-def _embedding_bag_backward(
-    grad,
-    indices,
-    offsets,
-    offset2bag,
-    bag_size,
-    maximum_indices,
-    num_weights,
-    scale_grad_by_freq,
-    mode,
-    sparse,
-    per_sample_weights,
-    padding_idx=-1,
-):
-    """The gradient of the table; sparse gradients have no array form."""
-    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray) -> ndarray:
+    """The bag of each index, which torch's vector loop does not save."""
     check_indices(indices, "embedding_bag")
     _check_dense("indices", indices)
-    _check_dense("offsets", offsets)
     if indices.size and not offset2bag.size:
-        offset2bag = bags_of(indices, offsets)
-    else:
-        _check_dense("offset2bag", offset2bag)
+        return bags_of(indices, offsets)
+    check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
+    _check_dense("offset2bag", offset2bag)
+    return offset2bag
+
+
+@kernel("_embedding_bag_backward")
+def _embedding_bag_backward(
+    grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse,
+    per_sample_weights, padding_idx=-1,
+):  # fmt: skip
+    """The gradient of the table; sparse gradients have no array form."""
+    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+    offset2bag = _dense_bags(indices, offsets, offset2bag)
+    _check_dense("offsets", offsets)
     return _embedding_bag_dense_backward(
         grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
         per_sample_weights, padding_idx,
@@ -195,19 +178,11 @@ def _embedding_bag_backward(
 
 @kernel("_embedding_bag_dense_backward")
 def _embedding_bag_dense_backward(
-    grad,
-    indices,
-    offset2bag,
-    bag_size,
-    maximum_indices,
-    num_weights,
-    scale_grad_by_freq,
-    mode,
-    per_sample_weights,
+    grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
     padding_idx=-1,
-):
+):  # fmt: skip
     """The gradient of each bag added to the rows that it was made of."""
-    require("embedding_bag_backward", grad.dtype, (float16, bfloat16, float32, float64))
+    require("embedding_bag_backward", grad.dtype, FLOATS)
     wide = opmath(grad.dtype)
     width = grad.shape[1]
     out = np.zeros((num_weights, width), wide)
@@ -238,13 +213,7 @@ def _embedding_bag_dense_backward(
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
     """The gradient of each sample's weight: its row times the gradient of its bag."""
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
-    check_indices(indices, "embedding_bag")
-    _check_dense("indices", indices)
-    if indices.size and not offset2bag.size:
-        offset2bag = bags_of(indices, offsets)
-    else:
-        check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
-        _check_dense("offset2bag", offset2bag)
+    offset2bag = _dense_bags(indices, offsets, offset2bag)
     wide = opmath(grad.dtype)
     rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
     out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)

@@ -21,7 +21,9 @@ _DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
 
 def _pairs(**given: Ints | int) -> list[Ints]:
     """The arguments as pairs; a bare number stands for two, a list of one does not."""
-    pairs = [(v, v) if isinstance(v, (int, np.integer)) else v for v in given.values()]
+    pairs: list[Ints] = [
+        (int(v),) * 2 if isinstance(v, (int, np.integer)) else tuple(map(int, v)) for v in given.values()
+    ]
     for name, value in zip(given, pairs, strict=True):
         check(len(value) == 2, f"It is expected {name} equals to 2, but got size {len(value)}")
     return pairs
@@ -33,12 +35,8 @@ def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
             got = f"{name}_height: {values[0]} {name}_width: {values[1]}"
             words = "kernel size" if name == "kernel" else name
             raise RuntimeError(f"{words} should be greater than zero, but got {got}")
-    if min(padding) < 0:
-        raise RuntimeError(f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}")
-
-
-def _pair_text(pair: Ints) -> str:
-    return f"({pair[0]}, {pair[1]})"
+    words = f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
+    check(min(padding) >= 0, words)
 
 
 def _look_empty(*names: str) -> Any:
@@ -70,19 +68,14 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     _check_window(kernel_size, dilation, padding, stride)
     if self.ndim < 3:
         raise dim_out_of_range(self.ndim or 2, self.ndim)
-    if self.ndim > 4 or 0 in self.shape[self.ndim - 3 :]:
-        raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-            f"but got: {shape_text(self.shape)}"
-        )
+    words = "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input,"
+    check(self.ndim <= 4 and 0 not in self.shape[-3:], f"{words} but got: {shape_text(self.shape)}")
     sizes = self.shape[-2:]
     out = out_sizes(sizes, kernel_size, stride, padding, dilation)
-    if min(out) < 1:
-        raise RuntimeError(
-            f"Given input with spatial size {_pair_text(sizes)}, kernel_size={_pair_text(kernel_size)}, "
-            f"dilation={_pair_text(dilation)}, padding={_pair_text(padding)}, "
-            f"calculated shape of the array of sliding blocks as {_pair_text(out)}, but its components must be at least one."
-        )
+    words = (
+        f"Given input with spatial size {sizes}, {kernel_size=}, {dilation=}, {padding=}, calculated shape of the array"
+    )
+    check(min(out) >= 1, f"{words} of sliding blocks as {out}, but its components must be at least one.")
     require("im2col_out_cpu", self.dtype, _DTYPES)
     x = pad(self, padding, padding)
     columns = np.empty((*self.shape[:-2], math.prod(kernel_size), *out), self.dtype)
@@ -99,26 +92,19 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
         output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
     )
     _check_window(kernel_size, dilation, padding, stride)
-    if self.ndim not in (2, 3) or 0 in self.shape[self.ndim - 2 :]:
-        raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
-            f"but got: {shape_text(self.shape)}"
-        )
-    d = self.ndim - 2
-    size = math.prod(kernel_size)
-    check(
-        self.shape[d] % size == 0,
-        f"Expected size of input's dimension {d} to be divisible by the product of kernel_size, "
-        f"but got input.size({d})={self.shape[d]} and kernel_size={_pair_text(kernel_size)}.",
+    words = (
+        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input,"
     )
+    check(self.ndim in (2, 3) and 0 not in self.shape[-2:], f"{words} but got: {shape_text(self.shape)}")
+    d, size = self.ndim - 2, math.prod(kernel_size)
+    words = f"Expected size of input's dimension {d} to be divisible by the product of kernel_size, but got"
+    check(self.shape[d] % size == 0, f"{words} input.size({d})={self.shape[d]} and {kernel_size=}.")
     out = out_sizes(output_size, kernel_size, stride, padding, dilation)
     if math.prod(out) != self.shape[d + 1] or min(out) < 1:
-        raise RuntimeError(
-            f"Given output_size={_pair_text(output_size)}, kernel_size={_pair_text(kernel_size)}, "
-            f"dilation={_pair_text(dilation)}, padding={_pair_text(padding)}, stride={_pair_text(stride)}, "
-            f"expected size of input's dimension {d + 1} to match the calculated number of sliding blocks "
-            f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
-        )
+        given = f"{output_size=}, {kernel_size=}, {dilation=}, {padding=}, {stride=}"
+        words = f"expected size of input's dimension {d + 1} to match the calculated number of sliding blocks"
+        found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
+        raise RuntimeError(f"Given {given}, {words} {found}")
     require("col2im_out_cpu", self.dtype, _DTYPES)
     inner = dt.opmath(self.dtype)
     lead = self.shape[:d]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
-from torchnp.errors import batch2_mismatch, expected_type, invalid_view, not_implemented, shape_text
+from torchnp.checks import check, check_type, refuse, require
+from torchnp.errors import batch2_mismatch, invalid_view, shape_text
 from torchnp.kernels import ranges
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
@@ -165,9 +165,6 @@ def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
     return values.reshape(n, c, *index.shape[1:])
 
 
-# ---------------------------------------------------------------- checks
-
-
 def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
     """What torch checks of an image and a grid of points in it."""
     of_input, of_grid = shape_text(input.shape), f"grid with sizes {shape_text(grid.shape)}"
@@ -182,9 +179,6 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
     words = f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, {both}"
     check(input.ndim == n + 2 and grid.ndim == n + 2, words)
     check(n == 2 or mode != BICUBIC, "grid_sampler(): bicubic interpolation only supports 4D input")
-
-
-# ---------------------------------------------------------------- kernels
 
 
 def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corners: bool, loop: Loop) -> ndarray:
@@ -213,19 +207,14 @@ def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n:
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, loop)
 
 
-_CPU = {"cpu": "grid_sampler_2d_cpu_kernel_impl", "loop": VECTOR, "differs": ["grid-half-even"]}
+_CPU, _HALF = {"cpu": "grid_sampler_2d_cpu_kernel_impl", "loop": VECTOR}, ["grid-half-even"]
 _DOC = "An image at the points of a grid, coordinates from -1 to 1."
-(grid_sampler_2d,) = rows("grid_sampler_2d", _sampler, _DOC, **_CPU)
-_CPU = {"cpu": "grid_sampler3d_cpu", "loop": SCALAR, "differs": ["grid-half-even"]}
-_DOC = "A volume at the points of a grid, coordinates from -1 to 1."
-(grid_sampler_3d,) = rows("grid_sampler_3d", _sampler, _DOC, **_CPU)
-
-
-def check_single(values: Iterable[ndarray]) -> None:
-    """torch's plain loop has code for float32 alone, which it finds out once there is something to do."""
-    for x in values:
-        if x.dtype != dt.float32:
-            raise expected_type(dt.float32, x.dtype)
+(grid_sampler_2d,) = rows("grid_sampler_2d", _sampler, _DOC, differs=_HALF, **_CPU)
+_CPU, _DOC = (
+    {"cpu": "grid_sampler3d_cpu", "loop": SCALAR},
+    "A volume at the points of a grid, coordinates from -1 to 1.",
+)
+(grid_sampler_3d,) = rows("grid_sampler_3d", _sampler, _DOC, differs=_HALF, **_CPU)
 
 
 @kernel("_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])
@@ -234,7 +223,7 @@ def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode,
     check_grid(input, grid, 2, interpolation_mode)
     if input.shape[0] * input.shape[1] * grid.shape[1] * grid.shape[2] == 0:
         return np.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
-    check_single((input, grid))
+    check_type(dt.float32, input, grid)  # torch has no other code, which it finds out once there is something to do
     return _sample(input, grid, interpolation_mode, padding_mode, align_corners, SCALAR)
 
 
@@ -248,30 +237,28 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 # ---------------------------------------------------------------- affine grids
 
 
-def base_grid(sizes: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
-    """The homogeneous coordinates of all points of an image or volume: (*sizes, n + 1)."""
-    n = len(sizes)
-    if dtype in dt.HALVES and min(sizes) <= 1:  # torch makes a tensor of one number there
-        raise not_implemented("tensor_cpu", dtype)
+def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
+    """The homogeneous coordinates of all points of an image or volume: (points, n + 1)."""
+    check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    n, sizes = len(size) - 2, size[2:]
+    if min(sizes) <= 1:  # torch makes a tensor of one number there
+        refuse("tensor_cpu", dtype, dt.HALVES)
     grid = np.ones((*sizes, n + 1), dtype)
-    for d, size in enumerate(sizes):
-        line = np.zeros(size, dtype)
-        if size > 1:
-            line = ranges.linspace(-1, 1, size, dtype=dtype)
+    for d, steps in enumerate(sizes):
+        line = np.zeros(steps, dtype)
+        if steps > 1:
+            line = ranges.linspace(-1, 1, steps, dtype=dtype)
             if not align_corners:
                 wide = dt.cast(line, dt.opmath(dtype))
-                line = dt.cast(dt.cast(wide * (size - 1), wide.dtype) / size, dtype)
+                line = dt.cast(dt.cast(wide * (steps - 1), wide.dtype) / steps, dtype)
         grid[..., n - 1 - d] = line.reshape(-1, *[1] * (n - 1 - d))
-    return grid
+    return grid.reshape(-1, n + 1)
 
 
 @kernel("affine_grid_generator")
 def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> ndarray:
     """The points of a grid moved by one affine map for each item of a batch."""
-    check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
-    n = len(size) - 2
-    base = base_grid(size[2:], align_corners, theta.dtype)
-    points = base.reshape(-1, n + 1)
+    points, n = _base_grid(size, align_corners, theta.dtype), len(size) - 2
     fits = theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1
     check(fits, batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])))
     shape = (size[0], *size[2:], n)
@@ -284,9 +271,7 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
 @kernel("affine_grid_generator_backward")
 def affine_grid_generator_backward(grad: ndarray, size: Ints, align_corners: bool) -> ndarray:
     """The gradient of `affine_grid_generator` in the maps."""
-    check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
-    n = len(size) - 2
     inner = dt.opmath(grad.dtype)
-    base = dt.cast(base_grid(size[2:], align_corners, grad.dtype), inner).reshape(-1, n + 1)
-    total = np.matmul(base.T, dt.cast(grad, inner).reshape(size[0], -1, n))
+    points = dt.cast(_base_grid(size, align_corners, grad.dtype), inner)
+    total = np.matmul(points.T, dt.cast(grad, inner).reshape(size[0], -1, len(size) - 2))
     return dt.cast(total, grad.dtype).swapaxes(1, 2)

@@ -1,15 +1,14 @@
-"""Losses of two tensors of one shape, elementwise and then reduced; classification losses are in `nll`."""
+"""Losses of two tensors of one shape, elementwise and then reduced, and margin losses; others of classes are in `nll`."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.checks import check, check_type, require
 from torchnp.errors import mean_of, multi_target, output_shape, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -19,8 +18,9 @@ from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
+from torchnp.kernels.vectornorm import norm_along
 from torchnp.registry import kernel
-from torchnp.scalars import number
+from torchnp.scalars import number, scalar
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
@@ -48,12 +48,8 @@ def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, nda
 
 def reshaped(x: ndarray, shape: tuple[int, ...]) -> ndarray:
     """A result without dimensions of size 1 in the shape of the input, if it was not broadcast."""
-    if x.size != math.prod(shape):
-        raise output_shape(shape, x.shape)
+    check(x.size == math.prod(shape), output_shape(shape, x.shape))
     return x.reshape(shape)
-
-
-# ---------------------------------------------------------------- distances
 
 
 @kernel("mse_loss")
@@ -64,9 +60,8 @@ def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     return reduce(el.finish(np.square(difference), out), reduction)
 
 
-(l1_loss,) = rows(
-    "l1_loss", lambda x, target, reduction: reduce(abs(sub(x, target)), reduction), "The absolute difference."
-)
+_DOC = "The absolute difference."
+(l1_loss,) = rows("l1_loss", lambda x, target, reduction: reduce(abs(sub(x, target)), reduction), _DOC)
 
 
 @kernel("smooth_l1_loss")
@@ -134,8 +129,7 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     """``log(1 + exp(-target * self))``."""
     value = log1p(exp(mul(neg(target), self)))
     el.check_result_dtype(value.dtype, self.dtype)
-    if value.shape != self.shape:
-        raise output_shape(self.shape, value.shape)
+    check(value.shape == self.shape, output_shape(self.shape, value.shape))
     return reduce(dt.cast(value, self.dtype), reduction)
 
 
@@ -146,8 +140,7 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
     check(not any(map(dt.is_complex, dtypes)), "kl_div: Complex inputs not supported.")
     check(all(map(dt.is_floating, dtypes)), "kl_div: Integral inputs not supported.")
     if log_target:
-        difference = sub(target, self)
-        return reduce(mul(exp(target), difference), reduction)
+        return reduce(mul(exp(target), sub(target, self)), reduction)
     return reduce(sub(xlogy(target, target), mul(target, self)), reduction)
 
 
@@ -155,8 +148,7 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
     if log_input:
-        product = mul(target, input)
-        loss = sub(exp(input), product)
+        loss = sub(exp(input), mul(target, input))
     else:
         loss = sub(input, mul(target, log(add_scalar(input, eps))))
     if full:
@@ -180,8 +172,7 @@ def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, re
 @kernel("margin_ranking_loss")
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """``max(0, -target * (input1 - input2) + margin)``."""
-    difference = sub(input1, input2)
-    loss = add_scalar(mul(neg(target), difference), margin)
+    loss = add_scalar(mul(neg(target), sub(input1, input2)), margin)
     return reduce(clamp_min(loss, 0), reduction)
 
 
@@ -195,16 +186,11 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     check(target.ndim <= 1, multi_target())
     expected = target.ndim + 1
-    check(
-        input1.ndim == expected and input2.ndim == expected,
-        f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with sizes "
-        f"{shape_text(input1.shape)} and {shape_text(input2.shape)}.",
-    )
-    epsilon = 1e-12
-    product = _sum_last(mul(input1, input2))
-    square1 = add_scalar(_sum_last(mul(input1, input1)), epsilon)
-    square2 = add_scalar(_sum_last(mul(input2, input2)), epsilon)
-    cosine = div(product, sqrt(mul(square1, square2)))
+    found = f"{shape_text(input1.shape)} and {shape_text(input2.shape)}."
+    words = f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with sizes {found}"
+    check(input1.ndim == expected and input2.ndim == expected, words)
+    square1, square2 = (add_scalar(_sum_last(mul(x, x)), 1e-12) for x in (input1, input2))
+    cosine = div(_sum_last(mul(input1, input2)), sqrt(mul(square1, square2)))
     zeros = np.zeros_like(cosine)
     near = where(eq(target, 1), rsub_scalar(cosine, 1), zeros)
     far = where(eq(target, -1), clamp_min(sub_scalar(cosine, margin), 0), zeros)
@@ -215,36 +201,107 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> ndarray:
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
     difference = add_scalar(sub(x1, x2), eps)
-    out = difference.dtype
-    size = np.abs(dt.cast(difference, dt.opmath(out)))
-    axis = -1 if size.ndim else None
-    total: Any = partial(np.add.reduce, axis=axis, keepdims=keepdim)
-    if p == 0:
-        value = total(size != 0, dtype=size.dtype)
-    elif p == np.inf:
-        value = np.max(size, axis, keepdims=keepdim)
-    elif p == -np.inf:
-        value = np.min(size, axis, keepdims=keepdim)
-    elif p == 1:
-        value = total(size)
-    elif p == 2:
-        value = np.sqrt(total(np.square(size)))
-    else:
-        value = np.power(total(np.power(size, size.dtype.type(p))), size.dtype.type(1 / p))
-    return el.finish(value, dt.to_real(out))
+    size = np.abs(dt.cast(difference, dt.opmath(difference.dtype)))
+    return el.finish(norm_along(size, p, -1 if size.ndim else None, keepdim), dt.to_real(difference.dtype))
 
 
 @kernel("triplet_margin_loss")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
     """``max(0, margin + |anchor - positive| - |anchor - negative|)``; with swap the nearer of the two negatives' ends."""
-    dims = (anchor.ndim, positive.ndim, negative.ndim)
-    check(
-        len(set(dims)) == 1,
-        f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-        f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs",
-    )
+    words = "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got:"
+    found = f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+    check(anchor.ndim == positive.ndim == negative.ndim, f"{words} {found}")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduce(clamp_min(add_scalar(sub(near, far), margin), 0), reduction)
+
+
+def _samples(self: ndarray) -> ndarray:
+    """The input as samples by classes."""
+    words = "Expected non-empty vector or matrix with optional 0-dim batch size, but got: " + shape_text(self.shape)
+    check((self.ndim <= 1 and self.size) or (self.ndim == 2 and self.shape[1] != 0), words)
+    return self if self.ndim == 2 else self.reshape(1, -1)
+
+
+def multi_margin(
+    cpu: str, self: ndarray, target: ndarray, p: Any, margin: Any, weight: ndarray | None
+) -> tuple[ndarray, ndarray, ndarray]:
+    """For each sample its target class, for each class how far it reaches into the margin, and the class weight."""
+    check(p in (1, 2), "only p == 1 and p == 2 supported")
+    x = _samples(self)
+    n, c = x.shape
+    words = (
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size)."
+    )
+    found = f"but got {shape_text(target.shape)}. Input has shape {shape_text(self.shape)}."
+    check(target.ndim <= 1 and target.size == n, f"{words} Expected target size [{n}], {found}")
+    words = f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}"
+    check(weight is None or (weight.ndim <= 1 and weight.size == c), words)
+    if x.size:
+        require(cpu, self.dtype, el.WIDE)
+        check_type(dt.int64, target)
+        check_type(self.dtype, *(() if weight is None else (weight,)))
+    index = target.reshape(-1)
+    check(np.all((index >= 0) & (index < c)), "target out of range")
+    reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
+    reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch leaves out NaN, too
+    np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
+    factor = np.ones(n, x.dtype) if weight is None else weight.reshape(-1)[index]
+    return index, reach, factor
+
+
+@kernel("multi_margin_loss")
+def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
+    """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
+    _, reach, factor = multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
+    terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor[:, None], reach.dtype.type(0))
+    loss = terms.sum(axis=1) / reach.dtype.type(reach.shape[1])
+    return _reduced(loss, reduction, target.ndim > 0)
+
+
+def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
+    if reduction == NONE:
+        return loss if batched else loss.reshape(())
+    return np.asarray(loss.sum() / (loss.dtype.type(len(loss)) if reduction == MEAN else loss.dtype.type(1)))
+
+
+def multilabel_reach(x: ndarray, target: ndarray, is_target: ndarray | None = None) -> tuple[ndarray, ndarray, ndarray]:
+    """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
+    listed = np.logical_and.accumulate(target >= 0, axis=1)
+    index = np.where(listed, target, 0)
+    if is_target is None:
+        is_target = np.zeros(x.shape, np.bool_)
+        rows, columns = np.nonzero(listed)
+        is_target[rows, target[rows, columns]] = True
+    picked = np.take_along_axis(x, index, axis=1)
+    reach = 1 - picked[:, :, None] + x[:, None, :]
+    counts = (reach > 0) & listed[:, :, None] & ~is_target[:, None, :]
+    return index, is_target, np.where(counts, reach, x.dtype.type(0))
+
+
+def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) -> tuple[ndarray, ndarray]:
+    """Input and target as samples by classes."""
+    x = _samples(self)
+    words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
+    check((target.size == 1 and self.ndim == 0) or target.shape == self.shape, words)
+    rows = target.reshape(x.shape)
+    check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
+    if x.size:
+        require(cpu, self.dtype, el.WIDE)
+        check_type(dt.int64, target)
+    return x, rows
+
+
+@kernel("multilabel_margin_loss_forward")
+def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: int) -> tuple[ndarray, ndarray]:
+    """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets."""
+    x, rows = check_multilabel("multilabel_margin_loss_forward_out_frame", self, target, 2)
+    _, is_target, reach = multilabel_reach(x, rows)
+    loss = reach.sum(axis=(1, 2)) / x.dtype.type(x.shape[1])
+    return _reduced(loss, reduction, self.ndim == 2), is_target.astype(x.dtype).reshape(target.shape)
+
+
+_DOC = "`multilabel_margin_loss_forward`, the loss alone."
+rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)

@@ -17,15 +17,12 @@ from torchnp.writes import Bound, Writes
 ndarray = np.ndarray
 _BARE = frozenset(dt.BARE_UNSIGNED)
 
-# ---------------------------------------------------------------- fill
-
 
 @kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"])
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
-    if mask.dtype != dt.bool_:
-        name = dt.c_name(mask.dtype)
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
+    words = "masked_fill_ only supports boolean masks, but got mask with dtype"
+    check(mask.dtype == dt.bool_, f"{words} {dt.c_name(mask.dtype)}")
     refuse("masked_fill", self.dtype, RARE)
     number = scalar(value, self.dtype)
     if mask.shape != self.shape:
@@ -75,11 +72,8 @@ def masked_scatter(self, mask, source):
         )
     words = f"masked_scatter_ only supports boolean masks, but got mask with dtype {dt.scalar_name(mask.dtype)}"
     check(mask.dtype == dt.bool_, words)
-    if self.dtype != source.dtype:
-        raise RuntimeError(
-            "masked_scatter: expected self and source to have same dtypes but got"
-            f"{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}"
-        )
+    words = "masked_scatter: expected self and source to have same dtypes but got"
+    check(self.dtype == source.dtype, f"{words}{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}")
     refuse("masked_scatter", self.dtype, RARE_OR_CHALF)
     shape = broadcast_shapes(mask.shape, self.shape)
     out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
@@ -90,25 +84,16 @@ def masked_scatter(self, mask, source):
     return out
 
 
-# ---------------------------------------------------------------- nonzero
-
-
 @kernel("nonzero", like=np.argwhere, differs=["nonzero-rows", "nonzero-0d"])
 def nonzero(self):
     """The positions of nonzero elements, as rows."""
     refuse("nonzero_count_cpu", self.dtype, RARE)  # empty or not
+    truth = self if self.dtype.num <= 255 else self != 0
     if not self.ndim:
-        return np.empty((int(bool(_truth(self))), 0), dt.int64)
-    found = _truth(self).nonzero()
+        return np.empty((int(bool(truth)), 0), dt.int64)
+    found = truth.nonzero()
     # torch fills a matrix by columns: its transpose is contiguous.
-    out = np.empty((self.ndim, len(found[0])), dt.int64)
-    for row, places in zip(out, found):
-        row[...] = places
-    return out.T
-
-
-def _truth(x: ndarray) -> ndarray:
-    return x if x.dtype.num <= 255 else x != 0
+    return np.stack(found).T
 
 
 rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere, differs=["nonzero-rows"])

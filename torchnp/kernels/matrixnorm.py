@@ -12,20 +12,12 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, wrap_dim
 from torchnp.errors import shape_text
+from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.create import eye
 from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
-from torchnp.kernels.linalg import (
-    _inverse,
-    check_inexact,
-    check_matrix,
-    check_square,
-    inverted,
-    linalg_inv,
-    linalg_solve,
-)
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
@@ -33,8 +25,6 @@ from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- matrix norms
 
 
 def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
@@ -44,8 +34,12 @@ def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
     return axes
 
 
-def _converted(x: ndarray, dtype: Any) -> ndarray:
-    return x if dtype is None else dt.cast(x, _check_dtype("linalg.matrix_norm", x.dtype, dt.as_dtype(dtype)))
+def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, dtype: Any, reduce: Any) -> ndarray:
+    linalg.check_inexact("linalg.matrix_norm", x, False)
+    if dtype is not None:
+        x = dt.cast(x, _check_dtype("linalg.matrix_norm", x.dtype, dt.as_dtype(dtype)))
+    out = reduce(linalg_svdvals(np.moveaxis(x, axes, (-2, -1))), [-1])
+    return _with_kept(out, axes) if keepdim else layout.dense(out)
 
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
@@ -67,15 +61,12 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
     ord = float(ord)
     check(abs(ord) in (1, 2, math.inf), f"linalg.matrix_norm: Order {ord:g} not supported.")
-    check_matrix("linalg.matrix_norm", self)
+    linalg.check_matrix("linalg.matrix_norm", self)
     axes = _matrix_axes(self, dim)
-    check_inexact("linalg.matrix_norm", self)
+    linalg.check_inexact("linalg.matrix_norm", self)
     pick = _amax if ord > 0 else amin
     if abs(ord) == 2:
-        check_inexact("linalg.matrix_norm", self, False)
-        x = np.moveaxis(_converted(self, dtype), axes, (-2, -1))
-        out = pick(linalg_svdvals(x), [-1])
-        return _with_kept(out, axes) if keepdim else layout.dense(out)
+        return _of_singular_values(self, axes, keepdim, dtype, pick)
     by, over = axes if abs(ord) == 1 else axes[::-1]
     sums = linalg_vector_norm(self, 1.0, [by], keepdim, dtype=dtype)
     return layout.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
@@ -84,15 +75,13 @@ def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
 @kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
 def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """Frobenius or nuclear norms of matrices."""
-    check_matrix("linalg.matrix_norm", self)
+    linalg.check_matrix("linalg.matrix_norm", self)
     check(ord in ("fro", "nuc"), f"linalg.matrix_norm: Order {ord} not supported.")
     axes = _matrix_axes(self, dim)
-    check_inexact("linalg.matrix_norm", self)
+    linalg.check_inexact("linalg.matrix_norm", self)
     if ord == "fro":
         return layout.dense(linalg_vector_norm(self, 2, list(axes), keepdim, dtype=dtype))
-    check_inexact("linalg.matrix_norm", self, False)
-    out = sum_dim(linalg_svdvals(np.moveaxis(_converted(self, dtype), axes, (-2, -1))), -1)
-    return _with_kept(out, axes) if keepdim else layout.dense(out)
+    return _of_singular_values(self, axes, keepdim, dtype, sum_dim)
 
 
 _OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
@@ -108,10 +97,10 @@ def _norm_dims(x: ndarray, ord: Any, dim: Any) -> list[int] | None:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
-@kernel("linalg_norm", **_OF_NORM)
-def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."""
+def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> ndarray:
     dims = _norm_dims(self, ord, dim)
+    if isinstance(ord, str):
+        return linalg_matrix_norm_str(self, ord, dims or (0, 1), keepdim, dtype=dtype)
     words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
     check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
     if ord is not None and (len(dims) == 2 if dims is not None else self.ndim == 2):
@@ -119,19 +108,15 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
-@kernel("linalg_norm.ord_str", **_OF_NORM)
-def linalg_norm_str(self, ord, dim=None, keepdim=False, *, dtype=None):
-    """Frobenius or nuclear norm of matrices."""
-    return linalg_matrix_norm_str(self, ord, _norm_dims(self, ord, dim) or (0, 1), keepdim, dtype=dtype)
-
-
-# ---------------------------------------------------------------- condition number
+_DOC = "Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."
+rows("linalg_norm", _norm, _DOC, **_OF_NORM)
+rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_OF_NORM)
 
 
 @kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers-linalg", "cond-of-zero"])
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
-    check_matrix("linalg.cond", self)
+    linalg.check_matrix("linalg.cond", self)
     if self.size == 0:
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p is None or abs(float(p)) == 2:
@@ -139,31 +124,28 @@ def linalg_cond(self, p=None):
         first, last = s[..., 0], s[..., -1]
         return np.asarray(first / last if p is None or p > 0 else last / first)
     check(abs(float(p)) in (1, math.inf), f"linalg.cond got an invalid norm type: {float(p):g}")
-    check_square(f"linalg.cond(ord={float(p):g})", self)
+    linalg.check_square(f"linalg.cond(ord={float(p):g})", self)
     return _cond(self, linalg_matrix_norm, p)
 
 
 @kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg"])
 def linalg_cond_str(self, p):
     """Frobenius or nuclear norm of matrices times that of their inverses."""
-    check_square(f"linalg.cond(ord={p})", self)
+    linalg.check_square(f"linalg.cond(ord={p})", self)
     check(p in ("fro", "nuc"), f"linalg.cond got an invalid norm type: {p}")
     if self.size == 0:
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p == "nuc":
-        check_inexact("linalg.svd", self)
+        linalg.check_inexact("linalg.svd", self)
     return _cond(self, linalg_matrix_norm_str, p)
 
 
 def _cond(x: ndarray, norm: Any, p: Any) -> ndarray:
-    inverse, info = _inverse(x)
+    inverse, info = linalg._inverse(x)
     if p == "nuc":  # an inverse that is none has no singular values
         inverse = np.where(info[..., None, None] > 0, 0, inverse)
     out = norm(x, p) * norm(inverse, p)
     return np.where(info > 0, out.dtype.type(np.inf), out)
-
-
-# ---------------------------------------------------------------- powers
 
 
 def _look_power(bound: Bound, outs: list[ndarray]) -> None:
@@ -180,12 +162,12 @@ def _look_power(bound: Bound, outs: list[ndarray]) -> None:
 )  # fmt: skip
 def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; of the inverses for negative n."""
-    check_square("linalg.matrix_power", self)
+    linalg.check_square("linalg.matrix_power", self)
     if n == 0:
         return layout.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())
     if n < 0:
-        check_inexact("linalg.inv", self, False)
-        self, n = linalg_inv(self), -n
+        linalg.check_inexact("linalg.inv", self, False)
+        self, n = linalg.linalg_inv(self), -n
         if n == 1:  # as LAPACK leaves it
             lead = range(self.ndim - 2)
             return layout.place(self, layout.in_order(self.shape, [*lead, self.ndim - 1, self.ndim - 2]))
@@ -202,8 +184,8 @@ def linalg_matrix_power(self, n):
 @kernel("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(self):
     """Exponentials of square matrices."""
-    check_square("linalg.matrix_exp", self)
-    check_inexact("linalg.matrix_exp", self)
+    linalg.check_square("linalg.matrix_exp", self)
+    linalg.check_inexact("linalg.matrix_exp", self)
     from scipy.linalg import expm
 
     if self.size == 0:
@@ -238,7 +220,7 @@ def linalg_tensorinv(self, ind=2):
     m, n = math.prod(rows), math.prod(columns)
     words = f"prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}"
     check(m == n, f"Expected self to satisfy the requirement {words}")
-    return inverted(self.reshape(m, n), "inv").reshape(*columns, *rows)
+    return linalg.inverted(self.reshape(m, n), "inv").reshape(*columns, *rows)
 
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
@@ -253,4 +235,4 @@ def linalg_tensorsolve(self, other, dims=None):
     words = "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"
     found = f"but got {m} != {math.prod(a.shape[: other.ndim])}"
     check(m == n, f"Expected self to satisfy the requirement {words}, {found}")
-    return linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)
+    return linalg.linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)

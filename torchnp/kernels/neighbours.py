@@ -23,9 +23,6 @@ def _part(x: ndarray, axis: int, start: int | None, stop: int | None) -> ndarray
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-# ---------------------------------------------------------------- differences
-
-
 def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
     """An order of 0 copies the tensor, which takes no other dtype."""
     x, d = bound["self"].dtype, outs[0].dtype
@@ -40,9 +37,12 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     if n == 0:
         return layout.cloned(self)
     axis = wrap_dim(dim, self.ndim)
-    for part in (prepend, append):
-        _check_joined(part, self, axis)
     parts = [p for p in (prepend, self, append) if p is not None]
+    words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
+    for part in parts:
+        check(part.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input")
+        for i, (a, b) in enumerate(zip(self.shape, part.shape, strict=True)):
+            check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
     common = dt.result_type(*parts)
     x = _joined([dt.cast(p, common) for p in parts], parts, axis) if len(parts) > 1 else self
     for _ in range(min(n, x.shape[axis])):
@@ -56,15 +56,6 @@ def _joined(parts: list[ndarray], given: list[ndarray], axis: int) -> ndarray:
     """Parts one after another, in the memory format that all suggest as they were given."""
     x = np.concatenate(parts, axis)
     return layout.place(x, layout.in_format(x.shape, layout.joined([layout.layout_of(p) for p in given])))
-
-
-def _check_joined(part: ndarray | None, x: ndarray, axis: int) -> None:
-    if part is None:
-        return
-    check(part.ndim == x.ndim, "diff expects prepend or append to be the same dimension as input")
-    words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
-    for i, (a, b) in enumerate(zip(x.shape, part.shape, strict=True)):
-        check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
 
 
 # ---------------------------------------------------------------- trapezoidal rule
@@ -91,9 +82,6 @@ def _neighbours(y: ndarray, axis: int) -> ndarray:
     return add(_part(y, axis, 1, None), _part(y, axis, None, -1))
 
 
-_OF_AREA = {"like": np.trapezoid, "differs": ["three-tier-promotion"]}
-
-
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     axis = dim_of(y, dim)
     if y.shape[axis] == 0:
@@ -106,28 +94,22 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
     return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
 
 
+_OF_AREA = {"like": np.trapezoid, "differs": ["three-tier-promotion"]}
 rows("trapezoid.x trapz.x", _area, "Area under the points (x, y) along a dimension.", by="x", **_OF_AREA)
 rows("trapezoid.dx trapz.dx", _area, "Area under points at equal distances along a dimension.", by="dx", **_OF_AREA)
 
 
-def _running_axis(y: ndarray, dim: int) -> int:
+def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> ndarray:
+    _check_samples("cumulative_trapezoid", y, x, dx)
     axis = wrap_dim(dim, y.ndim)
     check(y.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
-    return axis
-
-
-@kernel("cumulative_trapezoid.x", differs=["three-tier-promotion"])
-def cumulative_trapezoid(y, x, *, dim=-1):
-    """Running areas under the points (x, y) along a dimension."""
-    _check_samples("cumulative_trapezoid", y, x)
-    axis = _running_axis(y, dim)
+    if x is None:
+        return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)
     widths = _widths("cumulative_trapezoid", y, x, axis)
     return div(cumsum(mul(widths, _neighbours(y, axis)), axis), 2.0)
 
 
-@kernel("cumulative_trapezoid.dx", differs=["three-tier-promotion"])
-def cumulative_trapezoid_dx(y, *, dx=1, dim=-1):
-    """Running areas under points at equal distances along a dimension."""
-    _check_samples("cumulative_trapezoid", y, None, dx)
-    axis = _running_axis(y, dim)
-    return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)
+_OF_AREA = {"differs": ["three-tier-promotion"]}
+rows("cumulative_trapezoid.x", _running, "Running areas under the points (x, y) along a dimension.", **_OF_AREA)
+_DOC = "Running areas under points at equal distances along a dimension."
+rows("cumulative_trapezoid.dx", _running, _DOC, **_OF_AREA)

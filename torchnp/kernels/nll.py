@@ -19,17 +19,16 @@ from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-# ---------------------------------------------------------------- negative log likelihood
 
-
-def check_target(target: ndarray) -> None:
+def _check_target(target: ndarray) -> None:
     name = dt.scalar_name(target.dtype)
     check(target.dtype in (dt.int64, dt.uint8), f"expected target dtype to be Long or Byte, but got {name}")
 
 
-def check_weight_dtype(self: ndarray, weight: ndarray | None) -> None:
-    if weight is not None:
-        check_type(self.dtype, weight)
+def check_dtypes(cpu: str, self: ndarray, weight: ndarray | None) -> None:
+    """Refuse what torch's kernel has no code for, and weights of another dtype."""
+    require(cpu, self.dtype, FLOATS)
+    check_type(self.dtype, *(() if weight is None else (weight,)))
 
 
 def classes(target: ndarray, ignore_index: int, count: int) -> tuple[ndarray, ndarray]:
@@ -64,32 +63,28 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     """Minus the score of the target class, weighted; and the sum of the weights."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
-    check_target(target)
+    _check_target(target)
     if self.ndim == 1 and target.size != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
     if self.ndim == 2:
         check(target.ndim, no_dimensions(0))
     words = f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})"
     check(self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]), words)
-    n_classes = self.shape[-1]
-    _check_weight(weight, n_classes, "")
-    require("nll_loss_out_frame", self.dtype, FLOATS)
-    check_weight_dtype(self, weight)
+    _check_weight(weight, self.shape[-1], "")
+    check_dtypes("nll_loss_out_frame", self, weight)
     if self.ndim == 2:
         return _forward(self, target, weight, reduction, ignore_index)
     # A single score vector is always reduced: "none" gives its loss and the weight of its target.
-    loss, total = _forward(self[None], target.reshape(1), weight, MEAN if reduction == MEAN else SUM, ignore_index)
-    return loss, total
+    return _forward(self[None], target.reshape(1), weight, MEAN if reduction == MEAN else SUM, ignore_index)
 
 
 @kernel("nll_loss2d_forward")
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     check_nll2d(self, target, weight)
-    check_target(target)
+    _check_target(target)
     check(target.dtype == dt.int64 or (not target.size and reduction != NONE), expected_type(dt.int64, target.dtype))
-    require("nll_loss2d_forward_out_frame", self.dtype, FLOATS)
-    check_weight_dtype(self, weight)
+    check_dtypes("nll_loss2d_forward_out_frame", self, weight)
     return _forward(self, target, weight, reduction, ignore_index)
 
 
@@ -98,9 +93,8 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
     check(target.ndim == 3, words)
     words = f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
     check(self.ndim == 4, words)
-    check(
-        weight is None or weight.size == self.shape[1], "weight tensor should be defined either for all or no classes"
-    )
+    words = "weight tensor should be defined either for all or no classes"
+    check(weight is None or weight.size == self.shape[1], words)
     words = f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}"
     check((self.shape[0], *self.shape[2:]) == target.shape, words)
 
@@ -127,19 +121,18 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     return flat.reshape(expected) if reduction == NONE else flat
 
 
-# ---------------------------------------------------------------- cross entropy
-
-
 @kernel("cross_entropy_loss")
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
+    smoothing = f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}"
     if self.shape == target.shape:
         words = f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}"
         check(dt.is_floating(target.dtype), words)
         check(ignore_index < 0, "ignore_index is not supported for floating point target")
         _check_weight(weight, self.shape[0 if self.ndim == 1 else 1], "cross_entropy: ")
+        check(not label_smoothing > 1.0, smoothing)
         return _of_probabilities(self, target, weight, reduction, label_smoothing)
-    _check_smoothing(label_smoothing)
+    check(not label_smoothing > 1.0, smoothing)
     scores = log_softmax(self, 0 if self.ndim == 1 else 1)
     if label_smoothing > 0.0:
         return _smoothed(scores, target, weight, reduction, ignore_index, label_smoothing)
@@ -147,15 +140,9 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
 
 
 def _check_weight(weight: ndarray | None, n_classes: int, name: str) -> None:
-    if weight is not None and (weight.ndim != 1 or weight.size != n_classes):
-        raise RuntimeError(
-            f"{name}weight tensor should be defined either for all {n_classes} classes or no classes but got weight tensor "
-            f"of shape: {shape_text(weight.shape)}"
-        )
-
-
-def _check_smoothing(label_smoothing: float) -> None:
-    check(not label_smoothing > 1.0, f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if weight is not None:
+        words = f"{name}weight tensor should be defined either for all {n_classes} classes or no classes but got weight"
+        check(weight.shape == (n_classes,), f"{words} tensor of shape: {shape_text(weight.shape)}")
 
 
 def _check_reduction(reduction: int) -> None:
@@ -176,7 +163,6 @@ def _of_probabilities(
 ) -> ndarray:
     axis = 0 if self.ndim == 1 else 1
     n_classes = self.shape[axis]
-    _check_smoothing(label_smoothing)
     _check_reduction(reduction)
     scores = log_softmax(self, axis)
     if label_smoothing > 0.0:

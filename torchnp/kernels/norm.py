@@ -9,17 +9,15 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, require, wrap_dim
-from torchnp.errors import expected_true, expected_type, shape_text
+from torchnp.checks import check, check_type, require, wrap_dim
+from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import is_channels_last
+from torchnp.kernels._spatial import in_format, is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- shared
 
 SMALL = 1 << 16  # up to this many elements a half type's rounding is torch's own; beyond, speed counts
 
@@ -38,11 +36,9 @@ def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
 def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
     """Refuse what torch's kernel has no code for, then parameters of a dtype of their own."""
     require(name, x.dtype, dt.FLOATS)
-    given = [p.dtype for p in parameters if p is not None]
-    if given and given[0] == x.dtype:
-        for found in given:
-            if found != x.dtype:
-                raise expected_type(x.dtype, found)
+    given = [p for p in parameters if p is not None]
+    if given and given[0].dtype == x.dtype:
+        check_type(x.dtype, *given)
 
 
 def inner(x: ndarray | None) -> Any:
@@ -52,15 +48,14 @@ def inner(x: ndarray | None) -> Any:
 
 def with_layout(y: ndarray, x: ndarray) -> ndarray:
     """``y`` laid out as ``x`` is, if that is dense but not C order (channels_last)."""
-    if x.ndim < 4 or x.flags.c_contiguous or not channels_last(x):
-        return y
-    out = np.empty_like(y.transpose(0, *range(2, y.ndim), 1), order="C")
-    out[...] = y.transpose(0, *range(2, y.ndim), 1)
-    return out.transpose(0, y.ndim - 1, *range(1, y.ndim - 1))
+    return y if x.ndim < 4 or x.flags.c_contiguous or not channels_last(x) else in_format(y, True)
 
 
 def channels_last(x: ndarray) -> bool:
     return x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous
+
+
+_add: Any = np.add.reduce
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
@@ -85,12 +80,6 @@ def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
     return np.isinf(first * first)
 
 
-_add: Any = np.add.reduce
-
-
-# ---------------------------------------------------------------- layer norm
-
-
 def _repeated(row: Any, x: ndarray) -> Any:
     """A row as often as a tile has rows, where there are several tiles: operands of one shape need no broadcasting."""
     step = TILE // x.shape[1]
@@ -100,20 +89,16 @@ def _repeated(row: Any, x: ndarray) -> Any:
 def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None, lead: str = ", ") -> int:
     """Check the shapes as torch does; the number of normalised elements."""
     shape = tuple(normalized_shape)
-    if not shape:
-        words = "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got"
-        raise RuntimeError(f"{words} normalized_shape = []")
+    words = "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got"
+    check(shape, f"{words} normalized_shape = []")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != shape:
             found = f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
-            raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {found}"
-            )
+            words = f"Expected {name} to be of same shape as normalized_shape, but got"
+            raise RuntimeError(f"{words} {name} of shape {found}")
     if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
-        expected = (
-            f"Given normalized_shape={shape_text(shape)}, expected input with shape [*{lead}{shape_text(shape)[1:]}"
-        )
-        raise RuntimeError(f"{expected}, but got input of size{shape_text(x.shape)}")
+        words = f"Given normalized_shape={shape_text(shape)}, expected input with shape [*{lead}{shape_text(shape)[1:]}"
+        raise RuntimeError(f"{words}, but got input of size{shape_text(x.shape)}")
     return math.prod(shape)
 
 
@@ -149,9 +134,6 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 
 
 rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=True, differs=["half-opmath"])
-
-
-# ---------------------------------------------------------------- RMS norm
 
 
 @kernel("_fused_rms_norm", differs=["half-opmath"])
@@ -195,19 +177,14 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 
-# ---------------------------------------------------------------- group norm
-
-
 def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
     check(group > 0, f"Expected num groups to be greater than 0, got {group}")
-    if channels % group:
-        found = f"{shape_text(x.shape)} and num_groups={group}"
-        words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
-        raise RuntimeError(f"{words} {found}")
+    words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
+    check(channels % group == 0, f"{words} {shape_text(x.shape)} and num_groups={group}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (channels,):
-            found = f"{name} of shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
             words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
+            found = f"{name} of shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
             raise RuntimeError(f"{words} {found}")
 
 
@@ -250,9 +227,6 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
 
 
-# ---------------------------------------------------------------- renorm
-
-
 @kernel("renorm", differs=["half-opmath"])
 def renorm(self, p, dim, maxnorm):
     """Slices along a dimension whose p-norm exceeds ``maxnorm``, scaled down to it."""
@@ -270,9 +244,6 @@ def renorm(self, p, dim, maxnorm):
     # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
     scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
     return dt.cast(inner(self) * scale, self.dtype)
-
-
-# ---------------------------------------------------------------- weight norm
 
 
 @kernel("_weight_norm_interface", differs=["half-opmath"])

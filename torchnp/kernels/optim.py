@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
+from torchnp.errors import expected_true
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 Arrays = Sequence[ndarray]
-
-# ---------------------------------------------------------------- what all steps share
 
 
 def _number(x: Any) -> float:
@@ -28,17 +27,18 @@ def _skipped(found_inf: ndarray | None) -> bool:
     return found_inf is not None and _number(found_inf) == 1.0
 
 
-def _gradient(grad: ndarray, grad_scale: ndarray | None, maximize: bool, inner: np.dtype, name: str) -> ndarray:
-    """The gradient in the dtype of the computation; unscaling is written back, as torch does."""
-    require(name, grad.dtype, dt.FLOATS)
-    g = dt.cast(grad, inner)
-    if grad_scale is not None:
-        g = g / np.asarray(_number(grad_scale), inner)
-        grad[...] = dt.cast(g, grad.dtype)
-    return -g if maximize else g
-
-
-# ---------------------------------------------------------------- SGD
+def _in_opmath(
+    name: str, params: Arrays, grads: Arrays, grad_scale: ndarray | None, maximize: bool
+) -> Iterator[tuple[ndarray, ndarray, np.dtype]]:
+    """Each parameter and its gradient in the dtype of the computation; unscaling is written back, as torch does."""
+    for p, grad in zip(params, grads, strict=True):
+        inner = dt.opmath(p.dtype)
+        require(name, grad.dtype, dt.FLOATS)
+        g = dt.cast(grad, inner)
+        if grad_scale is not None:
+            g = g / np.asarray(_number(grad_scale), inner)
+            grad[...] = dt.cast(g, grad.dtype)
+        yield dt.cast(p, inner), -g if maximize else g, inner
 
 
 @kernel("_fused_sgd_", "_fused_sgd_.tensor_lr", differs=["half-opmath"])
@@ -50,11 +50,8 @@ def _fused_sgd_(
     if _skipped(found_inf):
         return
     rate = _number(lr)
-    for i, (p, grad) in enumerate(zip(self, grads, strict=True)):
-        inner = dt.opmath(p.dtype)
+    for i, (x, g, inner) in enumerate(_in_opmath("fused_sgd_kernel", self, grads, grad_scale, maximize)):
         one = inner.type
-        g = _gradient(grad, grad_scale, maximize, inner, "fused_sgd_kernel")
-        x = dt.cast(p, inner)
         if weight_decay:
             g = g + x * one(weight_decay)
         if momentum:
@@ -62,10 +59,7 @@ def _fused_sgd_(
             b = g if is_first_step else dt.cast(buffer, inner) * one(momentum) + g * one(1 - dampening)
             buffer[...] = dt.cast(b, buffer.dtype)
             g = g + b * one(momentum) if nesterov else b
-        p[...] = dt.cast(x - g * one(rate), p.dtype)
-
-
-# ---------------------------------------------------------------- Adam and AdamW
+        self[i][...] = dt.cast(x - g * one(rate), self[i].dtype)
 
 
 def _adam(
@@ -73,19 +67,17 @@ def _adam(
     lr: Any, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None, decoupled: bool,
 ) -> None:  # fmt: skip
-    for right, what in (
-        (len(max_exp_avg_sqs) == len(params) or not amsgrad, "size() == n_tensors"),
-        (not len(max_exp_avg_sqs) or amsgrad, "empty()"),
-    ):
-        check(right, f"Expected max_exp_avg_sqs.{what} to be true, but got false.")
+    tops = len(max_exp_avg_sqs)
+    check(tops == len(params) or not amsgrad, expected_true("max_exp_avg_sqs.size() == n_tensors"))
+    check(not tops or amsgrad, expected_true("max_exp_avg_sqs.empty()"))
     if _skipped(found_inf):
         return
     rate = _number(lr)
-    for i, (p, grad, avg, sq, step) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, steps, strict=True)):
-        inner = dt.opmath(p.dtype)
-        one = inner.type
-        g = _gradient(grad, grad_scale, maximize, inner, "fused_adam_kernel")
-        x, m, v = (dt.cast(a, inner) for a in (p, avg, sq))
+    given = _in_opmath("fused_adam_kernel", params, grads, grad_scale, maximize)
+    for i, ((x, g, inner), p, avg, sq, step) in enumerate(
+        zip(given, params, exp_avgs, exp_avg_sqs, steps, strict=True)
+    ):
+        one, m, v = inner.type, dt.cast(avg, inner), dt.cast(sq, inner)
         if weight_decay:
             if decoupled:
                 x = x - x * one(rate * weight_decay)
@@ -100,9 +92,7 @@ def _adam(
             top = max_exp_avg_sqs[i]
             v = np.maximum(dt.cast(top, inner), v)
             top[...] = dt.cast(v, top.dtype)
-        t = _number(step)
-        size = rate / (1 - beta1**t)
-        root = math.sqrt(1 - beta2**t)
+        size, root = rate / (1 - beta1 ** _number(step)), math.sqrt(1 - beta2 ** _number(step))
         denominator = np.sqrt(v) / one(root) + one(eps)
         p[...] = dt.cast(x - m / denominator * one(size), p.dtype)
 
@@ -113,9 +103,6 @@ rows(_ADAM, _adam, "Adam; weight decay is added to the gradient.", decoupled=Fal
 rows(_ADAMW, _adam, "AdamW; weight decay shrinks the parameter itself.", decoupled=True, **_HALF)
 
 
-# ---------------------------------------------------------------- Adagrad
-
-
 @kernel("_fused_adagrad_", "_fused_adagrad_.tensor_lr", differs=["half-opmath"])
 def _fused_adagrad_(
     self, grads, state_sums, state_steps, *, lr, lr_decay, weight_decay, eps, maximize, grad_scale=None, found_inf=None
@@ -124,11 +111,9 @@ def _fused_adagrad_(
     if _skipped(found_inf):
         return
     rate = _number(lr)
-    for p, grad, total, step in zip(self, grads, state_sums, state_steps, strict=True):
-        inner = dt.opmath(p.dtype)
+    given = _in_opmath("fused_adagrad_kernel", self, grads, grad_scale, maximize)
+    for (x, g, inner), p, total, step in zip(given, self, state_sums, state_steps, strict=True):
         one = inner.type
-        g = _gradient(grad, grad_scale, maximize, inner, "fused_adagrad_kernel")
-        x = dt.cast(p, inner)
         if weight_decay:
             g = g + x * one(weight_decay)
         s = dt.cast(total, inner) + g * g
@@ -137,16 +122,18 @@ def _fused_adagrad_(
         p[...] = dt.cast(x - g / (np.sqrt(s) + one(eps)) * one(now), p.dtype)
 
 
-# ---------------------------------------------------------------- gradient scaling
+def _check_numbers(**given: ndarray) -> None:
+    for name, x in given.items():
+        check(x.size == 1, f"{name} must be a 1-element tensor.")
+    for name, x in given.items():
+        dtype, kind = (dt.int32, "an int") if name == "growth_tracker" else (dt.float32, "a float")
+        check(x.dtype == dtype, f"{name} must be {kind} tensor.")
 
 
 @kernel("_amp_foreach_non_finite_check_and_unscale_")
 def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray, inv_scale: ndarray) -> None:
     """Unscale gradients, and note in ``found_inf`` whether any was not finite."""
-    check(inv_scale.size == 1, "inv_scale must be a 1-element tensor.")
-    check(found_inf.size == 1, "found_inf must be a 1-element tensor.")
-    check(inv_scale.dtype == dt.float32, "inv_scale must be a float tensor.")
-    check(found_inf.dtype == dt.float32, "found_inf must be a float tensor.")
+    _check_numbers(inv_scale=inv_scale, found_inf=found_inf)
     factor = inv_scale.reshape(())
     for x in self:
         wide = dt.cast(x, dt.opmath(x.dtype))
@@ -159,12 +146,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
 @kernel("_amp_update_scale_")
 def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
     """Back the scale off after an overflow, grow it after a run without one."""
-    check(growth_tracker.size == 1, "growth_tracker must be a 1-element tensor.")
-    check(self.size == 1, "current_scale must be a 1-element tensor.")
-    check(found_inf.size == 1, "found_inf must be a 1-element tensor.")
-    check(growth_tracker.dtype == dt.int32, "growth_tracker must be an int tensor.")
-    check(self.dtype == dt.float32, "current_scale must be a float tensor.")
-    check(found_inf.dtype == dt.float32, "found_inf must be a float tensor.")
+    _check_numbers(growth_tracker=growth_tracker, current_scale=self, found_inf=found_inf)
     if _number(found_inf):
         self *= np.float32(scale_backoff_factor)
         growth_tracker[...] = 0

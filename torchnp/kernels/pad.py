@@ -32,18 +32,12 @@ def image_order(x: ndarray) -> tuple[int, ...] | None:
     return None
 
 
-# ---------------------------------------------------------------- a number
-
-
 @kernel("constant_pad_nd", like=np.pad, differs=["pad-order", "pad-crops"])
 def constant_pad_nd(self, pad, value=0):
     """The tensor framed with one number."""
     check(len(pad) % 2 == 0, f"Length of pad must be even but instead it equals {len(pad)}")
-    if len(pad) > 2 * self.ndim:
-        raise RuntimeError(
-            "Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
-            f"{len(pad)}while the input has {self.ndim}dimensions."
-        )
+    words = "Length of pad should be no more than twice the number of dimensions of the input. Pad length is"
+    check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)}while the input has {self.ndim}dimensions.")
     part, shape, place = self, list(self.shape), [slice(None)] * self.ndim
     for i in range(len(pad) // 2):
         dim, (left, right) = self.ndim - 1 - i, pad[2 * i : 2 * i + 2]
@@ -104,26 +98,22 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
 
 def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
-    if len(pad) != 2 * n:
-        raise RuntimeError(f"padding size is expected to be {2 * n}" + (f", but got: {len(pad)}" if reflects else ""))
-    batched = x.ndim == n + 2
-    sizes = x.shape[1:] if batched else x.shape
-    if x.ndim not in (n + 1, n + 2) or 0 in sizes:
-        raise RuntimeError(
-            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
-            f"dimensions for input, but got: {shape_text(x.shape)}"
-        )
+    found = f", but got: {len(pad)}" if reflects else ""
+    check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{found}")
+    words = (
+        f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions"
+    )
+    filled = 0 not in x.shape[x.ndim == n + 2 :]
+    check(x.ndim in (n + 1, n + 2) and filled, f"{words} for input, but got: {shape_text(x.shape)}")
     outs = []
     for i in range(n):
         dim, (left, right) = x.ndim - 1 - i, pad[2 * i : 2 * i + 2]
         size = x.shape[dim]
-        if reflects and not (left < size and right < size):
-            raise RuntimeError(
-                f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got: "
-                f"padding ({left}, {right}) at dimension {dim} of input {shape_text(x.shape)}"
-            )
+        words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
+        found = f"padding ({left}, {right}) at dimension {dim} of input {shape_text(x.shape)}"
+        check(not reflects or (left < size and right < size), f"{words} {found}")
         outs.append(size + left + right)
-    if not any(out >= 1 for out in outs):
+    if max(outs) < 1:
         letters = "WHD"[:n][::-1]
         told = ", ".join(f"{c}: {x.shape[x.ndim - n + k]}" for k, c in enumerate(letters))
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
@@ -154,19 +144,17 @@ _REPLICATE = rows(
 def _pad_circular(self, pad):
     """The last dimensions continued as if their ends met."""
     n = len(pad) // 2
-    check(
-        self.ndim in (n + 1, n + 2),
-        "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of length "
-        f"{2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}",
+    words = (
+        "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of length"
     )
+    found = f"{2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}"
+    check(self.ndim in (n + 1, n + 2), f"{words} {found}")
     for i in range(n):
         size, (left, right) = self.shape[self.ndim - 1 - i], pad[2 * i : 2 * i + 2]
         check(left <= size and right <= size, "Padding value causes wrapping around more than once.")
         check(size + left + right >= 0, "Negative padding value is resulting in an empty dimension")
     return _shown(self, pad[: 2 * n], _circular)
 
-
-# ---------------------------------------------------------------- by mode
 
 _MODES = ("reflect", "replicate", "circular", "constant")
 
@@ -182,15 +170,11 @@ def pad(self, pad, mode="constant", value=None):
 def _pad_enum(self, pad, mode, value=None):
     """`pad` with torch's number of the mode."""
     check(len(pad) % 2 == 0, "Padding length must be divisible by 2")
-    if len(pad) > 2 * self.ndim:
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {self.ndim}"
-        )
+    words = "Padding length should be less than or equal to two times the input dimension but got padding length"
+    check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)} and input of dimension {self.ndim}")
     if mode == 3:
         return constant_pad_nd(self, pad, value or 0)
-    if value:
-        raise RuntimeError(f'Padding mode "{_MODES[mode]}" doesn\'t take in value argument')
+    check(not value, f'Padding mode "{_MODES[mode]}" doesn\'t take in value argument')
     n = len(pad) // 2
     if n in (1, 2, 3) and self.ndim in (n + 1, n + 2) and 0 <= mode < 3:
         if mode == 2:

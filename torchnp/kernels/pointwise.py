@@ -69,22 +69,15 @@ def _sinc(x: ndarray) -> ndarray:
 el.unary("sinc special_sinc", _sinc, el.int_to_float, cpu="sinc_cpu", like=np.sinc, differs=["int-to-default-float"])
 
 
-def _scale(factor: float) -> Any:
-    return lambda x: x * number(factor, x.dtype)
-
-
 def _no_complex(words: str) -> list[tuple]:
     return [(el.ANY_COMPLEX, RuntimeError, words)]
 
 
-el.unary(
-    "deg2rad", _scale(np.pi / 180), el.int_to_float, cpu="mul_cpu_reduced_float",
-    refuses=_no_complex("deg2rad is not supported for complex tensors."), like=np.deg2rad, differs=FLOAT,
-)  # fmt: skip
-el.unary(
-    "rad2deg", _scale(180 / np.pi), el.int_to_float, cpu="mul_cpu_reduced_float",
-    refuses=_no_complex("rad2deg is not supported for complex tensors."), like=np.rad2deg, differs=FLOAT,
-)  # fmt: skip
+for _name, _like, _factor in (("deg2rad", np.deg2rad, np.pi / 180), ("rad2deg", np.rad2deg, 180 / np.pi)):
+    el.unary(
+        _name, lambda x, factor=_factor: x * number(factor, x.dtype), el.int_to_float, cpu="mul_cpu_reduced_float",
+        refuses=_no_complex(f"{_name} is not supported for complex tensors."), like=_like, differs=FLOAT,
+    )  # fmt: skip
 
 # ---------------------------------------------------------------- rounding
 
@@ -115,11 +108,8 @@ def _round_decimals(self, decimals):
     return dt.cast(np.asarray(rounded), self.dtype)
 
 
-rows(
-    "round.decimals special_round", _round_decimals,
-    "Round half to even at a number of decimals, which may be negative.",
-    like=np.round, differs=["round-decimals-of-integers"],
-)  # fmt: skip
+_DOC = "Round half to even at a number of decimals, which may be negative."
+rows("round.decimals special_round", _round_decimals, _DOC, like=np.round, differs=["round-decimals-of-integers"])
 
 # ---------------------------------------------------------------- sign and magnitude
 
@@ -198,7 +188,6 @@ def conj_physical(self: ndarray) -> ndarray:
 # ---------------------------------------------------------------- predicates
 
 _FINITE = el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS | el.ANY_COMPLEX | {dt.float8_e5m2}
-_nowhere = np.zeros_like
 
 
 def _no_complex_infinity(name: str) -> dict[str, Any]:
@@ -207,7 +196,7 @@ def _no_complex_infinity(name: str) -> dict[str, Any]:
         "takes": el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS,
         "refuses": _no_complex(f"{name} does not support complex inputs."),
         "integer": lambda x: np.zeros_like(x, np.bool_),
-        "bool": _nowhere,
+        "bool": np.zeros_like,
     }
 
 
@@ -224,8 +213,6 @@ el.unary(
     "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu",
     takes=el.BOOL | el.INTS | el.FLOATS | el.COMPLEX,
 )  # fmt: skip
-
-# ---------------------------------------------------------------- nan_to_num
 
 
 @kernel("nan_to_num", like=np.nan_to_num, differs=["nan-to-num-fills"])

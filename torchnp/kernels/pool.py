@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.checks import check, check_filled, require
 from torchnp.errors import dim_out_of_range, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- windows of a pool
 
 
 class Windows(NamedTuple):
@@ -64,16 +62,12 @@ def windows(
     sizes = x.shape[-n:]
     out = tuple(map(functools.partial(_windows_along, ceil_mode), sizes, kernel, stride, padding, dilation))
     axes = "THW"[3 - n :]
-    for values, word, letter in (
-        (kernel, "kernel size", "k"),
-        (stride, "stride", "d"),
-        (dilation, "dilation", "dilation"),
-    ):
+    named = (kernel, "kernel size", "k"), (stride, "stride", "d"), (dilation, "dilation", "dilation")
+    for values, word, letter in named:
         if min(values) <= 0:
             got = " ".join(f"{letter}{a}: {v}" for a, v in zip(axes, values, strict=True))
             raise RuntimeError(f"{word} should be greater than zero, but got {got}")
-    lengths = x.shape[1:] if x.ndim == n + 2 else x.shape
-    if 0 in lengths:
+    if 0 in x.shape[x.ndim == n + 2 :]:
         raise _empty_input(x, n, name)
     if any(p > k // 2 for p, k in zip(padding, kernel, strict=True)):
         raise _wide_padding(n, kernel, padding)
@@ -99,16 +93,13 @@ def _check_ndim(x: ndarray, n: int, name: str) -> None:
 
 
 def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
+    shape = shape_text(x.shape)
     if n == 2:
-        shape = shape_text(x.shape)
-        return RuntimeError(
-            f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}"
-        )
+        words = "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+        return RuntimeError(words + shape)
     where = "max_pool3d_with_indices_out_cpu_template()" if name == "max_pool3d" else f"{name}()"
-    return RuntimeError(
-        f"{where}: Expected input's non-batch dimensions to have positive length, "
-        f"but input has a shape of {shape_text(x.shape)} and non-batch dimension 0 has length zero!"
-    )
+    words = f"{where}: Expected input's non-batch dimensions to have positive length, but input has a shape of"
+    return RuntimeError(f"{words} {shape} and non-batch dimension 0 has length zero!")
 
 
 def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> RuntimeError:
@@ -124,11 +115,8 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
     check(stride != 0, "stride should not be zero")
     check(padding >= 0, f"pad must be non-negative, but got pad: {padding}")
     spread = dilation * (kernel - 1) + 1
-    check(
-        padding <= spread // 2,
-        "pad should be at most half of effective kernel size, "
-        f"but got pad={padding}, kernel_size={kernel} and dilation={dilation}",
-    )
+    found = f"but got pad={padding}, kernel_size={kernel} and dilation={dilation}"
+    check(padding <= spread // 2, f"pad should be at most half of effective kernel size, {found}")
     out = (size + 2 * padding - spread + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (out - 1) * stride >= size + padding:
         out -= 1  # the last window starts inside the array or its left padding
@@ -235,11 +223,8 @@ rows("max_pool2d max_pool3d", _max_pool, "Maximum over windows of an image or vo
 @kernel("max_pool1d", differs=["pool-windows"])
 def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
     """Maximum over windows of a sequence."""
-    if self.ndim not in (2, 3) or 0 in self.shape[-2:]:
-        raise RuntimeError(
-            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, "
-            f"but got:{shape_text(self.shape)}"
-        )
+    words = "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+    check(self.ndim in (2, 3) and 0 not in self.shape[-2:], words + shape_text(self.shape))
     kernel = _single(kernel_size, "kernel_size must be an int, list of ints or tuple of ints")
     words = "stride must be None, an int, list of ints, or tuple of ints"
     step = kernel if is_omitted(stride) else _single(stride, words)
@@ -248,10 +233,8 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
         check(value > 0, f"max_pool1d() {name} must be greater than zero, but got {value}")
     check(border >= 0, f"max_pool1d() padding must be non-negative, but got {border}")
-    check(
-        border <= kernel // 2,
-        f"max_pool1d() padding should be at most half of kernel size, but got padding={border} and kernel_size={kernel}",
-    )
+    found = f"but got padding={border} and kernel_size={kernel}"
+    check(border <= kernel // 2, f"max_pool1d() padding should be at most half of kernel size, {found}")
     out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
     check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
     require("max_pool1d_impl", self.dtype, dt.FLOATS)
@@ -274,11 +257,8 @@ def one_int(value: Ints, name: str, argument: str) -> int:
 
 def check_sequence(x: ndarray, name: str) -> None:
     """Refuse what is no sequence with channels."""
-    if x.ndim not in (2, 3):
-        raise RuntimeError(
-            f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self' "
-            f"(while checking arguments for {name})"
-        )
+    words = f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self'"
+    check(x.ndim in (2, 3), f"{words} (while checking arguments for {name})")
 
 
 def _of_sequence(x: ndarray, name: str, kernel_size: Ints, stride: Ints, padding: Ints) -> tuple[int, int, int]:
@@ -300,16 +280,12 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 # ---------------------------------------------------------------- average
 
 
+@functools.lru_cache(maxsize=256)
 def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
     """How many elements each window counts."""
+    check(divisor_override != 0, "divisor must be not zero")
     if divisor_override is not None:
-        check(divisor_override != 0, "divisor must be not zero")
         return divisor_override
-    return _counts(w, count_include_pad)
-
-
-@functools.lru_cache(maxsize=256)
-def _counts(w: Windows, count_include_pad: bool) -> ndarray:
     counts: Any = np.ones((), np.int64)
     for size, window, stride, border, out in zip(w.sizes, w.kernel, w.stride, w.padding, w.out, strict=True):
         start = np.arange(out) * stride - border
@@ -329,7 +305,7 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
 
 
 def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
-    check(divisor_override != 0, "divisor must be not zero")
+    check(divisor_override != 0, "divisor must be not zero")  # before all else
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
     check_average(x.dtype, n, "")
     total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
@@ -351,10 +327,8 @@ def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
     require(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype, accepted)
 
 
-rows(
-    "avg_pool2d avg_pool3d", _avg_pool, "Mean over windows of an image or volume.",
-    differs=["pool-windows", "pool-counts-padding"],
-)  # fmt: skip
+_DOC = "Mean over windows of an image or volume."
+rows("avg_pool2d avg_pool3d", _avg_pool, _DOC, differs=["pool-windows", "pool-counts-padding"])
 
 
 @kernel("avg_pool1d", differs=["pool-windows", "pool-counts-padding"])
@@ -363,3 +337,38 @@ def avg_pool1d(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, coun
     kernel, step, border = _of_sequence(self, "avg_pool1d", kernel_size, stride, padding)
     x = self[..., None, :]
     return np.squeeze(_avg_pool(x, (1, kernel), (1, step), (0, border), ceil_mode, count_include_pad, n=2), -2)
+
+
+# ---------------------------------------------------------------- maxima put back
+
+
+def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: int) -> ndarray:
+    exactly = ("two elements (height, width)", "three elements (depth, height, width)")[n - 2]
+    words = f"There should be exactly {exactly} in"
+    check(len(output_size) == n, f"{words} output_size, but got {len(output_size)} elements.")
+    for name, value in zip(("stride", "padding"), window):
+        check(len(value) == n, f"{words} {name}, but got: {len(value)} elements.")
+    for stride in window[:1]:
+        check(min(stride) > 0, f"strides should be greater than zero, but got stride: {shape_text(stride)}")
+    found = dt.scalar_name(indices.dtype)
+    check(indices.dtype == dt.int64, f"elements in indices should be type int64 but got: {found}")
+    words = f"Input to max_unpooling{n}d should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with"
+    check(x.ndim in (n + 1, n + 2), f"{words} {x.ndim} dimensions.")
+    words = f"Expected shape of indices to be same as that of the input tensor ({shape_text(x.shape)}) but got"
+    check(x.shape == indices.shape, f"{words} indices tensor with shape: {shape_text(indices.shape)}")
+    check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
+    require(f"max_unpool{n}d", x.dtype, dt.FLOATS)
+    lead = x.shape[:-n]
+    planes, plane = int(np.prod(lead)), int(np.prod(output_size))
+    flat = indices.reshape(planes, int(np.prod(indices.shape[-n:])))
+    wrong = (flat < 0) | (flat >= plane)
+    if wrong.any():
+        size = "x".join(map(str, output_size))
+        raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
+    out = np.zeros(planes * plane, x.dtype)
+    out[(flat + np.arange(planes)[:, None] * plane).reshape(-1)] = np.ascontiguousarray(x).reshape(-1)
+    return in_format(out.reshape(*lead, *output_size), n == 2 and is_channels_last(x))
+
+
+rows("max_unpool2d", _unpool, "Zeros, with the values where `max_pool2d_with_indices` found them.")
+rows("max_unpool3d", _unpool, "Zeros, with the values where `max_pool3d_with_indices` found them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,8 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     return out if n == 2 else layout.dense(out)
 
 
-adaptive_avg_pool2d, _ = rows(
-    "adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, "Mean over bins of an image or volume."
-)
+_DOC = "Mean over bins of an image or volume."
+adaptive_avg_pool2d, _ = rows("adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, _DOC)
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])
@@ -145,10 +145,8 @@ def _bin_maxima(x: ndarray, n: int, out: Ints) -> tuple[ndarray, ndarray]:
     return best, indices
 
 
-rows(
-    "adaptive_max_pool2d adaptive_max_pool3d", _adaptive_max,
-    "Maximum over bins of an image or volume, and its flat index in there.", differs=_BINS,
-)  # fmt: skip
+_DOC = "Maximum over bins of an image or volume, and its flat index in there."
+rows("adaptive_max_pool2d adaptive_max_pool3d", _adaptive_max, _DOC, differs=_BINS)
 
 
 @kernel("adaptive_max_pool1d", differs=["adaptive-bins"])
@@ -159,3 +157,80 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
     check_filled(self, "adaptive_max_pool1d(): Expected input", "input has sizes ")
     best, indices = _adaptive_max(self[..., None, :], (1, out), n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
+
+
+# ---------------------------------------------------------------- windows from random samples
+
+
+def _starts(samples: ndarray, size: int, out: int, window: int) -> ndarray:
+    """First elements of the windows along one dimension, (N, C, out), in the arithmetic of the samples' dtype."""
+    place = np.zeros((*samples.shape, out), np.int64)
+    if out > 1:
+        one = samples.dtype.type
+        step = one(size - window) / one(out - 1)
+        i = np.arange(out - 1).astype(samples.dtype)
+        moved = (i + samples[..., None]) * step
+        place[..., :-1] = moved.astype(np.float64).astype(np.int64)
+        place[..., :-1] -= (samples * step).astype(np.float64).astype(np.int64)[..., None]
+    if out:
+        place[..., -1] = size - window
+    return place
+
+
+def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples: ndarray, n: int) -> None:
+    name = f"fractional_max_pool{n}d"
+    words = "tuple of Ints" if n == 2 else "tuple of three Ints"
+    for what, value in (("kernel_size", kernel_size), ("output_size", output_size)):
+        check(len(value) == n, f"{name}: {what} must either be a single Int or {words}")
+    where = f"{name}()" if n == 2 else f"{name}_out()"
+    check(x.ndim in (n + 1, n + 2), f"{where}: Expected {n + 1}D or {n + 2}D tensor, but got: {shape_text(x.shape)}")
+    check_filled(x, f"{where}: Expected input", "got", end=".")
+    names = ("time", "height", "width")[3 - n :]
+    sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
+    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width before the height of three
+        check(
+            out + window - 1 <= size - (n == 3),  # in three dimensions torch wants one more
+            f"{where}: pool {label} {window} too large relative to input {label} {size}",
+        )
+    check(samples.dtype == x.dtype, "Expect _random_samples to have the same dtype as input")
+    check(samples.ndim == 3, f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")
+    batch = x.shape[0] if x.ndim == n + 2 else 1
+    check(samples.shape[0] >= batch, "Expect _random_samples.size(0) no less then input batch size.")
+    check(samples.shape[1] == x.shape[-n - 1], "Expect _random_samples.size(1) equals to input channel size.")
+    check(samples.shape[2] == n, f"Expect _random_samples.size(2) equals to {n}; got {samples.shape[2]}.")
+    require(f"{name}_out_frame", x.dtype, dt.FLOATS)
+
+
+def _fractional(x, kernel_size, output_size, samples, *, n):
+    _check_fractional(x, kernel_size, output_size, samples, n)
+    batched = x if x.ndim == n + 2 else x[None]
+    sizes = batched.shape[2:]
+    samples = samples[: batched.shape[0]]
+    # In two dimensions the first sample is for the width.
+    order = [1, 0] if n == 2 else [0, 1, 2]
+    starts = [_starts(samples[..., order[d]], sizes[d], output_size[d], kernel_size[d]) for d in range(n)]
+    v = dt.cast(batched, dt.opmath(x.dtype))
+    flat = v.reshape(*v.shape[:2], int(np.prod(sizes)))
+    best = np.full((*v.shape[:2], int(np.prod(output_size))), -np.inf, v.dtype)
+    indices = np.zeros(best.shape, np.int64)
+    for step, tap in enumerate(np.ndindex(*kernel_size)):
+        at = _places(starts, tap, sizes).reshape(best.shape)
+        values = np.take_along_axis(flat, at, -1)
+        take = (values > best) | np.isnan(values) | (step == 0)
+        np.copyto(best, values, where=take)
+        np.copyto(indices, at, where=take)
+    shape = (*x.shape[:-n], *output_size)
+    return dt.cast(best, x.dtype).reshape(shape), indices.reshape(shape)
+
+
+def _places(starts: Sequence[ndarray], tap: Sequence[int], sizes: Ints) -> ndarray:
+    """Flat places of one tap of all windows: (N, C, *out)."""
+    at = np.zeros((1, 1), np.int64)
+    for d, (start, t, size) in enumerate(zip(starts, tap, sizes, strict=True)):
+        line = (start + t).reshape(*start.shape[:2], *[1] * d, start.shape[2])
+        at = at[..., None] * size + line
+    return at
+
+
+_DOC = "Maximum over windows whose places follow from random samples, and its flat index."
+rows("fractional_max_pool2d fractional_max_pool3d", _fractional, _DOC, differs=["fractional-windows"])

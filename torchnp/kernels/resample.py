@@ -96,22 +96,16 @@ def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: 
     return Sampling(index, weight.astype(dtype))
 
 
-def _triangle(x: ndarray) -> ndarray:
-    return np.maximum(1 - np.abs(x), 0)
-
-
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
     return np.where(x < 1, _cubic_near(x, a), np.where(x < 2, _cubic_far(x, a), 0))
 
 
-def _lanczos(x: ndarray) -> ndarray:
-    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
-
-
 _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
-    "bilinear": (_triangle, 2), "bicubic": (_keys, 4), "lanczos": (_lanczos, 6),
+    "bilinear": (lambda x: np.maximum(1 - np.abs(x), 0), 2),
+    "bicubic": (_keys, 4),
+    "lanczos": (lambda x: np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0), 6),
 }  # fmt: skip
 
 
@@ -231,10 +225,7 @@ def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
     return f"compute_indices_weights_{mode}"
 
 
-def interpolated(
-    x: ndarray, output_size: Ints, align: bool, *scales: float | None, sampling: Callable[..., Sampling],
-    averages: bool = False,
-) -> ndarray:  # fmt: skip
+def interpolated(x, output_size, align, *scales, sampling, averages=False):
     """Weighted means of the input elements around each output element; ``sampling`` says of which.
 
     What ``averages`` is as wide as what an output element stands for; dimensions that keep their size are passed over.

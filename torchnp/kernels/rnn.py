@@ -41,11 +41,8 @@ def _sigmoid(x: ndarray) -> ndarray:
 
 def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     """``x @ weight.T + bias``, or torch's error where sizes do not fit."""
-    if x.shape[-1] != weight.shape[1]:
-        rows = x.size // max(x.shape[-1], 1)
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]})"
-        )
+    sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
+    check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
     y = np.matmul(dt.cast(x, inner), dt.cast(weight, inner).T)
     if bias is not None:
@@ -207,8 +204,6 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     own = layout.layout_of(hx)  # torch adds a row-major gate to the state
     return (layout.place(ends[0], layout.iterated((own, (hx.shape, layout.contiguous(hx.shape))))),)
 
-
-# ---------------------------------------------------------------- kernels
 
 for _names, _cell, _part, _doc in (
     (

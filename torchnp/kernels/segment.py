@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.checks import check, require, wrap_dim
 from torchnp.dtypes import FLOATS
-from torchnp.errors import expected_true, invalid_view, not_implemented, unknown_reduction
-from torchnp.kernels.numerics.accumulate import add_rows
+from torchnp.errors import expected_true, invalid_view, unknown_reduction
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -28,47 +28,39 @@ def _lengths_of(
     if given is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     check(data.ndim >= given.ndim, expected_true(f"data.dim() >= {name}_value.dim()"))
-    if axis != given.ndim - 1:
-        raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
+    words = f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}."
+    check(axis == given.ndim - 1, words)
     if offsets is not None:
         return np.diff(given, axis=-1), axis
     if not unsafe:
-        check(
-            given.size > 0,
-            "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
-            "'dim' argument.",
-        )
-        check(int(given.min()) >= 0, "lengths contains negative value!")
-        check(
-            bool((given.sum(-1) == data.shape[axis]).all()),
-            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
-            "when !unsafe.",
-        )
+        words = "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
+        check(given.size > 0, f"{words} the 'dim' argument.")
+        check(given.min() >= 0, "lengths contains negative value!")
+        words = "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)"
+        check((given.sum(-1) == data.shape[axis]).all(), f"{words} when !unsafe.")
     return given, axis
 
 
-def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray]:
-    """The data as rows and the segment of each, those of no segment left out."""
+def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray, ndarray]:
+    """The data as rows and the segment of each, those of no segment left out; and which have one."""
     extent, count = data.shape[axis], lengths.shape[-1]
     outer = lengths.size // max(count, 1)
     rows = np.ascontiguousarray(data).reshape(outer * extent, math.prod(data.shape[axis + 1 :]))
     per = lengths.reshape(outer, count)
     kept = (np.arange(extent) < per.sum(1)[:, None]).reshape(-1)
-    return rows[kept], np.repeat(np.arange(outer * count), per.reshape(-1))
+    return rows[kept], np.repeat(np.arange(outer * count), per.reshape(-1)), kept
 
 
 @kernel("segment_reduce", like=np.add.reduceat, differs=["segments-by-length"])
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
     check(indices is None, "segment_reduce(): indices based reduction is not supported yet.")
-    if reduce not in _START:
-        raise unknown_reduction(reduce)
+    check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
-    if lengths.dtype.kind != "i" or lengths.itemsize < 4:
-        name = "lengths" if offsets is None else "offsets"
-        raise not_implemented(f"_segment_reduce_{name}_cpu_kernel1", lengths.dtype)
+    name = "lengths" if offsets is None else "offsets"
+    require(f"_segment_reduce_{name}_cpu_kernel1", lengths.dtype, INDEX_DTYPES)
     require("_segment_reduce_cpu", data.dtype, FLOATS)
-    rows, segment = _rows(data, lengths, axis)
+    rows, segment, _ = _rows(data, lengths, axis)
     out = np.empty((lengths.size, rows.shape[1]), data.dtype)
     out[...] = scalar(_START[reduce] if initial is None else initial, data.dtype)
     if reduce in ("sum", "mean"):
@@ -87,12 +79,11 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 @kernel("_segment_reduce_backward")
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
     """The gradient of `segment_reduce`; equal extremes share it."""
-    if reduce not in _START:
-        raise unknown_reduction(reduce)
+    check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
     require("_segment_reduce_cpu", dtype, FLOATS)
-    rows, segment = _rows(data, lengths, axis)
+    rows, segment, kept = _rows(data, lengths, axis)
     shape = (lengths.size, rows.shape[1])
     check(grad.size == output.size == math.prod(shape), invalid_view(lengths.shape + data.shape[axis + 1 :], grad.size))
     given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
@@ -108,8 +99,6 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
         add_rows(counts, segment, equal.astype(dtype))
         found = np.where(equal, given / counts[segment], np.zeros((), dtype))
     out = np.zeros(data.shape, dtype)
-    extent, count = data.shape[axis], lengths.shape[-1]
-    kept = (np.arange(extent) < lengths.reshape(-1, count).sum(1)[:, None]).reshape(-1)
     out.reshape(kept.size, rows.shape[1])[kept] = found
     return out
 

@@ -31,23 +31,17 @@ def _compute_linear_combination(input, coefficients):
     return dt.cast(np.tensordot(weights, parts, 1), input.dtype)
 
 
-_HASHED = (dt.bool_, *dt.INTS, *dt.FLOATS)
-
-
 @kernel("hash_tensor")
 def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
-    axes = wrap_dims(dim, self.ndim) if isinstance(dim, int) or len(dim) else tuple(range(self.ndim))
-    if not (isinstance(dim, int) or len(dim)):
-        check(
-            self.size > 0,
-            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument.",
-        )
+    named = isinstance(dim, int) or len(dim)
+    axes = wrap_dims(dim, self.ndim) if named else tuple(range(self.ndim))
+    words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
+    check(named or self.size, f"{words} the 'dim' argument.")
     for d in axes if self.ndim else ():
         check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
     check(mode == 0, f"Unknown hash_tensor mode: {mode}")
-    require("xor_sum_cpu", self.dtype, _HASHED)
+    require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))
     wide = dt.cast(self, dt.float64 if dt.is_floating(self.dtype) else dt.int64)
     bits = np.ascontiguousarray(wide).reshape(self.shape).view(np.uint64)
     return np.bitwise_xor.reduce(bits, axes, keepdims=keepdim) if self.ndim else bits.copy()
@@ -88,11 +82,6 @@ def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * len(stride), self.shape[1])
 
 
-rows(
-    "_conv_depthwise2d conv_depthwise3d", _depthwise,
-    "`convolution` of each channel by itself; torch has it on other devices only.",
-)  # fmt: skip
-rows(
-    "_copy_from_and_resize", lambda x, dst: copied(dst, x),
-    "Write self into dst, resized; torch has it on other devices only.",
-)  # fmt: skip
+_ELSEWHERE = "torch has it on other devices only."
+rows("_conv_depthwise2d conv_depthwise3d", _depthwise, f"`convolution` of each channel by itself; {_ELSEWHERE}")
+rows("_copy_from_and_resize", lambda x, dst: copied(dst, x), f"Write self into dst, resized; {_ELSEWHERE}")

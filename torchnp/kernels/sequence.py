@@ -1,12 +1,13 @@
-"""Sequences of different lengths: padded into one tensor, or packed step by step."""
+"""Sequences of different lengths: padded into one tensor, packed step by step, or jagged."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp import dtypes as dt
+from torchnp.checks import check, check_type
 from torchnp.dtypes import cast, int64, scalar_name
-from torchnp.errors import no_dimensions
+from torchnp.errors import no_dimensions, not_implemented
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -17,9 +18,8 @@ ndarray = np.ndarray
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Sequences of different lengths in one tensor, filled up at one side."""
     check(len(sequences) > 0, "received an empty list of sequences")
-    check(
-        padding_side in ("left", "right"), f"Expected padding_side to be one of left or right, but got {padding_side}."
-    )
+    words = f"Expected padding_side to be one of left or right, but got {padding_side}."
+    check(padding_side in ("left", "right"), words)
     check(sequences[0].ndim, "ArrayRef: invalid slice, N = 1; size = 0")
     check(all(x.ndim for x in sequences), no_dimensions(0))
     longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
@@ -42,10 +42,8 @@ def _pack_padded_sequence(input, lengths, batch_first):
     check(input.size > 0, "Cannot pack empty tensors.")
     check(lengths.dtype == int64 and lengths.ndim == 1, _no_lengths(lengths))
     steps = input.swapaxes(0, 1) if batch_first else input
-    if lengths.size != steps.shape[1]:
-        raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={steps.shape[1]})"
-        )
+    words = f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={steps.shape[1]})"
+    check(lengths.size == steps.shape[1], words)
     words = "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
     check(int(lengths[-1]) > 0, words)
     check(
@@ -64,11 +62,9 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
     check(batch_sizes.size, "batch_sizes can not be empty")
     longest, batch = batch_sizes.size, int(batch_sizes[0])
     if total_length > 0:
-        check(
-            total_length >= longest,
-            "Expected total_length to be at least the length of the longest sequence in input, but got "
-            f"total_length={total_length} and max sequence length being {longest}",
-        )
+        words = "Expected total_length to be at least the length of the longest sequence in input, but got"
+        found = f"total_length={total_length} and max sequence length being {longest}"
+        check(total_length >= longest, f"{words} {found}")
     out = np.empty((max(longest, total_length), batch, *data.shape[1:]), data.dtype)
     out[...] = scalar(padding_value, data.dtype)
     return _unpacked(out, data, batch_sizes, batch_first), (batch_sizes[:, None] > np.arange(batch)).sum(0)
@@ -90,3 +86,64 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     check(batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
     return _unpacked(np.zeros(shape, grad.dtype), grad, batch_sizes, batch_first)
+
+
+# ---------------------------------------------------------------- rows one after the other, with the places where each begins
+
+_SINGLE = "only a single jagged dim is supported for now"
+
+
+@kernel("_jagged_to_padded_dense_forward")
+def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=0.0):
+    """Rows of unequal length as rows of one length, the rest padded; longer rows are cut."""
+    single = len(offsets) == len(max_lengths) == 1
+    name = "_jagged_to_padded_dense_forward"
+    asserted = "offsets_list.size() == 1 && max_lengths.size() == 1 INTERNAL ASSERT FAILED"
+    check(single, f"{asserted}: {name}(): {_SINGLE}")
+    if dt.is_complex(values.dtype) or values.dtype in (*dt.BARE_UNSIGNED, *dt.FLOAT8S):
+        raise not_implemented(f"{name}_cpu", values.dtype)
+    ends, length = offsets[0].astype(np.int64), max_lengths[0]
+    out = np.empty((len(ends) - 1, length, *values.shape[1:]), values.dtype)
+    out[...] = dt.cast(np.asarray(padding_value, np.float64), values.dtype)
+    for row, start, end in zip(out, ends[:-1], ends[1:], strict=True):
+        part = values[start : min(end, start + length)]
+        row[: len(part)] = part
+    return out
+
+
+@kernel("_padded_dense_to_jagged_forward")
+def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
+    """The beginnings of padded rows one after the other."""
+    name = "_padded_dense_to_jagged_forward"
+    check(len(offsets) == 1, f"offsets_list.size() == 1 INTERNAL ASSERT FAILED: {name}(): {_SINGLE}")
+    ends, most = offsets[0].astype(np.int64), dense.shape[1]
+    words = f"{name}(): final offset should match total_L value"
+    check(total_L is None or ends[-1] == total_L, words)
+    lengths = np.diff(ends)
+    for length in lengths[lengths > most][:1]:
+        words = f"found batch item of length {length} when max length specified by padded input is {most}"
+        raise RuntimeError(f"{name}(): {words}")
+    parts = [row[:length] for row, length in zip(dense, lengths, strict=True)]
+    return np.concatenate(parts, dtype=dense.dtype)
+
+
+@kernel("_nested_compute_contiguous_strides_offsets")
+def _nested_compute_contiguous_strides_offsets(nested_size):
+    """The strides of rows of unequal shapes, and the places where each begins, if they lie one after the other."""
+    check_type(dt.int64, nested_size)
+    strides = np.ones(nested_size.shape, np.int64)
+    strides[:, :-1] = np.cumprod(nested_size[:, :0:-1], 1)[:, ::-1]
+    offsets = np.zeros(len(nested_size), np.int64)
+    offsets[1:] = np.cumsum(nested_size.prod(1))[:-1]
+    return strides, offsets
+
+
+@kernel("_nested_tensor_from_mask_left_aligned")
+def _nested_tensor_from_mask_left_aligned(t, mask):
+    """Whether each row of a mask has its true values first."""
+    found = dt.scalar_name(mask.dtype)
+    check(mask.dtype == dt.bool_, f"Expected mask to be of ScalarType Bool, but got {found} instead.")
+    check(mask.ndim == 2, "Padding mask should be 2D")
+    check(t.ndim == 3, "Input should be a 3D tensor, N * L * D")
+    check(mask.shape == t.shape[:2], "Mask size should match input size")
+    return not bool((mask[:, 1:] & ~mask[:, :-1]).any())

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, refuse, require, wrap_dim
-from torchnp.errors import not_implemented, shape_text
+from torchnp.errors import shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
 from torchnp.kernels._rows import rows
 from torchnp.quick import is_axis, within
@@ -24,18 +24,10 @@ _max, _add = np.maximum.reduce, np.add.reduce  # called by place, which is cheap
 def prepare(name: str, x: ndarray, dim: int) -> tuple[int, bool]:
     """The axis, and whether there is nothing to compute; torch's kernels know the four real float types only."""
     axis = wrap_dim(dim, x.ndim)
-    if x.size == 0:
-        return axis, True
-    if x.dtype not in dt.FLOATS:
+    if x.size:
         last = "lastdim_" if axis == max(x.ndim, 1) - 1 else ""
-        raise not_implemented(f"{name}_{last}kernel_impl", x.dtype)
-    return axis, False
-
-
-def shifted(self: ndarray, axis: int) -> ndarray:
-    """The input in the dtype of the computation, as rows at least 1-d, less the largest of each."""
-    x = dt.cast(self, dt.opmath(self.dtype)) if self.ndim else dt.cast(self, dt.opmath(self.dtype)).reshape(1)
-    return x - _max(x, axis, None, None, True)
+        require(f"{name}_{last}kernel_impl", x.dtype, dt.FLOATS)
+    return axis, x.size == 0
 
 
 def _is_few(x: Any, dim: Any) -> bool:
@@ -93,14 +85,10 @@ def _softmax(self, dim, half_to_float):
             np.exp(y, y)
             np.multiply(y, np.reciprocal(row_sums(y)), y)
     else:
-        out = _exponentials(x, axis, np.empty_like(x))
+        out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
+        np.exp(out, out)
+        np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
     return dt.cast(out.reshape(self.shape), self.dtype)
-
-
-def _exponentials(x: ndarray, axis: int, out: ndarray) -> ndarray:
-    np.subtract(x, _max(x, axis, None, None, True), out)
-    np.exp(out, out)
-    return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
 
 
 @kernel(
@@ -114,8 +102,14 @@ def _log_softmax(self, dim, half_to_float):
     if empty:
         return np.empty(self.shape, self.dtype)
     if axis == self.ndim - 1 and self.size > TILE and self.dtype in (dt.float32, dt.float64) and self.ndim > 1:
-        return _rows_of_log_softmax(self.reshape(-1, self.shape[-1])).reshape(self.shape)
-    x = shifted(self, axis)
+        rows = self.reshape(-1, self.shape[-1])
+        out = np.empty_like(rows)
+        for block in tiles(*rows.shape):
+            y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
+            np.subtract(y, np.log(row_sums(np.exp(y))), y)
+        return out.reshape(self.shape)
+    x = np.atleast_1d(dt.cast(self, dt.opmath(self.dtype)))
+    x = x - _max(x, axis, None, None, True)
     total = add_reduce(np.exp(x), (axis,), True)
     if dt.is_half(self.dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
         total = dt.cast(np.log(dt.cast(dt.cast(total, self.dtype), x.dtype)), self.dtype)
@@ -123,14 +117,6 @@ def _log_softmax(self, dim, half_to_float):
     else:
         np.subtract(x, np.log(total), x)
     return dt.cast(x, self.dtype).reshape(self.shape)
-
-
-def _rows_of_log_softmax(rows: ndarray) -> ndarray:
-    out = np.empty_like(rows)
-    for block in tiles(*rows.shape):
-        y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
-        np.subtract(y, np.log(row_sums(np.exp(y))), y)
-    return out
 
 
 # ---------------------------------------------------------------- composites
@@ -143,9 +129,8 @@ def _after(self: ndarray, dim: int, dtype: Any, *, of: Callable[..., ndarray]) -
 _TAIL = "along a dimension, after conversion to ``dtype``."
 _DIFFERS = ["half-opmath", "zero-dim-axis"]
 softmax, _ = rows("softmax.int special_softmax", _after, f"softmax {_TAIL}", of=_softmax, differs=_DIFFERS)
-log_softmax, _ = rows(
-    "log_softmax.int special_log_softmax", _after, f"log_softmax {_TAIL}", of=_log_softmax, differs=_DIFFERS
-)
+_DOC = f"log_softmax {_TAIL}"
+log_softmax, _ = rows("log_softmax.int special_log_softmax", _after, _DOC, of=_log_softmax, differs=_DIFFERS)
 
 
 @kernel("_safe_softmax", differs=["half-opmath", "zero-dim-axis"])
@@ -180,33 +165,20 @@ def _masked_softmax(self, mask, dim=None, mask_type=None):
 
 
 def _prepare_backward(name: str, grad: ndarray, output: ndarray, dim: int) -> tuple[int, bool]:
-    if grad.shape != output.shape:
-        raise RuntimeError(
-            "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but "
-            f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)} "
-            f"(while checking arguments for {name})"
-        )
+    words = "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but"
+    sizes = f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)}"
+    check(grad.shape == output.shape, f"{words} {sizes} (while checking arguments for {name})")
     found = prepare(name, grad, dim)
     check_type(grad.dtype, output)
     return found
-
-
-def in_rows(grad: ndarray, output: ndarray, axis: int) -> bool:
-    """Whether both are dense, large, and reduced along the last axis, in a dtype that they are computed in."""
-    return (
-        grad.dtype in (dt.float32, dt.float64)
-        and axis == grad.ndim - 1 > 0
-        and grad.size > TILE
-        and grad.flags.c_contiguous
-        and output.flags.c_contiguous
-    )
 
 
 def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
     axis, empty = _prepare_backward(op.strip("_").removesuffix("_data"), grad, output, dim)
     if empty:
         return np.empty(output.shape, output.dtype)
-    if in_rows(grad, output, axis):
+    large = grad.size > TILE and grad.flags.c_contiguous and output.flags.c_contiguous
+    if large and axis == grad.ndim - 1 > 0 and grad.dtype in (dt.float32, dt.float64):
         grads, out = (x.reshape(-1, x.shape[-1]) for x in (grad, output))
         found = np.empty_like(grads)
         for block in tiles(*grads.shape):

@@ -13,7 +13,7 @@ from torchnp.kernels._memory import storage
 from torchnp.kernels._memory import window as window_on
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
-from torchnp.kernels.backward.view import unfold_backward
+from torchnp.kernels.backward.index import unfold_backward
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c
 from torchnp.kernels.pad import constant_pad_nd, pad

@@ -25,9 +25,8 @@ ndarray = np.ndarray
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
     name = "linalg.vector_norm"
-    if not dt.is_inexact(self.dtype):
-        got = dt.scalar_name(self.dtype)
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {got}")
+    got = dt.scalar_name(self.dtype)
+    check(dt.is_inexact(self.dtype), f"{name}: Expected a floating point or complex tensor as input. Got {got}")
     check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
     axes = axes_of(dim, self.ndim)
     ord = real(ord)
@@ -39,18 +38,19 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     named = isinstance(dim, int) or bool(dim)
     if ord != 0 and length_of(self.shape, axes) == 1 and (self.ndim or not named):
         return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square overflows
-    return dt.cast(np.asarray(_norm(x, ord, axes, keepdim)), dt.to_real(wide))
+    return dt.cast(np.asarray(norm_along(x, ord, axes, keepdim)), dt.to_real(wide))
 
 
-def _norm(x: ndarray, ord: float, axes: Any, keepdim: bool) -> Any:
+def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
+    """(sum |x|**ord)**(1/ord) in the dtype of ``x``."""
+    axes = (axes,) if isinstance(axes, int) else axes
     if ord == 0:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
     if ord == 2:
-        if x.dtype.kind == "c":
-            squares = x.real * x.real + x.imag * x.imag
-            # The length of a number with an infinite part is infinite, beside NaN too.
-            return np.sqrt(add_reduce(np.where(np.isinf(x), squares.dtype.type(np.inf), squares), axes, keepdim))
-        return np.sqrt(add_reduce(x * x, axes, keepdim))
+        squares = x * x if x.dtype.kind != "c" else x.real * x.real + x.imag * x.imag
+        if x.dtype.kind == "c":  # the length of a number with an infinite part is infinite, beside NaN too
+            squares = np.where(np.isinf(x), squares.dtype.type(np.inf), squares)
+        return np.sqrt(add_reduce(squares, axes, keepdim))
     x = np.abs(x)
     if ord == 1:
         return add_reduce(x, axes, keepdim)
@@ -104,9 +104,8 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def _norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
-    if not dt.is_inexact(x.dtype):
-        got = dt.scalar_name(x.dtype)
-        raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {got} instead.")
+    words = "norm(): input dtype should be either floating point or complex. Got"
+    check(dt.is_inexact(x.dtype), f"{words} {dt.scalar_name(x.dtype)} instead.")
     return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
 
 

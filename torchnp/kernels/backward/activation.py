@@ -10,18 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check
 from torchnp.errors import dense_dtype, found_dtype
-from torchnp.kernels._elementwise import (
-    COMPLEX,
-    FLOATS,
-    check_broadcast,
-    check_result_dtype,
-    check_same_dtype,
-    finish,
-    in_opmath,
-    in_place,
-    int_to_float,
-    refuse_row,
-)
+from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
@@ -34,40 +23,99 @@ from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
-_AND_COMPLEX: Any = FLOATS | COMPLEX
-
 
 def _inputs(
-    cpu: str, *tensors: ndarray, takes: Any = FLOATS, into: np.dtype | None = None
+    cpu: str, *tensors: ndarray, takes: Any = el.FLOATS, into: np.dtype | None = None
 ) -> tuple[tuple[ndarray, ...], np.dtype, Callable[[Any], ndarray]]:
     """Promoted operands, the result dtype (or ``into``), and what makes numbers arrays for the computation."""
-    check_broadcast(*tensors)
+    el.check_broadcast(*tensors)
     if into is not None:
-        check_result_dtype(dt.result_type(*tensors), into)
-    arrays, out = in_opmath(cpu, takes, *tensors)
+        el.check_result_dtype(dt.result_type(*tensors), into)
+    arrays, out = el.in_opmath(cpu, takes, *tensors)
     inner = arrays[0].dtype
     return arrays, into or out, lambda value: scalar(value, inner)
 
 
-# ---------------------------------------------------------------- from the output
+# ---------------------------------------------------------------- rows of one formula
 
 
-@kernel("sigmoid_backward")
-def sigmoid_backward(grad_output: ndarray, output: ndarray) -> ndarray:
-    """``g * (1 - y) * y``, with the conjugate of a complex output."""
-    (g, y), out, num = _inputs("sigmoid_backward_cpu", grad_output, output, takes=_AND_COMPLEX)
-    if out == dt.float16:  # rounded at each step
-        g, y, num = dt.cast(g, out), dt.cast(y, out), lambda value: scalar(value, out)
-    y = np.conjugate(y)
-    return finish(g * (num(1) - y) * y, out)
+def _of_formula(g, x, *numbers, op, formula, cpu="", takes=el.FLOATS, stepwise=(), into=False):
+    """A formula of the gradient, of what forward saved, of what makes numbers arrays, and of the op's own numbers.
+
+    The half types in ``stepwise`` are rounded at each step; with ``into`` the result has the dtype of ``x``.
+    """
+    (g, x), out, num = _inputs(cpu or f"{op}_cpu", g, x, takes=takes, into=x.dtype if into else None)
+    if out in stepwise:
+        g, x, num = dt.cast(g, out), dt.cast(x, out), lambda value: scalar(value, out)
+    return el.finish(formula(g, x, num, *numbers), out)
 
 
-@kernel("tanh_backward")
-def tanh_backward(grad_output: ndarray, output: ndarray) -> ndarray:
-    """``g * (1 - y * y)``."""
-    (g, y), out, num = _inputs("tanh_backward_cpu", grad_output, output, takes=_AND_COMPLEX)
-    return finish(g * np.conjugate(num(1) - y * y), out)
+def _logistic(x: ndarray) -> ndarray:
+    one = number(1, x.dtype)
+    return one / (one + np.exp(-x))
 
+
+def _hardswish(g, x, num):
+    inside = g * (x / num(3) + num(0.5))
+    return np.where(x <= num(-3), num(0), np.where(x >= num(3), g, inside))
+
+
+def _silu(g, x, num):
+    s = _logistic(x)
+    return g * s * (num(1) + x * (num(1) - s))
+
+
+def _mish(g, x, num):
+    t = np.tanh(np.log1p(np.exp(x)))
+    return g * (t + x * _logistic(x) * (num(1) - t * t))
+
+
+def _softplus(g, x, num, beta, threshold):
+    scaled = x * num(beta)
+    z = np.exp(scaled)
+    return np.where(scaled > num(threshold), g, g * z / (z + num(1)))
+
+
+def _logit(g, x, num, eps):
+    low = num(0.0 if eps is None or eps < 0 else eps)
+    outside = num(float("nan") if eps is None or eps < 0 else 0.0)
+    return np.where((x < low) | (x > num(1) - low), outside, g / (x * (num(1) - x)))
+
+
+def _hardsigmoid(g, x, num):
+    sixth = num(float(np.float32(1 / 6)))  # torch rounds it to float32 for float64 too
+    return np.where((x > num(-3)) & (x < num(3)), g * sixth, num(0))
+
+
+_AND_COMPLEX: Any = {"takes": el.FLOATS | el.COMPLEX}
+for _name, _formula, _given, _doc in (
+    (
+        "sigmoid_backward", lambda g, y, num: g * (num(1) - np.conjugate(y)) * np.conjugate(y),
+        _AND_COMPLEX | {"stepwise": (dt.float16,)}, "``g * (1 - y) * y``, with the conjugate of a complex output.",
+    ),
+    ("tanh_backward", lambda g, y, num: g * np.conjugate(num(1) - y * y), _AND_COMPLEX, "``g * (1 - y * y)``."),
+    (
+        "hardtanh_backward", lambda g, x, num, low, high: np.where((x > num(low)) & (x < num(high)), g, num(0)),
+        {"cpu": "hardshrink_backward_cpu"}, "``g`` strictly inside the limits.",
+    ),
+    (
+        "hardsigmoid_backward", _hardsigmoid, {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
+    ),
+    ("hardswish_backward", _hardswish, {}, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above."),
+    ("silu_backward", _silu, _AND_COMPLEX, "``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."),
+    (
+        "mish_backward", _mish, {"into": True},
+        "``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``.",
+    ),
+    ("softplus_backward", _softplus, {}, "``g * sigmoid(beta * x)``, or ``g`` above the threshold."),
+    (
+        "logit_backward", _logit, {"stepwise": dt.HALVES},
+        "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
+    ),
+):  # fmt: skip
+    rows(_name, _of_formula, _doc, formula=_formula, **_given)
+
+# ---------------------------------------------------------------- rows of their own
 
 _IN_PLACE = (
     "In-place {} backward calculation is triggered with a negative slope which is not supported. This is caused by "
@@ -75,13 +123,10 @@ _IN_PLACE = (
 )
 
 
-# ---------------------------------------------------------------- rectifiers
-
-
 @kernel("threshold_backward")
 def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> ndarray:
     """``g`` where the input is above the threshold."""
-    check_broadcast(grad_output, self)
+    el.check_broadcast(grad_output, self)
     return _threshold(self, grad_output, threshold, 0)
 
 
@@ -92,7 +137,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
     (g, x), out, num = _inputs("leaky_relu_backward_cpu", grad_output, self)
-    return finish(np.where(x > 0, g, g * num(negative_slope)), out)
+    return el.finish(np.where(x > 0, g, g * num(negative_slope)), out)
 
 
 @kernel("rrelu_with_noise_backward")
@@ -106,37 +151,10 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
     """Gradients of the input and, not yet summed, of the weight."""
-    check_same_dtype(self, weight, grad_output)
+    el.check_same_dtype(self, weight, grad_output)
     (g, x, w), out, num = _inputs("prelu_backward_cpu", grad_output, self, weight)
     positive = x > 0
-    return finish(np.where(positive, g, w * g), out), finish(np.where(positive, num(0), x * g), out)
-
-
-@kernel("hardtanh_backward")
-def hardtanh_backward(grad_output: ndarray, self: ndarray, min_val: Any, max_val: Any) -> ndarray:
-    """``g`` strictly inside the limits."""
-    (g, x), out, _ = _inputs("hardshrink_backward_cpu", grad_output, self)
-    low, high = (scalar(v, x.dtype) for v in (min_val, max_val))
-    return finish(np.where((x > low) & (x < high), g, number(0, g.dtype)), out)
-
-
-@kernel("hardsigmoid_backward")
-def hardsigmoid_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """``g / 6`` strictly inside (-3, 3)."""
-    (g, x), out, num = _inputs("hardsigmoid_backward", grad_output, self)
-    sixth = num(float(np.float32(1 / 6)))  # torch rounds it to float32 for float64 too
-    return finish(np.where((x > num(-3)) & (x < num(3)), g * sixth, num(0)), out)
-
-
-@kernel("hardswish_backward")
-def hardswish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above."""
-    (g, x), out, num = _inputs("hardswish_backward_cpu", grad_output, self)
-    inside = g * (x / num(3) + num(0.5))
-    return finish(np.where(x <= num(-3), num(0), np.where(x >= num(3), g, inside)), out)
-
-
-# ---------------------------------------------------------------- smooth units
+    return el.finish(np.where(positive, g, w * g), out), el.finish(np.where(positive, num(0), x * g), out)
 
 
 @kernel("elu_backward")
@@ -146,46 +164,16 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
     below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
     slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
-    return finish(np.where(x <= 0, slope, g * above), out)
-
-
-def _logistic(x: ndarray) -> ndarray:
-    one = number(1, x.dtype)
-    return one / (one + np.exp(-x))
-
-
-@kernel("silu_backward")
-def silu_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."""
-    (g, x), out, num = _inputs("silu_backward_cpu", grad_output, self, takes=_AND_COMPLEX)
-    s = _logistic(x)
-    return finish(g * s * (num(1) + x * (num(1) - s)), out)
-
-
-@kernel("mish_backward")
-def mish_backward(grad_output: ndarray, self: ndarray) -> ndarray:
-    """``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``."""
-    (g, x), out, num = _inputs("mish_backward_cpu", grad_output, self, into=self.dtype)
-    t = np.tanh(np.log1p(np.exp(x)))
-    return finish(g * (t + x * _logistic(x) * (num(1) - t * t)), out)
-
-
-@kernel("softplus_backward")
-def softplus_backward(grad_output: ndarray, self: ndarray, beta: Any, threshold: Any) -> ndarray:
-    """``g * sigmoid(beta * x)``, or ``g`` above the threshold."""
-    (g, x), out, num = _inputs("softplus_backward_cpu", grad_output, self)
-    scaled = x * num(beta)
-    z = np.exp(scaled)
-    return finish(np.where(scaled > num(threshold), g, g * z / (z + num(1))), out)
+    return el.finish(np.where(x <= 0, slope, g * above), out)
 
 
 @kernel("log_sigmoid_backward")
 def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -> ndarray:
     """``g * sigmoid(-x)``, from the buffer ``exp(-|x|)``."""
-    check_same_dtype(self, buffer, grad_output)
+    el.check_same_dtype(self, buffer, grad_output)
     (x, z, g), out, num = _inputs("log_sigmoid_backward_cpu", self, buffer, grad_output)
     ratio = z / (num(1) + z)
-    return finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
+    return el.finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
 
 
 def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
@@ -197,41 +185,24 @@ def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     """The gradients of both halves, joined along ``dim``."""
     a, b = halves(self, dim)
-    refuse_row("sigmoid_cpu", int_to_float(self.dtype), _AND_COMPLEX, REDUCED_SIGMOID)
-    check_result_dtype(int_to_float(self.dtype), self.dtype)
-    check_broadcast(b, grad_output)
-    check_same_dtype(self, grad_output)
+    el.refuse_row("sigmoid_cpu", el.int_to_float(self.dtype), el.FLOATS | el.COMPLEX, REDUCED_SIGMOID)
+    el.check_result_dtype(el.int_to_float(self.dtype), self.dtype)
+    el.check_broadcast(b, grad_output)
+    el.check_same_dtype(self, grad_output)
     (_, _, wide), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
-    s = finish(_logistic(wide), out)  # torch rounds each step
+    s = el.finish(_logistic(wide), out)  # torch rounds each step
     return np.concatenate([s * grad_output, (dt.cast(num(1), out) - s) * s * a * grad_output], axis=dim)
-
-
-@kernel("logit_backward")
-def logit_backward(grad_output: ndarray, self: ndarray, eps: float | None = None) -> ndarray:
-    """``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps]."""
-    (g, x), out, num = _inputs("logit_backward_cpu", grad_output, self)
-    if dt.is_half(out):  # rounded at each step
-        g, x, num = dt.cast(g, out), dt.cast(x, out), lambda value: scalar(value, out)
-    low = num(0.0 if eps is None or eps < 0 else eps)
-    outside = num(float("nan") if eps is None or eps < 0 else 0.0)
-    inside = g / (x * (num(1) - x))
-    return finish(np.where((x < low) | (x > num(1) - low), outside, inside), out)
-
-
-# ---------------------------------------------------------------- shrinkage
 
 
 def _shrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
     (g, x), out, _ = _inputs("shrink_backward_cpu", grad_output, self)
     limit = dt.cast(scalar(lambd, out), x.dtype)
-    return finish(np.where((x > limit) | (x < -limit), g, number(0, g.dtype)), out)
+    return el.finish(np.where((x > limit) | (x < -limit), g, number(0, g.dtype)), out)
 
 
 _OUTSIDE = "``g`` outside ``[-lambd, lambd]``."
 rows("softshrink_backward hardshrink_backward", _shrink_backward, _OUTSIDE)
 
-
-# ---------------------------------------------------------------- gelu
 
 _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
@@ -255,10 +226,10 @@ def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "no
         t = np.tanh(beta * (x + kappa * (x * x * x)))
         left, right = num(0.5) * x, num(1) + t
         inner = beta * (num(1) + num(3) * kappa * (x * x))
-        return finish(g * (num(0.5) * right + left * (num(1) - t * t) * inner), out)
+        return el.finish(g * (num(0.5) * right + left * (num(1) - t * t) * inner), out)
     cdf = num(0.5) * (num(1) + erf(x * num(_ROOT_HALF)))
     pdf = np.exp(x * x * num(-0.5)) * num(0.5 * _ROOT_TWO_OVER_PI)
-    return finish(g * (cdf + x * pdf), out)
+    return el.finish(g * (cdf + x * pdf), out)
 
 
 @kernel("infinitely_differentiable_gelu_backward")
@@ -266,10 +237,7 @@ def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> nda
     """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
     cdf = mul(add_scalar(erf_of_tensor(mul(self, _ROOT_HALF)), 1), 0.5)
     pdf = exp(mul(mul(self, -0.5), self))
-    return in_place(cdf, mul(addcmul(cdf, self, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad))
-
-
-# ---------------------------------------------------------------- dropout
+    return el.in_place(cdf, mul(addcmul(cdf, self, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad))
 
 
 _KEPT = "The gradient of what was kept, scaled as it was."

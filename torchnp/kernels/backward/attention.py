@@ -21,9 +21,8 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     """Gradients in query, key and value, from the saved result and the logarithm of each row's sum."""
     dtype, inner = query.dtype, sum_dtype(query, key)
     require("flash_attention_backward", dtype, dt.FLOATS)
-    for x in (grad_out, key, value, out, logsumexp):
-        kind = dt.opmath(dtype) if x is logsumexp else dtype
-        check_type(kind, x)
+    check_type(dtype, grad_out, key, value, out)
+    check_type(dt.opmath(dtype), logsumexp)
     keys, values = per_query_head(query, key, value)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad_out, query, keys, values, out))
     factor = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else scale, inner)
@@ -36,7 +35,8 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_query = np.matmul(sloped, k) * factor
     grad_key = _over_queries(sloped, q, factor, key)
     grad_value = _over_queries(weights, g, np.asarray(1, inner), value)
-    return tuple(_time_first(dt.cast(x, dtype)) for x in (grad_query, grad_key, grad_value))
+    grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in (grad_query, grad_key, grad_value))
+    return tuple(np.ascontiguousarray(x).swapaxes(1, 2) for x in grads)  # torch has the time before the heads
 
 
 def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -> ndarray:
@@ -55,8 +55,3 @@ def _over_queries(slopes: ndarray, x: ndarray, factor: ndarray, like: ndarray) -
             total += np.matmul(part, x[:, :, head, start : start + step]) * factor
             total = dt.cast(dt.cast(total, like.dtype), x.dtype)
     return total
-
-
-def _time_first(x: ndarray) -> ndarray:
-    """torch lays these gradients out as (batch, time, heads, size)."""
-    return np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)

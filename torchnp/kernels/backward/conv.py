@@ -11,16 +11,7 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, check_shape, check_type, require
 from torchnp.errors import dense_dtype, shape_text
-from torchnp.kernels._conv_checks import (
-    Geometry,
-    by_vendor,
-    check_dtypes,
-    geometry,
-    result_strides,
-    sum_dtype,
-    transposed_sizes,
-    wants_channels_last,
-)
+from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
 from torchnp.kernels.numerics.correlate import correlate, correlate_input, correlate_weight
 from torchnp.registry import kernel
@@ -36,7 +27,7 @@ def convolution_backward(
     """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
     # torch's own callers pass [0] for "no bias".
     bias_shape = None if bias_sizes is None or list(bias_sizes) == [0] else bias_sizes
-    g = geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
+    g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     ranks = f"but got: {input.ndim} and {grad_output.ndim}"
     words = "Expected input and grad_output to have the same number of dimensions"
     check(grad_output.ndim == input.ndim, f"{words}, {ranks}")
@@ -45,9 +36,9 @@ def convolution_backward(
     if 0 in input.shape:
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
     _check_gradient(grad_output, input, weight, g, transposed, groups)
-    channels_last = wants_channels_last(input, weight)
+    channels_last = checks.wants_channels_last(input, weight)
     dtype = input.dtype
-    inner = sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
+    inner = checks.sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
     y, x, w = (dt.cast(a, inner) for a in (grad_output, input, weight))
     grad_input = grad_weight = grad_bias = None
     window = (g.stride, g.padding, g.dilation, groups, channels_last)
@@ -58,12 +49,14 @@ def convolution_backward(
             grad_input = in_format(dt.cast(grad[part], dtype), channels_last)
         else:
             grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
-    if output_mask[1] or (output_mask[2] and by_vendor(input, weight, g, transposed, groups)):  # which makes both
+    if output_mask[1] or (
+        output_mask[2] and checks.by_vendor(input, weight, g, transposed, groups)
+    ):  # which makes both
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     if output_mask[2]:
         grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
-    vendor = input.dtype == dt.float16 or by_vendor(input, weight, g, transposed, groups)
+    vendor = input.dtype == dt.float16 or checks.by_vendor(input, weight, g, transposed, groups)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
     own = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
     kept = not vendor and layout.is_channels_last(*own)
@@ -72,27 +65,23 @@ def convolution_backward(
 
 
 def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> ndarray | None:
-    return x if x is None else layout.place(x, result_strides(x.shape, input, weight, vendor))
+    return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor))
 
 
 _TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of
 
 
-def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: Geometry, transposed: bool, groups: int) -> None:
+def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> None:
     dims = 3 if x.ndim == 5 else 2
     name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
     require(name, x.dtype, dt.FLOATS)
-    if by_vendor(x, w, g, transposed, groups):
+    if checks.by_vendor(x, w, g, transposed, groups):
         for a in (y, w):
             check(a.dtype in _TAKEN, dense_dtype(a.dtype))
-    check_dtypes(x, w, None, transposed, g, groups)
+    checks.check_dtypes(x, w, None, transposed, g, groups)
     check_type(x.dtype, y)
-    if transposed:
-        sizes: Ints = transposed_sizes(x, w, g, groups)
-    else:
-        sizes = out_sizes(x.shape[2:], w.shape[2:], g.stride, g.padding, g.dilation)
-    shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes)
-    check_shape(y, shape)
+    sizes = checks.transposed_sizes(x, w, g, groups) if transposed else out_sizes(x.shape[2:], w.shape[2:], *g[:3])
+    check_shape(y, (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes))
 
 
 def _backward_of_nothing(

@@ -14,8 +14,7 @@ from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
 from torchnp.kernels.contraction import matmul
-from torchnp.kernels.conv import convolution
-from torchnp.kernels.conv_slow import _slow_conv2d_backward
+from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.pool import max_pool2d_with_indices
@@ -25,8 +24,6 @@ from torchnp.kernels.view import expand
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- scans and matrix functions
 
 
 @kernel("cumprod_backward")
@@ -59,9 +56,6 @@ def matrix_exp_backward(self, grad):
     blocks[..., :n, :n] = blocks[..., n:, n:] = adjoint
     blocks[..., :n, n:] = grad
     return linalg_matrix_exp(blocks)[..., :n, n:]
-
-
-# ---------------------------------------------------------------- gated linear units
 
 
 def _halves(x: ndarray, dim: int) -> tuple[ndarray, ...]:
@@ -98,9 +92,6 @@ def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
     first = change * gate + of_a * rest * db
     second = change * a * gate * rest + of_a * rest * (da + a * (1 - 2 * gate) * db)
     return dt.cast(np.concatenate([first, second], wrap_dim(dim, x.ndim)), dtype)
-
-
-# ---------------------------------------------------------------- norms
 
 
 @kernel("_weight_norm_differentiable_backward")

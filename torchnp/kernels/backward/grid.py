@@ -9,8 +9,7 @@ from functools import reduce
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check_type
-from torchnp.errors import not_implemented
+from torchnp.checks import check_type, require
 from torchnp.kernels._rows import rows
 from torchnp.kernels.grid import (
     BICUBIC,
@@ -18,7 +17,6 @@ from torchnp.kernels.grid import (
     Corner,
     axes_of,
     check_grid,
-    check_single,
     corners,
     cubic_corners,
     gather,
@@ -32,31 +30,29 @@ ndarray = np.ndarray
 
 def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n: int, loop: Loop) -> tuple:
     check_grid(input, grid, n, mode)
-    if input.dtype not in dt.FLOATS:
-        name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
-        raise not_implemented(name, input.dtype)
-    for x in (grad, grid):
-        check_type(input.dtype, x)
-    inner = input.dtype  # torch rounds every step to it, of half types too
-    g, x, points = grad, input, grid
-    sizes = x.shape[2:]
-    planes = x.reshape(*x.shape[:2], math.prod(sizes))
+    name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
+    require(name, input.dtype, dt.FLOATS)
+    check_type(input.dtype, grad, grid)
+    inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
+    planes = input.reshape(*input.shape[:2], math.prod(sizes))
     # torch's roundings are seen: its loops' order is known, or its type is short.
     in_order = not loop.vector or inner.itemsize == 2
     of_input = np.zeros(planes.shape, inner if in_order else np.float64)
-    axes = axes_of(points, sizes, padding, align_corners, loop.backward)
+    axes = axes_of(grid, sizes, padding, align_corners, loop.backward)
     if mode == NEAREST:
         index, inside = nearest_corner(axes)
         found = [Corner(index, inside, np.ones(index.shape, inner), [])]
     else:
-        found = list(cubic_corners(points, sizes, padding, align_corners, loop) if mode == BICUBIC else corners(axes))
+        found = list(cubic_corners(grid, sizes, padding, align_corners, loop) if mode == BICUBIC else corners(axes))
     if output_mask[0]:
-        (_scatter_in_order if in_order else _scatter)(of_input, found, g)
-    of_grid = np.zeros(points.shape, inner)
+        (_scatter_in_order if in_order else _scatter)(of_input, found, grad)
+    of_grid = np.zeros(grid.shape, inner)
     if mode != NEAREST:
-        moved = (_moved if loop.vector else _moved_in_order)(found, planes, g, n)
+        moved = (_moved if loop.vector else _moved_in_order)(found, planes, grad, n)
         for d, a in enumerate(axes):
-            of_grid[..., n - 1 - d] = moved[d] * (a.slope if mode != BICUBIC else _step(a.size, align_corners, inner))
+            # how far a place moves when its coordinate moves by one
+            step = inner.type((a.size - 1) / 2 if align_corners else a.size / 2)
+            of_grid[..., n - 1 - d] = moved[d] * (step if mode == BICUBIC else a.slope)
     result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None
     return result, of_grid
 
@@ -81,11 +77,6 @@ def _moved_in_order(found: list[Corner], planes: ndarray, g: ndarray, n: int) ->
             for t, factors in zip(total, c.slopes, strict=True):
                 np.add(t, reduce(np.multiply, factors, value) * g[:, channel], out=t, where=c.inside)
     return total
-
-
-def _step(size: int, align_corners: bool, dtype: np.dtype) -> np.number:
-    """How far a place moves when its coordinate moves by one."""
-    return dtype.type((size - 1) / 2 if align_corners else size / 2)
 
 
 def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
@@ -126,6 +117,6 @@ def _grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolati
     check_grid(input, grid, 2, interpolation_mode)
     if not grad_output.size:
         return np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
-    check_single((input, grid, grad_output))
+    check_type(dt.float32, input, grid, grad_output)
     args = (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, (True, True))
     return _backward(*args, n=2, loop=SCALAR)

@@ -1,15 +1,23 @@
-"""Gradients of indexing: zeros with the gradient added where the elements came from."""
+"""Gradients of indexing, views and lookup tables: zeros with the gradient added where the elements came from."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
+from torchnp.dtypes import cast, opmath
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF
 from torchnp.kernels._rows import rows
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.mask import masked_scatter, masked_select
+from torchnp.kernels.numerics.accumulate import add_rows
 from torchnp.kernels.scatter import index_add, scatter, scatter_add
+from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import unsqueeze, view
 from torchnp.registry import kernel
 
@@ -50,3 +58,72 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     if not keepdim and len(sizes):
         grad, indices = unsqueeze(grad, dim), unsqueeze(indices, dim)
     return scatter(np.zeros(sizes, grad.dtype), dim, indices, grad)
+
+
+# ---------------------------------------------------------------- views
+
+
+def _in_zeros(grad: ndarray, sizes: Ints, *where: Any, view: Callable[..., ndarray]) -> ndarray:
+    out = np.zeros(sizes, grad.dtype)
+    part = view(out, *where)
+    if grad.shape != part.shape:
+        broadcast_shapes(part.shape, grad.shape)
+    part[...] = grad
+    return out
+
+
+rows("select_backward", _in_zeros, "Zeros with the gradient at one position of a dimension.", view=select)
+rows("slice_backward", _in_zeros, "Zeros with the gradient in a range of a dimension.", view=slice_tensor)
+rows("diagonal_backward", _in_zeros, "Zeros with the gradient on a diagonal.", view=diagonal)
+
+
+@kernel("unfold_backward")
+def unfold_backward(grad_in, input_sizes, dim, size, step):
+    """The gradients of all windows added where they overlap."""
+    if not len(input_sizes):
+        return grad_in.reshape(-1).sum(dtype=grad_in.dtype).reshape(())
+    dim = wrap_dim(dim, len(input_sizes))
+    refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
+    grad = cast(grad_in, opmath(grad_in.dtype))
+    out = np.zeros(input_sizes, grad.dtype)
+    ahead, count = (slice(None),) * dim, grad.shape[dim]
+    for i in range(size):  # the i-th elements of all windows never overlap
+        out[(*ahead, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
+    return cast(out, grad_in.dtype)
+
+
+@kernel("trace_backward")
+def trace_backward(grad, sizes):
+    """The gradient of a trace: its value along the diagonal."""
+    check(len(sizes) == 2, "expected matrix input")
+    return _in_zeros(grad, sizes, view=diagonal)
+
+
+# ---------------------------------------------------------------- lookup tables
+
+
+@kernel("embedding_dense_backward")
+def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
+    """The rows of the gradient added where their indices point, the padding index left out."""
+    check_indices(indices, "embedding_backward", 2)
+    width = grad_output.shape[-1]
+    index, rows = indices.reshape(-1), grad_output.reshape(indices.size, width)
+    keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch passes over indices of no row
+    if not keep.all():
+        index, rows = index[keep], rows[keep]
+    if scale_grad_by_freq and index.size:
+        counts = np.bincount(index, minlength=num_weights)
+        wide = opmath(rows.dtype)
+        scale = (1.0 / counts[index]).astype(wide)
+        rows = cast(cast(rows, wide) * scale[:, None], rows.dtype)
+    refuse_elements("add_stub", rows, RARE)
+    out = np.zeros((num_weights, width), grad_output.dtype)
+    add_rows(out, index, rows)
+    return out
+
+
+@kernel("embedding_backward")
+def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
+    """`embedding_dense_backward`; sparse gradients have no array form."""
+    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+    return embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)

@@ -7,22 +7,13 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.checks import check, check_type, require
 from torchnp.errors import expected_type, multi_target, shape_text
-from torchnp.kernels._elementwise import (
-    FLOATS,
-    INTS,
-    check_broadcast,
-    check_result_dtype,
-    check_same_dtype,
-    finish,
-    in_opmath,
-    in_place,
-)
+from torchnp.kernels import _elementwise as el
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels.arithmetic import add_scalar, div, mul
-from torchnp.kernels.loss import MEAN, NONE, reshaped
-from torchnp.kernels.nll import check_nll2d, check_weight_dtype, classes
+from torchnp.kernels.loss import MEAN, NONE, check_multilabel, multi_margin, multilabel_reach, reshaped
+from torchnp.kernels.nll import check_nll2d, classes
 from torchnp.kernels.pointwise import exp, neg
 from torchnp.registry import kernel
 from torchnp.scalars import number
@@ -38,9 +29,9 @@ def _inputs(
 
     The half types in ``stepwise`` are rounded at each step.
     """
-    check_broadcast(grad_output, self, target)
-    check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
-    (g, x, t), out = in_opmath(cpu, takes, grad_output, self, target)
+    el.check_broadcast(grad_output, self, target)
+    el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
+    (g, x, t), out = el.in_opmath(cpu, takes, grad_output, self, target)
     if out in stepwise:
         g, x, t = (dt.cast(v, out) for v in (g, x, t))
     norm = number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
@@ -50,41 +41,43 @@ def _inputs(
 @kernel("mse_loss_backward")
 def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``2 * (x - t) * g``, divided by N for the mean."""
-    g, x, norm = _inputs("mse_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target, 2.0)
-    return finish(norm * x * g, self.dtype)
+    g, x, norm = _inputs("mse_backward_cpu_out", el.INTS | el.FLOATS, reduction, grad_output, self, target, 2.0)
+    return el.finish(norm * x * g, self.dtype)
 
 
 @kernel("smooth_l1_loss_backward")
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
-    g, x, norm = _inputs("smooth_l1_backward_cpu_out", INTS | FLOATS, reduction, grad_output, self, target, stepwise=())
+    g, x, norm = _inputs(
+        "smooth_l1_backward_cpu_out", el.INTS | el.FLOATS, reduction, grad_output, self, target, stepwise=()
+    )
     b = number(float(beta), x.dtype)
-    return finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
+    return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
 
 @kernel("huber_loss_backward")
 def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
     """``g`` times the difference, limited to [-delta, delta]."""
-    check_broadcast(grad_output, self, target)
-    check_same_dtype(self, target, grad_output)
-    g, x, norm = _inputs("huber_backward_cpu_out", FLOATS, reduction, grad_output, self, target)
+    el.check_broadcast(grad_output, self, target)
+    el.check_same_dtype(self, target, grad_output)
+    g, x, norm = _inputs("huber_backward_cpu_out", el.FLOATS, reduction, grad_output, self, target)
     d = number(float(delta), x.dtype)
-    return finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), self.dtype)
+    return el.finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), self.dtype)
 
 
 @kernel("binary_cross_entropy_backward")
 def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
     """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
     g, x, t = grad_output.squeeze(), self.squeeze(), target.squeeze()
-    check_broadcast(g, x, t)
-    check_same_dtype(grad_output, self, target)
-    (g, x, t), out = in_opmath("binary_cross_entropy_backward", FLOATS, g, x, t)
+    el.check_broadcast(g, x, t)
+    el.check_same_dtype(grad_output, self, target)
+    (g, x, t), out = el.in_opmath("binary_cross_entropy_backward", el.FLOATS, g, x, t)
     if dt.is_half(out):  # rounded at each step
         g, x, t = (dt.cast(v, out) for v in (g, x, t))
     one, small = number(1, x.dtype), number(1e-12, x.dtype)
-    grad = reshaped(finish(g * (x - t) / np.maximum((one - x) * x, small), out), self.shape)
+    grad = reshaped(el.finish(g * (x - t) / np.maximum((one - x) * x, small), out), self.shape)
     if weight is not None:
-        grad = in_place(grad, mul(grad, weight))
+        grad = el.in_place(grad, mul(grad, weight))
     return div(grad, self.size) if reduction == MEAN else grad
 
 
@@ -94,18 +87,19 @@ def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarr
     z = exp(mul(neg(target), self))
     norm = 1.0 / self.size if reduction == MEAN and self.size else 1.0
     value = mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
-    check_result_dtype(value.dtype, self.dtype)
+    el.check_result_dtype(value.dtype, self.dtype)
     return dt.cast(value, self.dtype)
 
 
-# ---------------------------------------------------------------- negative log likelihood
-
-
-def _scatter(
-    g: ndarray, self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int,
-    total_weight: ndarray,
-) -> ndarray:  # fmt: skip
-    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere."""
+def _scatter(cpu, g, self, target, weight, reduction, ignore_index, total_weight, each):
+    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
+    if not each:
+        words = f"Expected a single element grad_output tensor, but got: {shape_text(g.shape)}"
+        check(g.ndim <= 1 and g.size == 1, words)
+        g = g.reshape(())
+    require(cpu, self.dtype, el.FLOATS)
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
+    check_type(self.dtype, *(() if weight is None else (weight,)))
     dtype, inner = self.dtype, dt.opmath(self.dtype)
     index, counted = classes(target, ignore_index, self.shape[1])
     g = dt.cast(g, inner)
@@ -114,7 +108,7 @@ def _scatter(
     factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
     value = np.where(counted, -factor * g, inner.type(0))
     grad = np.zeros(self.shape, dtype)
-    np.put_along_axis(grad, index[:, None], finish(value, dtype)[:, None], axis=1)
+    np.put_along_axis(grad, index[:, None], el.finish(value, dtype)[:, None], axis=1)
     return grad
 
 
@@ -128,25 +122,14 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     _check_total(total_weight)
     words = "weight tensor should be defined either for all or no classes"
     check(weight is None or weight.size == self.shape[-1], words)
-    if reduction == NONE and self.ndim == 2:
+    each = reduction == NONE and self.ndim == 2
+    if each:
         n, size = self.shape[0], grad_output.shape[0] if grad_output.ndim else 1
         words = f"but got: dimension {grad_output.ndim} and tensor.size[0] = {size}"
         check(grad_output.shape == (n,), f"Expected a tensor of dimension 1 and tensor.size[0] == {n} {words}")
-    else:
-        grad_output = _single(grad_output)
-    require("nll_loss_backward_out_frame", self.dtype, FLOATS)
-    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
-    check_weight_dtype(self, weight)
-    if self.ndim == 2:
-        return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)
-    one = target.reshape(1)
-    return _scatter(grad_output, self[None], one, weight, reduction, ignore_index, total_weight)[0]
-
-
-def _single(grad: ndarray) -> ndarray:
-    words = f"Expected a single element grad_output tensor, but got: {shape_text(grad.shape)}"
-    check(grad.ndim <= 1 and grad.size == 1, words)
-    return grad.reshape(())
+    x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(1))
+    rest = (weight, reduction, ignore_index, total_weight, each)
+    return _scatter("nll_loss_backward_out_frame", grad_output, x, index, *rest).reshape(self.shape)
 
 
 def _check_total(total_weight: ndarray) -> None:
@@ -167,9 +150,41 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
         check(grad_output.ndim == 3, words)
         sizes = f"(got grad_output: {shape}, target: {shape_text(target.shape)}"
         check(grad_output.shape == target.shape, f"size mismatch {sizes}")
-    else:
-        grad_output = _single(grad_output)
-    require("nll_loss2d_backward_out_frame", self.dtype, FLOATS)
-    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
-    check_weight_dtype(self, weight)
-    return _scatter(grad_output, self, target, weight, reduction, ignore_index, total_weight)
+    rest = (weight, reduction, ignore_index, total_weight, reduction == NONE)
+    return _scatter("nll_loss2d_backward_out_frame", grad_output, self, target, *rest)
+
+
+# ---------------------------------------------------------------- margins
+
+
+def _share(shape: tuple[int, ...], dtype: np.dtype, reduction: int) -> np.number:
+    """The gradient of each term in the sum over classes."""
+    n, c = shape
+    return dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+
+
+def _column(grad_output: ndarray, reduction: int) -> ndarray:
+    return grad_output.reshape(-1, 1) if reduction == NONE else grad_output.reshape(1, 1)
+
+
+@kernel("multi_margin_loss_backward")
+def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
+    """The classes inside the margin push, the target takes the sum."""
+    index, reach, factor = multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
+    push = _share(reach.shape, reach.dtype, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
+    grad = np.where(reach > 0, push * factor[:, None], reach.dtype.type(0))
+    np.put_along_axis(grad, index[:, None], 0 - grad.sum(axis=1, keepdims=True), axis=1)
+    return (grad * _column(grad_output, reduction)).reshape(self.shape)
+
+
+@kernel("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
+    """Each class inside a target's margin is pushed down, the target up."""
+    x, rows = check_multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3)
+    sizes = f"{shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}"
+    check(is_target.shape == target.shape, f"inconsistent is_target size: {sizes}")
+    index, _, reach = multilabel_reach(x, rows, is_target.reshape(x.shape) != 0)
+    inside = (reach > 0).astype(x.dtype)
+    grad = inside.sum(axis=1)
+    np.add.at(grad, (np.arange(len(x))[:, None], index), -inside.sum(axis=2))
+    return (grad * _share(x.shape, x.dtype, reduction) * _column(grad_output, reduction)).reshape(self.shape)

@@ -1,4 +1,4 @@
-"""Gradients of layer, group, batch and weight normalisation."""
+"""Gradients of layer, group, batch, weight and root-mean-square normalisation."""
 
 from __future__ import annotations
 
@@ -115,10 +115,8 @@ def native_batch_norm_backward(
     return grad_input, grad_weight, grad_bias
 
 
-rows(
-    "batch_norm_backward", lambda *args: native_batch_norm_backward(*args[:10]),
-    "`native_batch_norm_backward`; the reserve is for other devices.", differs=["half-opmath"],
-)  # fmt: skip
+_DOC = "`native_batch_norm_backward`; the reserve is for other devices."
+rows("batch_norm_backward", lambda *args: native_batch_norm_backward(*args[:10]), _DOC, differs=["half-opmath"])
 
 
 @kernel("_weight_norm_interface_backward", differs=["half-opmath"])
@@ -127,11 +125,27 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     for name, x in (("saved_v", saved_v), ("saved_g", saved_g), ("saved_norm", saved_norms)):
         check(x.flags.c_contiguous, f"{name} must be contiguous")
     require("weight_norm_backward_kernel", saved_v.dtype, dt.FLOATS)
-    for x in (grad_w, saved_g, saved_norms):
-        kind = dt.opmath(saved_v.dtype) if x is saved_norms else saved_v.dtype
-        check_type(kind, x)
+    check_type(saved_v.dtype, grad_w, saved_g)
+    check_type(dt.opmath(saved_v.dtype), saved_norms)
     v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
     axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
     along = add_reduce(grad * v, axes, True)
     grad_v = g / norms * (grad - v * (along / (norms * norms)))
     return dt.cast(grad_v, saved_v.dtype), dt.cast(along / norms, saved_g.dtype)
+
+
+@kernel("_fused_rms_norm_backward", differs=["half-opmath"])
+def _fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask):
+    """Gradients of `_fused_rms_norm` in its input and weight; torch runs it on other devices only."""
+    grad, x, scale = inner(grad_out), inner(input), inner(rstd)
+    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
+    weighted = grad if weight is None else grad * inner(weight)
+    of_input = of_weight = None
+    if output_mask[0]:
+        n = x.dtype.type(np.prod(normalized_shape))
+        mean = add_reduce(weighted * x, axes, True) / n
+        of_input = dt.cast(scale * (weighted - x * (scale * scale) * mean), input.dtype)
+    if output_mask[1] and weight is not None:
+        leading = tuple(range(x.ndim - len(normalized_shape)))
+        of_weight = dt.cast(add_reduce(grad * x * scale, leading), weight.dtype)
+    return of_input, of_weight

@@ -47,18 +47,14 @@ def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
         wrap_dim(max(first, x.ndim), x.ndim)
 
 
-_NAMES = {"W": "width", "H": "height", "D": "depth"}
-
-
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, name: str, comma: str) -> None:
     if n == 3 and name == "gradOutput" and grad.shape[-4] != x.shape[-4]:
         raise RuntimeError(f"gradOutput channel unexpected. Expected: {x.shape[-4]}, Got: {grad.shape[-4]}")
-    for i in range(n):
+    for i, what in enumerate(("width", "height", "depth")[:n]):
         dim = x.ndim - 1 - i
         expected = x.shape[dim] + pad[2 * i] + pad[2 * i + 1]
-        if grad.shape[dim] != expected:
-            what = _NAMES["WHD"[i]]
-            raise RuntimeError(f"{name} {what} unexpected. Expected: {expected}{comma} Got: {grad.shape[dim]}")
+        words = f"{name} {what} unexpected. Expected: {expected}{comma} Got: {grad.shape[dim]}"
+        check(grad.shape[dim] == expected, words)
 
 
 def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:

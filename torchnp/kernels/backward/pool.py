@@ -134,12 +134,8 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
 
 rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_backward, _AT_MAXIMA)
 
-# ---------------------------------------------------------------- windows from random samples
 
-
-def _fractional_backward(
-    grad: ndarray, x: ndarray, kernel_size: Ints, output_size: Ints, indices: ndarray, *, n: int
-) -> ndarray:
+def _fractional_backward(grad, x, kernel_size, output_size, indices, *, n):
     shape = (*x.shape[:-n], *output_size)
     if n == 2:
         check(grad.shape == shape, "fractional_max_pool2d_backward(): gradOutput sizes unexpected")

@@ -14,8 +14,6 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 Grads = tuple[Any, ...]
 
-# ---------------------------------------------------------------- the formulas
-
 
 def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_bias: Any, inner: np.dtype) -> Any:
     """The two halves of the gates in the dtype of the computation, biases added."""

@@ -121,10 +121,8 @@ def reduce_at(
 
 
 def _identity(reduce: str, dtype: np.dtype) -> object:
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
     if dtype.kind == "b":
         return reduce == "amin"
     if dtype.kind == "f":

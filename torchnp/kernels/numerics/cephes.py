@@ -240,9 +240,6 @@ def k1e(x: ndarray) -> ndarray:
     return _third_kind(x, lambda x: _k1_inner(x) * in_double(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x))
 
 
-# ---------------------------------------------------------------- the Airy function
-
-
 def airy_ai(x: ndarray) -> ndarray:
     """The Airy function Ai; 0 above 103.892, nan at the infinities."""
     real = x.dtype.type

@@ -8,6 +8,7 @@ over longer stretches of memory.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -32,20 +33,18 @@ def correlate(
     """``y[n, o, p] = sum over c, k of x[n, c, p * stride + k * dilation - before] * w[o, c, k]``."""
     n, c, *sizes = x.shape
     o, per_group, *kernel = w.shape
+    padded = [s + b + a for s, b, a in zip(sizes, before, after, strict=True)]
+    out = out_sizes(padded, kernel, stride, [0] * len(kernel), dilation)
     if c * math.prod(kernel) == 0 or n == 0:
-        out = _sizes(sizes, before, after, kernel, stride, dilation)
         return in_format(np.zeros((n, o, *out), x.dtype), channels_last)
     if math.prod(kernel) == 1 and groups == 1 and not any(before) and not any(after) and not channels_last:
         kept: Any = (..., *(slice(None, None, s) for s in stride))
         x = np.ascontiguousarray(x if max(stride) == 1 else x[kept])
         return np.matmul(w.reshape(o, c), x.reshape(n, c, -1)).reshape(n, o, *x.shape[2:])
-    out = _sizes(sizes, before, after, kernel, stride, dilation)
     parts = _parts(n, c * math.prod(kernel) * math.prod(out) * x.itemsize)
     if len(parts) > 1:
-        y = empty((n, o, *out), x.dtype, channels_last)
-        for part in parts:
-            y[part] = correlate(x[part], w, stride, before, after, dilation, groups, channels_last)
-        return y
+        rest = (w, stride, before, after, dilation, groups, channels_last)
+        return np.concatenate([correlate(x[part], *rest) for part in parts])
     if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
         columns = _columns_last(x, kernel, out, stride, before, after)
         y = np.matmul(columns, np.moveaxis(w, 1, -1).reshape(o, -1).T).reshape(n, *out, o)
@@ -78,10 +77,8 @@ def correlate_input(
     c = groups * per_group
     parts = _parts(n, c * math.prod(kernel) * math.prod(out) * y.itemsize)
     if len(parts) > 1:
-        x = empty((n, c, *sizes), y.dtype, channels_last)
-        for part in parts:
-            x[part] = correlate_input(y[part], w, sizes, stride, padding, dilation, groups, channels_last)
-        return x
+        rest = (w, sizes, stride, padding, dilation, groups, channels_last)
+        return np.concatenate([correlate_input(y[part], *rest) for part in parts])
     x = np.zeros((n, c, *padded), y.dtype)
     if x.size and o:
         grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, math.prod(out))
@@ -106,11 +103,8 @@ def correlate_weight(
         return in_format(np.zeros((o, per_group, *kernel), x.dtype), channels_last)
     parts = _parts(n, c * math.prod(kernel) * points * x.itemsize)
     if len(parts) > 1:
-        shared = (kernel, stride, padding, dilation, groups, channels_last)
-        w = correlate_weight(x[parts[0]], y[parts[0]], *shared)
-        for part in parts[1:]:
-            w += correlate_weight(x[part], y[part], *shared)
-        return w
+        rest = (kernel, stride, padding, dilation, groups, channels_last)
+        return reduce(np.add, (correlate_weight(x[part], y[part], *rest) for part in parts))
     if groups == 1 and min(dilation) == max(dilation) == 1 and (channels_last or kernel[-1] * c > 2 * out[-1]):
         after = [
             max(p, t * (m - 1) + k - s - p) for s, p, t, m, k in zip(sizes, padding, stride, out, kernel, strict=True)
@@ -125,11 +119,6 @@ def correlate_weight(
     return in_format(w.reshape(o, per_group, *kernel), channels_last)
 
 
-def _sizes(sizes: Ints, before: Ints, after: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> tuple[int, ...]:
-    padded = [s + b + a for s, b, a in zip(sizes, before, after, strict=True)]
-    return out_sizes(padded, kernel, stride, [0] * len(kernel), dilation)
-
-
 def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
     """All windows of a padded array, copied: (N, C, *K, *P)."""
     steps = x.strides[2:]
@@ -142,32 +131,14 @@ def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) 
 
 def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Ints, after: Ints) -> ndarray:
     """All windows of an array, padded and copied with channels innermost: (N * P, K * C)."""
-    n, c, *sizes = x.shape
-    shape = (n, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)), c)
-    padded = np.moveaxis(pad_last(x, before, after, shape), 1, -1)
+    n, c = x.shape[:2]
+    padded = pad(np.moveaxis(x, 1, -1), (*before, 0), (*after, 0))
     steps = padded.strides[1:-1]
     by_window = [t * s for t, s in zip(stride, steps, strict=True)]
     # The last kernel dimension and the channels lie side by side: one run of memory.
     window = (*kernel[:-1], kernel[-1] * c)
     view = np.ndarray((n, *out, *window), x.dtype, padded, 0, (padded.strides[0], *by_window, *steps[:-1], x.itemsize))
     return view.reshape(n * math.prod(out), math.prod(window))
-
-
-def pad_last(x: ndarray, before: Ints, after: Ints, shape: Ints) -> ndarray:
-    """`pad` into an array with channels innermost."""
-    if not any(before) and not any(after):
-        return in_format(x, True)
-    return np.moveaxis(pad_middle(np.moveaxis(x, 1, -1), before, after, shape), -1, 1)
-
-
-def pad_middle(x: ndarray, before: Ints, after: Ints, shape: Ints) -> ndarray:
-    out = np.zeros(shape, x.dtype)
-    into, of = [], []
-    for s, b, a in zip(x.shape[1:-1], before, after, strict=True):
-        into.append(slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)))
-        of.append(slice(max(-b, 0), s - max(-a, 0)))
-    out[(slice(None), *into)] = x[(slice(None), *of)]
-    return out
 
 
 def _depthwise(x: ndarray, w: ndarray, out: Ints, stride: Ints, dilation: Ints) -> ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.kernels.numerics.blocks import blocks, in_strips
+from torchnp.kernels.numerics.blocks import in_strips
 from torchnp.kernels.numerics.cephes import in_double, piecewise, ratio
 from torchnp.kernels.numerics.fma import fast_fma, fma, horner, upper
 
@@ -130,19 +130,12 @@ def erf(x: ndarray) -> ndarray:
         return _erf(x)
     if x.size < 4096:
         return scipy_special("erf")(x)
-    dense = x if x.flags.c_contiguous or x.flags.f_contiguous else x.copy(order="K")
-    out = np.empty_like(dense)
-    source, target = dense.ravel(order="K"), out.ravel(order="K")
-    buffers = [np.empty(_TILE) for _ in range(4)]
-    for part in blocks(source.size, _TILE):
-        v, t, p, q = (b[: part.stop - part.start] for b in buffers)
-        np.clip(source[part], np.float32(-4), np.float32(4), out=v)
-        np.multiply(v, v, out=t)
-        horner(t, _WHOLE_P, p)
-        horner(t, _WHOLE_Q, q)
-        np.multiply(p, v, out=p)
-        np.divide(p, q, out=target[part], casting="same_kind")
-    return out
+
+    def chain(x: ndarray, out: ndarray) -> None:
+        v = np.clip(x, np.float32(-4), np.float32(4)).astype(np.float64)
+        np.divide(horner(v * v, _WHOLE_P) * v, horner(v * v, _WHOLE_Q), out=out, casting="same_kind")
+
+    return in_strips(chain, x, _TILE)
 
 
 def erf_of_half(x: ndarray) -> ndarray:
