@@ -58,6 +58,12 @@ def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) ->
     return tuple(strides)
 
 
+def columns(shape: Sequence[int]) -> Strides:
+    """Dense strides with each matrix column by column, as LAPACK leaves it."""
+    n = len(shape)
+    return contiguous(shape) if n < 2 else in_order(shape, [*range(n - 2), n - 1, n - 2])
+
+
 def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
     """The strides of a new tensor in a named format."""
     if memory_format in ("channels_last", "channels_last_3d"):

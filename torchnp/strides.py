@@ -70,8 +70,7 @@ def _row_major(shape: Shape, given: Given, place: int) -> Strides:
 
 
 def _columns(shape: Shape, given: Given, place: int) -> Strides:
-    n = len(shape)
-    return contiguous(shape) if n < 2 else layout.in_order(shape, [*range(n - 2), n - 1, n - 2])
+    return layout.columns(shape)
 
 
 def _solved(left: int) -> Rule:
@@ -88,6 +87,7 @@ def _vectors(shape: Shape, given: Given, place: int) -> Strides:
 def _like(argument: int) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         x = given(argument)
+        x = x[place] if isinstance(x, (list, tuple)) else x
         return preserved(*layout.layout_of(x)) if isinstance(x, ndarray) and x.shape == shape else contiguous(shape)
 
     return rule

@@ -169,8 +169,7 @@ def linalg_matrix_power(self, n):
         linalg.check_inexact("linalg.inv", self, False)
         self, n = linalg.linalg_inv(self), -n
         if n == 1:  # as LAPACK leaves it
-            lead = range(self.ndim - 2)
-            return layout.place(self, layout.in_order(self.shape, [*lead, self.ndim - 1, self.ndim - 2]))
+            return layout.place(self, layout.columns(self.shape))
     while n % 2 == 0:
         self, n = matmul(self, self), n // 2
     out = self

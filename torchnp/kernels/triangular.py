@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, warn
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
@@ -141,10 +142,10 @@ def linalg_cholesky(self, *, upper=False):
 def cholesky(self, upper=False):
     """Triangular factor L with A = L L^H."""
     if self.size == 0:
-        return np.empty(self.shape, self.dtype)
+        return layout.dense(np.empty(self.shape, self.dtype))
     out, info = _cholesky("cholesky", self, upper)
     raise_first(info, "cholesky", NOT_POSITIVE)
-    return out
+    return layout.place(out, layout.columns(out.shape))
 
 
 @kernel("cholesky_solve")
