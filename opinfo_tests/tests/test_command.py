@@ -93,4 +93,5 @@ def test_interrupted_quietly(after, tmp_path):
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     out, err = run.communicate(timeout=60)
     assert run.returncode in (130, -signal.SIGINT), out + err  # a shell shows both as 130
-    assert err.startswith("interrupted") and "Traceback" not in err
+    said = [line for line in err.splitlines() if "No CUDA runtime" not in line]  # of a CUDA build of torch, at import
+    assert len(said) == 1 and said[0].startswith("interrupted")
