@@ -22,6 +22,8 @@ Function = Callable[..., Any]
 
 _TAKES_NUMBER = {float: "f", int: "fiu"}  # kinds of dtypes
 _asarray = np.asarray
+# An array on memory of its own has the usual strides in dimensions of one element too.
+_ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWNDATA
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
@@ -110,10 +112,10 @@ def _of_tensors(direct: dict[np.dtype, Function], slow: Function, mixes_bool: bo
                     out = run_quiet(function, a, b)
                     if type(out) is not ndarray:
                         return _asarray(out)
-                    if not (a.flags.c_contiguous and b.flags.c_contiguous and out.size):
-                        return settle(out, (_0, _1), named)
-                    # An array on memory of its own has the usual strides in dimensions of one element too.
-                    return out if a.base is b.base is None or 1 not in out.shape else settle(out, (_0, _1), named)
+                    flags = a.flags.num & b.flags.num
+                    if out.size and (flags & _OWN_ROWS == _OWN_ROWS or (flags & _ROWS and 1 not in out.shape)):
+                        return out
+                    return settle(out, (_0, _1), named)
                 except ValueError:
                     pass  # NumPy looks at the sizes, and at negative powers of integers: the body has torch's words
                 except RuntimeError as error:

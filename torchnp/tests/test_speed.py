@@ -1,11 +1,13 @@
 """The two speed promises that hold on any machine: import time, and what a small op costs beside torch eager.
 
-Ratios are measured side by side in one process; the best of several attempts counts, because other work on the
+Ratios are measured side by side; the best of several attempts counts, because other work on the
 machine only ever adds time. ``scripts/bench_ops.py`` prints the whole set.
 """
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -38,14 +40,18 @@ def test_import_takes_at_most_twice_the_time_of_numpy():
     assert best(lambda: bench.bench_import(rounds=5), 2.0) <= 2.0
 
 
-def test_small_add_takes_at_most_seven_tenths_of_torch():
-    """It is from 0.58 to 0.68, as a process's memory falls; a tenth of it is the look at where the operands lie."""
+def small_add():
     kernel = torchnp.table["aten::add.Tensor"]
     a = np.ones((8, 8), np.float32)
     t = torch.ones(8, 8)
+    theirs, mine = bench.measure(lambda: torch.add(t, t), lambda: kernel(a, a), rounds=7)
+    return min(mine) / min(theirs)
 
-    def ratio():
-        theirs, mine = bench.measure(lambda: torch.add(t, t), lambda: kernel(a, a), rounds=7)
-        return min(mine) / min(theirs)
 
-    assert best(ratio, 0.7) <= 0.7
+def test_small_add_takes_at_most_six_tenths_of_torch():
+    """Each attempt is a process of its own: where things fall in its memory is worth a tenth, either way."""
+    assert best(lambda: float(subprocess.check_output([sys.executable, __file__])), 0.6) <= 0.6
+
+
+if __name__ == "__main__":
+    print(small_add())
