@@ -18,7 +18,12 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("opinfo_tests", "conformance with torch's operators")
     group.addoption("--backend", default="table", help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object")  # fmt: skip
-    group.addoption("--tier", default="quick", choices=("quick", "full"), help="a share chosen by hash, or every case")
+    group.addoption(
+        "--tier",
+        default="quick",
+        choices=("quick", "full"),
+        help="some calls of each overload and dtype, or every call",
+    )
     group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
     group.addoption("--opinfo-jobs", type=int, default=None, help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, but 0 in a worker of xdist, which has one at most")  # fmt: skip
     group.addoption("--opinfo-dtypes", default="", help="dtypes of the samples, comma separated, or 'all'")
@@ -81,7 +86,7 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
     from .draw.reach import reach
     from .draw.samples import registered
     from .report import gaps
-    from .report.counts import quick_rates, too_few
+    from .report.counts import too_few
     from .report.report import Tally, read
 
     get = config.getoption
@@ -103,7 +108,7 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
     whole = gaps.Scope(claimed, claimed, tally.head["dtypes"]) if complete and get("--tier") == "full" else None
     lines = gaps.check(gaps.load(path), tally, registered(), path, whole).stale
     if complete and not get("--opinfo-dtypes") and backend.dtypes is None:
-        few = too_few(tally, claimed, quick_rates() if get("--tier") == "quick" else None)
+        few = too_few(tally, claimed, get("--tier") == "quick")
         lines += [few] if few else []
     return "\n".join(lines)
 
@@ -119,22 +124,26 @@ class Run:
         from .backends.load import load_backend
         from .draw.reach import reach
         from .draw.samples import dtypes_of, registered, supported
-        from .draw.task import Task
+        from .draw.strategies import drawn_families, plan
+        from .draw.task import DRAWN, Task
         from .report import gaps
-        from .report.counts import quick_rates
         from .report.report import Tally, header
+        from .run.answers import opened
+        from .run.outputs import DRAWS
         from .run.runner import Options
 
         get = config.getoption
         self.backend = load_backend(get("--backend"))
         dtypes = dtypes_of(get("--opinfo-dtypes") or "all")
-        self.rates = quick_rates() if get("--tier") == "quick" else None
+        self.quick = get("--tier") == "quick"
         self.counted = not get("--opinfo-dtypes") and self.backend.dtypes is None
-        self.options = Options(dtypes=tuple(dtypes), seed=0, rates=self.rates, choice=get("--opinfo-seed"))
+        choice = get("--opinfo-seed")
+        held = opened(choice=choice) if self.quick else None
+        self.options = Options(dtypes=tuple(dtypes), seed=0, store=held, choice=choice)
         self.gaps_file = gaps.file_for(get("--backend"))
         self.gaps = gaps.load(self.gaps_file)
         claimed = [op for op in registered() if op in self.backend.ops]
-        self.whole = gaps.Scope(claimed, claimed, dtypes) if self.rates is None else None
+        self.whole = gaps.Scope(claimed, claimed, dtypes) if not self.quick else None
         head = header(
             self.backend.name,
             loaded_by=self.backend.loaded_by,
@@ -153,14 +162,21 @@ class Run:
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.left: dict[str, int] = {}
         self.tasks: dict[str, list[Any]] = {}
+        self.test_of: dict[str, str] = {}
         reached = reach()
         for source in sources:
-            called = source not in reached or any(op in self.backend.ops for op in reached[source])
-            self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []
+            if source.startswith(DRAWN):
+                ops = [op for op in drawn_families()[source.removeprefix(DRAWN)] if op in self.backend.ops]
+                self.tasks[source] = plan(ops, DRAWS[get("--tier")]) if self.counted else []
+            else:
+                called = source not in reached or any(op in self.backend.ops for op in reached[source])
+                self.tasks[source] = [Task(source, d) for d in dtypes if d in supported(source)] if called else []
             self.left[source] = len(self.tasks[source])
+            self.test_of |= {task.source: source for task in self.tasks[source]}
         every = [task for tasks in self.tasks.values() for task in tasks]
+        samples = [task for task in every if not task.source.startswith(DRAWN)]
         first = worker is None or worker["workerid"] == "gw0"
-        self.invalid = self.control(every) if every and first else ""
+        self.invalid = self.control(samples) if samples and first else ""
         self.events = self.start(every) if self.parallel else iter(())
 
     def control(self, tasks: list[Any]) -> str:
@@ -177,7 +193,7 @@ class Run:
         return run_here(tasks, self.backend, self.options)
 
     def wait_for(self, source: str) -> list[dict[str, Any]]:
-        """Return an entry's rows, once all its tasks are done."""
+        """Return an entry's or a family's rows, once all their tasks are done."""
         if not self.parallel and self.left.get(source):
             self.options.skip = self.tally.ran
             self.events = self.start(self.tasks[source])
@@ -186,9 +202,9 @@ class Run:
             if kind == "rows":
                 for row in value:
                     self.tally.add(row)
-                    self.rows[row["sample"]].append(row)
+                    self.rows[self.test_of[row["sample"]]].append(row)
             else:
-                self.left[value.task.source] -= 1
+                self.left[self.test_of[value.task.source]] -= 1
                 self.tally.end_task(value, self.backend.ops)
         if not self.parallel:
             self.close()
@@ -200,13 +216,23 @@ class Run:
             self.events.close()
 
 
+def source_of(parameters: dict[str, Any]) -> str:
+    from .draw.task import DRAWN
+
+    return str(parameters["source"]) if "source" in parameters else DRAWN + str(parameters["family"])
+
+
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return the session's run over the entries that were selected; an invalid one ends the session."""
     from .run.control import INVALID
 
-    items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.originalname == "test_entry"]
-    found = Run(request.config, [str(i.callspec.params["source"]) for i in items])
+    items = [
+        i
+        for i in request.session.items
+        if isinstance(i, pytest.Function) and i.originalname in ("test_entry", "test_drawn")
+    ]
+    found = Run(request.config, [source_of(i.callspec.params) for i in items])
     if found.invalid:
         message = f"invalid run: the control is not green: {found.invalid}"
         if found.parallel:

@@ -67,7 +67,14 @@ def bound(case: Case) -> dict[str, Any]:
 
 # Operators that write beyond their memory when arguments are not just as their own callers make them: asked only as
 # recorded.
-FRAGILE = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
+FRAGILE = (
+    "_scaled_dot_product",
+    "_flash_attention",
+    "_efficient_attention",
+    "_fused_adam",
+    "_fused_adagrad",
+    "_fused_sgd",
+)
 # What these give is memory itself, which an ndarray has to own whole to be resized.
 OF_MEMORY = ("resize", "_resize", "set")
 

@@ -9,7 +9,8 @@ import pytest
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.conftest import Run
 from opinfo_tests.draw.samples import opinfos, registered
-from opinfo_tests.draw.task import Task
+from opinfo_tests.draw.strategies import drawn_families
+from opinfo_tests.draw.task import DRAWN, Task
 from opinfo_tests.report import gaps
 from opinfo_tests.report.counts import too_few
 from opinfo_tests.report.report import GOOD
@@ -31,6 +32,17 @@ def test_control() -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_entry(source: str, run: Run) -> None:
     """Every call that an entry's samples make is what torch says, or a known gap."""
+    hold(source, run)
+
+
+@pytest.mark.parametrize("family", drawn_families())
+def test_drawn(family: str, run: Run) -> None:
+    """Every call that is drawn from the schemas of a family is what torch says, or a known gap."""
+    hold(DRAWN + family, run)
+
+
+def hold(source: str, run: Run) -> None:
+    """Fail with what no known gap covers of an entry's or a family's calls."""
     failures = [row for row in run.wait_for(source) if row["outcome"] not in GOOD]
     if not run.rows[source]:
         pytest.skip(reason="no call of its own that the backend claims")
@@ -46,7 +58,7 @@ def described(row: dict[str, Any]) -> str:
 
 
 def all_entries_ran(run: Run) -> bool:
-    return len(run.left) == len(SOURCES) and not any(run.left.values())
+    return len(run.left) == len(SOURCES) + len(drawn_families()) and not any(run.left.values())
 
 
 def test_gaps_are_current(run: Run) -> None:
@@ -62,5 +74,5 @@ def test_denominator(run: Run) -> None:
     """As many cases were collected as are recorded: a run in which nothing ran does not pass."""
     if not all_entries_ran(run) or not run.parallel or not run.counted:
         pytest.skip(reason="not the whole suite in one process")
-    message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.rates)
+    message = too_few(run.tally, [op for op in registered() if op in run.backend.ops], run.quick)
     assert not message, message

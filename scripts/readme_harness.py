@@ -14,11 +14,25 @@ from typing import Any
 
 from opinfo_tests.case import DTYPES
 from opinfo_tests.draw.samples import ERRORS
+from opinfo_tests.run.outputs import DRAWS
 
 ROOT = Path(__file__).resolve().parent.parent
 README, RESULTS = ROOT / "README.md", ROOT / "opinfo_tests" / "data" / "results.json"
 BEGIN, END = "<!-- harness -->\n", "<!-- /harness -->"
-HEAD = ("backend", "torch", "numpy", "ml_dtypes", "python", "machine", "cpu", "tier", "seed", "order", "dtypes")
+HEAD = (
+    "backend",
+    "torch",
+    "numpy",
+    "ml_dtypes",
+    "python",
+    "machine",
+    "cpu",
+    "tier",
+    "seed",
+    "order",
+    "draws",
+    "dtypes",
+)
 WHOLE = {"ops": None, "families": None, "max": 0}  # what a header says of a run that left nothing out
 
 
@@ -49,7 +63,7 @@ def totals(report: Path) -> dict[str, Any]:
     order = [*DTYPES, "none"]
     found = {key: {**calls[key], "overloads": len(overloads[key])} for key in calls}
     return {
-        "header": {k: head[k] for k in HEAD},
+        "header": {k: head[k] for k in HEAD if k in head},
         **{name: found.get(("all", name)) for name in ("calls", "errors", "prims")},
         "dtypes": {
             d: found["dtypes", d] for d in sorted((d for kind, d in found if kind == "dtypes"), key=order.index)
@@ -62,6 +76,7 @@ def table(results: dict[str, Any]) -> str:
     """The figures as Markdown."""
     head = results["header"]
     options = [] if head["tier"] == "full" else [f"--tier {head['tier']}"]
+    options += [] if head.get("draws", DRAWS["full"]) == DRAWS[head["tier"]] else [f"--draws {head['draws']}"]
     options += [] if set(DTYPES) <= set(head["dtypes"]) else [f"--dtypes {','.join(head['dtypes'])}"]
     lines = [
         f"`{' '.join(['python -m opinfo_tests', *options])}`, seed {head['seed']}, torch {head['torch'].partition('+')[0]}, "

@@ -54,10 +54,12 @@ def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
 
     def add(out: ndarray, index: ndarray, rows: ndarray) -> None:
         # A product with the sparse matrix that has a one at (index[i], i).
-        n, m, width = len(out), len(index), out.shape[1]
+        # Complex numbers are added by parts: times a complex one, nan and infinities would spread to the other part.
+        real = out.real.dtype
+        n, m, width = len(out), len(index), out.shape[1] * (out.itemsize // real.itemsize)
         ends, places = np.arange(m + 1, dtype=np.int64), index.astype(np.int64, copy=False)
-        flat = np.ascontiguousarray(rows).reshape(-1)
-        csc_matvecs(n, m, width, ends, places, np.ones(m, out.dtype), flat, out.reshape(-1))
+        flat = np.ascontiguousarray(rows).reshape(-1).view(real)
+        csc_matvecs(n, m, width, ends, places, np.ones(m, real), flat, out.reshape(-1).view(real))
 
     return add
 

@@ -117,7 +117,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         if len(shape) > len(result):
             result = [1] * (len(shape) - len(result)) + result
         offset = len(result) - len(shape)
-        for i, size in enumerate(shape, offset):
+        for i, size in reversed(list(enumerate(shape, offset))):  # torch looks at the last dimension first
             if size == result[i] or size == 1:
                 continue
             if result[i] != 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import scalar_name
+from torchnp.dtypes import c_name, scalar_name
 
 Shape = Sequence[int]
 
@@ -37,6 +37,11 @@ def overflow(target: str) -> RuntimeError:
 def cannot_cast(result: np.dtype, target: np.dtype, spell: Callable[[np.dtype], str] = scalar_name) -> RuntimeError:
     """A result is written into a tensor whose dtype cannot hold it."""
     return RuntimeError(f"result type {scalar_name(result)} can't be cast to the desired output type {spell(target)}")
+
+
+def out_dtype(expected: np.dtype, found: np.dtype) -> RuntimeError:
+    """An out is of another dtype than what is computed, or than the dtype that was asked for."""
+    return RuntimeError(f"Expected out tensor to have dtype {c_name(expected)}, but got {c_name(found)} instead")
 
 
 def expected_type(expected: np.dtype, found: np.dtype) -> RuntimeError:
@@ -89,12 +94,16 @@ def expand_mismatch(wanted: int, own: int, dim: int, target: Shape, shape: Shape
 _LEGACY = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})
 
 
+def tensor_type(dtype: np.dtype) -> str:
+    """The type of a tensor as torch's messages of whole calls have it."""
+    name = scalar_name(dtype)
+    return f"torch.{name}Tensor" if name in _LEGACY else f"CPU{name}Type"
+
+
 def too_few_sizes(dtype: np.dtype, shape: Shape, target: Shape) -> RuntimeError:
     """A tensor does not expand to fewer dimensions than it has."""
-    name = scalar_name(dtype)
-    kind = f"torch.{name}Tensor" if name in _LEGACY else f"CPU{name}Type"
     return RuntimeError(
-        f"expand({kind}{{{shape_text(shape)}}}, size={shape_text(target)}): the number of sizes provided "
+        f"expand({tensor_type(dtype)}{{{shape_text(shape)}}}, size={shape_text(target)}): the number of sizes provided "
         f"({len(target)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
     )
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.dtypes import float32, float64
+
 ndarray = np.ndarray
 Function = Callable[..., Any]
 
@@ -52,6 +54,11 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 
 
 # ---------------------------------------------------------------- looks that several twins have
+
+
+def is_float(x: Any) -> bool:
+    """Whether an argument is a tensor of float32 or float64."""
+    return type(x) is ndarray and (x.dtype is float32 or x.dtype is float64)
 
 
 def is_axis(dim: Any, ndim: int) -> bool:

@@ -244,7 +244,13 @@ class Schema:
                 problem = too_wide(value) if a.type.startswith(("Scalar", "Tensor")) else None
                 if problem is not None:
                     return problem
-                kind = "Tensor" if isinstance(value, ndarray) else type(value).__name__
+                kind = (
+                    "Tensor"
+                    if isinstance(value, ndarray)
+                    else "dtype"
+                    if isinstance(value, np.dtype)
+                    else type(value).__name__
+                )
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
                     f"but instead found type '{kind}'.\nPosition: {position}\nValue: {value!r}\n"

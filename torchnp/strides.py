@@ -387,6 +387,6 @@ def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether a result lies in an argument's memory."""
     for value in (*args, *kwargs.values()):
         for y in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(y, ndarray) and np.may_share_memory(x, y):
+            if isinstance(y, ndarray) and (x is y or np.may_share_memory(x, y)):
                 return True
     return False

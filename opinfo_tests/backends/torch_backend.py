@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from collections.abc import Container
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
-from ..schemas import resizable_buffers
+from ..schemas import is_out, resizable_buffers, siblings
 from .backend import Backend, Seen, error_of, structure_of
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
@@ -65,6 +66,33 @@ def to_tensor(a: Array, storages: list[torch.Tensor]) -> torch.Tensor:
     return empty.set_(storages[a.buffer].untyped_storage(), a.offset // size, a.shape, strides)
 
 
+def window_of(memory: torch.Tensor, a: Array) -> torch.Tensor:
+    """Return the tensor of any device that is a window on a vector, by ``view`` and ``as_strided`` alone."""
+    size = DTYPES[a.dtype].itemsize
+    memory = memory if memory.dtype == TORCH_DTYPES[a.dtype] else memory.view(TORCH_DTYPES[a.dtype])
+    return memory.as_strided(a.shape, tuple(s // size for s in a.strides), a.offset // size)
+
+
+def ops_of(device: str, composite: bool = False) -> frozenset[str]:
+    """Return the overloads that the dispatcher has a kernel of for a type of device.
+
+    They are its own, and the functional and in-place forms that torch makes of its ``out=`` kernels; with ``composite`` also
+    those that torch makes of other operators on any device.
+    """
+    key = torch._C._dispatch_key_for_device(device)
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    found = set()
+    for name in torch._C._dispatch_get_all_op_names():
+        if not name.startswith(("aten::", "prims::")):
+            continue
+        structured = has(name, "CompositeExplicitAutogradNonFunctional")
+        made = structured and any(has(n, key) for n in siblings().get(name, ()) if is_out(n))
+        any_device = composite and (has(name, "CompositeImplicitAutograd") or has(name, "CompositeExplicitAutograd"))
+        if has(name, key) or made or any_device:
+            found.add(name)
+    return frozenset(found)
+
+
 def thawed(case: Case) -> tuple[tuple, dict[str, Any]]:
     """Return a case's arguments as torch takes them, on memory of their own."""
     storages = [torch.from_numpy(b).clone() for b in case.buffers]
@@ -84,8 +112,10 @@ class TorchDevice(Backend):
 
     strides = True
 
-    def __init__(self, device: str = "cpu") -> None:
-        self.device, self.name, self.ops = device, f"torch-{device}", AllOps()
+    def __init__(self, device: str = "cpu", composite: bool = False) -> None:
+        self.device, self.name = device, f"torch-{device}"
+        self.is_cpu = torch.device(device).type == "cpu"
+        self.ops: Container[str] = AllOps() if self.is_cpu else ops_of(torch.device(device).type, composite)
 
     def named(self, leaf: Named) -> Any:
         if leaf.kind == "dtype":
@@ -102,13 +132,13 @@ class TorchDevice(Backend):
 
     def execute(self, case: Case) -> Seen:
         # Memory of torch's own, which out= may resize.
-        storages = [torch.from_numpy(b).clone().to(self.device) for b in case.buffers]
+        storages = [torch.from_numpy(b).clone() for b in case.buffers] if self.is_cpu else self.moved(case)
         mine: list[torch.Tensor] = []
         generators: list[torch.Generator] = []
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
-                mine.append(to_tensor(x, storages))
+                mine.append(to_tensor(x, storages) if self.is_cpu else window_of(storages[x.buffer], x))
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)
@@ -117,10 +147,10 @@ class TorchDevice(Backend):
                 return generators[-1]
             return x
 
-        args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
         torch.default_generator.manual_seed(case.seed)
         start = time.perf_counter()
         try:
+            args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
             with torch.no_grad():
                 out = self.run(case.op, args, kwargs)
         except Exception as e:
@@ -129,7 +159,7 @@ class TorchDevice(Backend):
             out = dtype_of_number(out)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
         held = resizable_buffers(case) | {i for i, b in enumerate(case.buffers) if b.size}
-        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if i in held}
+        places = {s.untyped_storage().data_ptr(): i for i, s in enumerate(storages) if i in held} if self.sees else {}
         for r in leaves(out):
             if not isinstance(r, torch.Tensor):
                 seen.results.append(r)
@@ -144,13 +174,39 @@ class TorchDevice(Backend):
             seen.results.append(to_array(r.cpu()))
             if self.strides:
                 seen.strides.append(tuple(r.stride()))
-            seen.alias.append(self._place(r, places))
+            seen.alias.append(self._place(r, places) if self.sees else ...)
         seen.after = [to_array(t.cpu()) for t in mine]
-        seen.buffers = [raw(s.cpu()) for s in storages]
-        if case.draws and self.device == "cpu":
+        if self.is_cpu:
+            seen.buffers = [raw(s) for s in storages]
+        if case.draws and self.is_cpu:
             states = [torch.get_rng_state(), *(g.get_state() for g in generators)]
             seen.random = [s.numpy().tobytes() for s in states]
         return seen
+
+    def exempt(self, case: Case) -> str:
+        if not self.is_cpu and (case.draws or any(type(x) is Seeded for x in leaves((case.args, case.kwargs)))):
+            return "a device has random numbers of its own"
+        return ""
+
+    @cached_property
+    def sees(self) -> bool:
+        """Whether the device's tensors show where their memory is."""
+        try:
+            return bool(torch.empty(1, device=self.device).untyped_storage().data_ptr())
+        except Exception:
+            return False
+
+    def moved(self, case: Case) -> list[torch.Tensor]:
+        """Return the case's memory on the device, each buffer as a vector of the dtype that it is looked at as first."""
+        dtypes = {a.buffer: a.dtype for a in reversed(case.arrays())}
+        found = []
+        for i, b in enumerate(case.buffers):
+            size = DTYPES[dtypes[i]].itemsize
+            whole = np.frombuffer(b.tobytes(), np.uint8, b.size // size * size)
+            dtype = TORCH_DTYPES[dtypes[i]]
+            held = torch.from_numpy(whole.copy()).view(dtype) if whole.size else torch.empty(0, dtype=dtype)
+            found.append(held.to(self.device))
+        return found
 
     @staticmethod
     def _place(r: torch.Tensor, places: dict[int, int]) -> Any:
@@ -170,15 +226,19 @@ class AllOps:
         return True
 
 
-def device(name: str) -> TorchDevice:
+def device(name: str, composite: bool = False) -> TorchDevice:
     """Return the backend of a torch device, such as a PrivateUse1 device, by its name: ``cpu``, ``cuda``, ``mydev``.
 
-    Every registered overload counts as claimed. Import the package that registers the device first.
+    What the dispatcher has a kernel of for the device counts as claimed: the device's own kernels, and what torch makes of its
+    ``out=`` kernels. Calls that draw random numbers are not judged: each device has its own. Import the package that
+    registers the device first.
 
     Parameters
     ----------
     name : str
         As in ``torch.device(name)``.
+    composite : bool, optional
+        Whether operators count as claimed, too, that torch makes of other operators on any device.
 
     Returns
     -------
@@ -195,4 +255,4 @@ def device(name: str) -> TorchDevice:
     except Exception as e:
         words = str(e).partition("\n")[0]
         raise ValueError(f"torch has no device {name!r} here; import the package that registers it: {words}") from e
-    return TorchDevice(name)
+    return TorchDevice(name, composite)

@@ -112,6 +112,25 @@ CONVOLUTIONS_AND_POOLS = (
         **GROUPS,
     ),
     rule(
+        "_convolution_double_backward",  # autograd calls it with what a convolution was given; sums of infinities have an order
+        args={
+            **conv(2),
+            "ggI": T("n g*c h w", values="tame", always=True),
+            "ggW": T("g*o c 3 3", "same", "tame", always=True),
+            "ggb": T("g*o", "same", "tame"),
+            "gO": T("n g*o h w", "same", "tame"),
+            "weight": T("g*o c 3 3", "same", "tame"),
+            "self": T("n g*c h w", "same", "tame"),
+            "stride": L(2, 1, 1),
+            "padding": L(2, 1, 1),
+            "transposed": C((False,)),
+        },
+        dtypes="wide",
+        mixed=0,
+        wild=0,
+        **GROUPS,
+    ),
+    rule(
         "conv_tbc",
         args={"self": T("h n c"), "weight": T("k c o", "same"), "bias": T("o", "same"), "pad": I(0, 2)},
         **GROUPS,
@@ -223,11 +242,14 @@ RESAMPLING_AND_PADDING = (
         dtypes="wide",
         sizes={"h": (1, 3), "w": (1, 3)},
     ),
+    # Of 1e22 - 1e22 the order of the additions decides what is left.
     rule(
         "affine_grid_generator_backward",
         args={"grad": T("n h w 2"), "size": sizes("n c h w")},
         dtypes="wide",
         sizes={"h": (1, 3), "w": (1, 3)},
+        wild_values=False,
+        wild=0,
     ),
     rule("_grid_sampler_2d_cpu_fallback grid_sampler_2d", args=GRID, **TAME),
     rule(

@@ -32,7 +32,8 @@ NORMS_AND_LOSSES = (
         "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
         args={k: T(v.shape, v.dtype, v.values, always=True) for k, v in PER_CHANNEL.items()},
     ),
-    rule("instance_norm", args={"input": T("n c h"), "use_input_stats": C((True,))}),
+    # Of a channel of one number torch takes two products apart, whose rounding is nothing only for small numbers.
+    rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True,))}),
     rule(
         "batch_norm_backward native_batch_norm_backward",
         args={
@@ -44,6 +45,24 @@ NORMS_AND_LOSSES = (
             "reserve": T("0", "uint8"),
             "update": C((True, False)),
         },
+    ),
+    # Without its arrays torch reads stray memory; implementations other than 0 are those of other devices.
+    rule(
+        "_batch_norm_impl_index_backward",
+        args={
+            "impl_index": C((0,)),
+            "input": T("n c h"),
+            "grad_output": T("n c h", "same"),
+            "weight": T("c", "same"),
+            "running_mean": T("c", "same", "tame", always=True),
+            "running_var": T("c", "same", "positive", always=True),
+            "save_mean": T("c", "same", "tame", always=True),
+            "save_var_transform": T("c", "same", "positive", always=True),
+            "reservedSpace": T("0", "uint8"),
+        },
+        wild=0,
+        wild_values=False,
+        mixed=0,
     ),
     rule(
         "layer_norm native_layer_norm rms_norm _fused_rms_norm",
@@ -79,10 +98,11 @@ NORMS_AND_LOSSES = (
         },
     ),
     rule(
+        # torch multiplies the formula out: of infinities and of sums beyond the dtype another nan is left.
         "native_group_norm_backward",
         args={
-            "grad_out": T("n g*c h"),
-            "input": T("n g*c h", "same"),
+            "grad_out": T("n g*c h", values="tame"),
+            "input": T("n g*c h", "same", "tame"),
             "mean": T("n g", "same", "tame"),
             "rstd": T("n g", "same", "positive"),
             "weight": T("g*c", "same"),
@@ -94,7 +114,8 @@ NORMS_AND_LOSSES = (
     ),
     rule(
         "_weight_norm _weight_norm_interface",
-        args={"v": T("n m"), "g": T("n 1", "same", "positive"), "dim": C((0,))},
+        # torch reads g as one run of memory, whatever its strides
+        args={"v": T("n m"), "g": T("n 1", "same", "positive", layout="c"), "dim": C((0,))},
         dtypes="wide",
     ),
     rule(
@@ -156,8 +177,9 @@ MARGIN = {
     "margin": N((1, 0.5)),
     "weight": T("c", "same"),
 }
+# Row-major: torch's fused loops go over each list's memory as one run, beyond it where an array is expanded.
 _LISTS = {
-    k: Ts("3 2", "same", "positive", count=2)
+    k: Ts("3 2", "same", "positive", count=2, layout="c")
     for k in ("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_sums", "momentum_buffer_list")
 }
 
@@ -190,17 +212,17 @@ MORE_LOSSES_AND_OPTIMISERS = (
         "_fused_*",
         args={
             **_LISTS,
-            "state_steps": Ts("", "float32", "positive", count=2),
+            "state_steps": Ts("", "float32", "positive", count=2, layout="c"),
             "lr": C((0.1, 0.01)),
             "lr_decay": C((0.0, 0.1)),
             "weight_decay": C((0.0, 0.1)),
             "eps": C((1e-8,)),
             "beta1": C((0.9,)),
             "beta2": C((0.99,)),
-            "grad_scale": C((None,)),
-            "found_inf": C((None,)),
+            "grad_scale": lambda c: c.array(T("", "float32", "positive")) if c.chance(30) else None,
+            "found_inf": lambda c: c.array(T("", "float32", "unit")) if c.chance(30) else None,
             "momentum": C((0.0, 0.9)),
-            "dampening": C((0.0,)),
+            "dampening": C((0.0, 0.1)),
         },
         dtypes="wide",
         mixed=0,
@@ -208,7 +230,15 @@ MORE_LOSSES_AND_OPTIMISERS = (
     ),
     rule(
         "_fused_sgd*",
-        args={"momentum_buffer_list": Ts("3 2", "same", count=0), "momentum": C((0.0,)), "nesterov": C((False,))},
+        args={
+            "momentum_buffer_list": lambda c: [
+                c.array(T("3 2", "same", "positive", layout="c")) for _ in c.held["self"] * c.size("buffers")
+            ],
+            "momentum": lambda c: 0.9 * c.size("buffers"),
+            "nesterov": lambda c: bool(c.size("buffers")) and c.chance(50),
+            "dampening": lambda c: 0.0 if c.chance(60) else 0.1,
+        },
+        sizes={"buffers": (0, 1)},
     ),
     rule("_fused_rms_norm", args={"eps": C((None, 1e-5))}),
     rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")}),

@@ -36,7 +36,8 @@ MATRICES = (
     rule("addbmm", args={"self": T("~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("baddbmm", args={"self": T("~n ~c ~m"), "batch1": T("n c k", "same"), "batch2": T("n k m", "same")}),
     rule("mv", args={"self": T("n k"), "vec": T("k", "same")}),
-    rule("addmv", args={"self": T("~n"), "mat": T("n k", "same"), "vec": T("k", "same")}),
+    # Of a matrix without columns torch gives beta * self in the shape of self, not in that of the product.
+    rule("addmv", args={"self": T("~n"), "mat": T("n k", "same"), "vec": T("k", "same")}, sizes={"k": (1, 4)}),
     rule("addr", args={"self": T("~n ~m"), "vec1": T("n", "same"), "vec2": T("m", "same")}),
     rule("dot vdot inner", args={"self": T("k"), "other": T("k", "same"), "tensor": T("k", "same")}),
     rule("ger outer", args={"self": T("n"), "vec2": T("m", "same")}),
@@ -99,7 +100,7 @@ LU = {
     "pivots": T("n", "int32", ("n", "n")),
     "LU_pivots": T("n", "int32", ("n", "n"), layout="c"),
 }
-TOL = {k: T("", "real", "unit") for k in ("tol", "rcond", "atol", "rtol")}
+TOL = {k: T("", "real", "positive") for k in ("tol", "rcond", "atol", "rtol")}
 
 MORE_MATRICES = (
     rule(
@@ -113,10 +114,11 @@ MORE_MATRICES = (
         args={"self": T("* n m"), "input2": T("* n n", "same", "spd"), "A": T("* n n", "same", "spd")},
     ),
     rule("linalg_cond", args={"self": T("* n n", "main", "square"), "p": C((None, 2, -2, 1, float("inf")))}),
-    rule("linalg_cond.p_str", args={"p": C(("fro", "nuc"))}),
+    # Of a singular matrix rounding decides whether there is an inverse: none of rows that are one in memory.
+    rule("linalg_cond.p_str", args={"self": T("* n n", "main", "square", layout="c"), "p": C(("fro", "nuc"))}),
     rule("linalg_eigh linalg_eigvalsh _linalg_eigh", args={"UPLO": C(("L", "U")), "compute_v": C((True, False))}),
     rule("_linalg_eigvals linalg_eig*", args={"self": T("* n n", "main", "square")}),
-    rule("linalg_svd* _linalg_svd svd", args={"driver": C((None,))}),
+    rule("linalg_svd* _linalg_svd svd", args={"driver": C((None, None, None, "gesvd"))}),
     rule("linalg_qr", args={"mode": C(("reduced", "complete", "r"))}),
     rule("geqrf", args={"self": MATRIX}),
     rule(
@@ -130,7 +132,12 @@ MORE_MATRICES = (
         sizes={"m": (1, 3)},
     ),
     # Not "gelsy": torch does not clear its list of columns that go first, and stray memory decides what is cut off.
-    rule("linalg_lstsq", args={"self": T("* n m"), "b": T("* n c", "same"), "driver": C(("gelsd", "gelss"))}),
+    rule(
+        "linalg_lstsq",
+        args={"self": T("* n m"), "b": T("* n c", "same"), "driver": C(("gelsd", "gelss"), always=True)},
+        always=frozenset(["driver"]),
+        wild=0,
+    ),
     rule("linalg_lu_solve", args={**LU, "B": T("n m", "same"), "left": C((True,))}, wild_values=False),
     rule("lu_solve", args={**LU, "self": T("n m")}, wild_values=False),
     # Of too few pivots torch reads what is in memory behind them.
@@ -155,7 +162,6 @@ MORE_MATRICES = (
     ),
     rule("linalg_matrix_norm.str_ord linalg_norm.ord_str", always=frozenset(["dim"])),
     rule("nuclear_norm", args={"self": T("n m"), "dim": C(([0, 1], [-1, -2]))}),
-    rule("linalg_matrix_rank.*tensor* linalg_pinv.*tensor*", args=TOL),
     rule("linalg_pinv", args={"self": T("* n m")}),
     rule(
         "linalg_pinv linalg_matrix_rank linalg_pinv.atol_rtol_float linalg_matrix_rank.atol_rtol_float",
@@ -173,8 +179,9 @@ MORE_MATRICES = (
         "linalg_tensorsolve", args={"self": T("1 n n", "main", "square"), "other": T("1 n", "same"), "dims": C((None,))}
     ),
     rule("linalg_matrix_rank", args={"tol": C((0.01, 0.5, 3.0, float("inf")))}),
-    rule("linalg_pinv", args={"rcond": C((0.01, 0.5, 1.0))}),
-    rule("linalg_*.atol_rtol_float", args={"rtol": C((None, 0.01, 0.5, 1.0))}),
+    rule("linalg_pinv pinverse", args={"rcond": C((0.01, 0.5, 1.0))}),
+    rule("linalg_*.atol_rtol_float", args={"atol": C((None, 0.01, 0.5)), "rtol": C((None, 0.01, 0.5, 1.0))}),
+    rule("linalg_matrix_rank.*tensor* linalg_pinv.*tensor*", args=TOL),
     rule(
         "linalg_ldl_factor* linalg_lu_factor* linalg_lu",
         args={"self": T("* n n", "main", "square"), "A": T("* n n", "main", "square")},
@@ -192,6 +199,9 @@ MORE_MATRICES = (
             ("_pdist_backward", "n*(n-1)//2", {"self": T("n k", "same")}, "pdist"),
         )
     ),
+    # torch's gradient of points without coordinates has the strides of x1, which an ndarray without elements does not keep.
+    rule("_cdist_backward", sizes={"k": (1, 4)}, wild=0),
+    # torch does not look whether shapes fit where there are no elements.
     rule(
         "_trilinear",
         args={
@@ -205,6 +215,7 @@ MORE_MATRICES = (
             "unroll_dim": C((0, 1)),
         },
         dtypes="wide",
+        wild=0,
     ),
 )
 
@@ -219,6 +230,8 @@ FOURIER_TRANSFORMS = (
     rule("fft_rfft* fft_ihfft*", dtypes="wide"),
     rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4]))}),
     rule("fft_*fftn fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
+    # Over one dimension torch's form that writes reads out, and leaves it as it was.
+    rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
     rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),
     rule(
         "_fft_c2c",

@@ -10,9 +10,11 @@ from .constraints import C, I, N, Rule, T, Ts, rule, sizes
 # ---------------------------------------------------------------- attention and recurrence
 
 QKV = {"query": T("n g h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": C((None,)), "scale": C((None, 0.5)),
-       "enable_gqa": C((False,)), "attn_mask": T("h w", "same"), "is_causal": C((False,))}  # fmt: skip
+       "enable_gqa": C((False, True)), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
+       "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as one run of memory, whatever the strides say.
 DENSE_QKV = {k: replace(v, layout="c") if isinstance(v, T) else v for k, v in QKV.items()}
+DENSE_QKV |= {"attn_mask": T("h w", "same", layout="c"), "is_causal": C((False,))}
 CELL = {
     "input": T("n k"),
     "hx": T("n h", "same"),
@@ -24,9 +26,13 @@ CELL = {
 
 
 def weights(call: Any) -> list[Any]:
-    """Return a layer's matrices, and its biases if it has any."""
-    shapes = ["g*h k", "g*h h", "g*h", "g*h"] if call.held_bias() else ["g*h k", "g*h h"]
-    return [call.array(T(shape, "same")) for shape in shapes]
+    """Return the matrices of each layer and direction, and their biases if they have any."""
+    found = []
+    for layer in range(call.size("layers")):
+        for _ in range(call.size("ways")):
+            shapes = ["g*h ways*h" if layer else "g*h k", "g*h h", *(["g*h", "g*h"] if call.held_bias() else [])]
+            found += [call.array(T(shape, "same")) for shape in shapes]
+    return found
 
 
 def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
@@ -36,18 +42,18 @@ def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
         "dtypes": "wide",
         "mixed": 0,
         "values": "tame",
-        "sizes": {"g": (gates, gates), "h": (1, 3), "k": (1, 3)},
+        "sizes": {"g": (gates, gates), "h": (1, 3), "k": (1, 3), "layers": (1, 2), "ways": (1, 2), "first": (0, 1)},
         "wild": 0,
     }
     layer = {
-        "input": T("d n k"),
+        "input": lambda c: c.array(T("n d k" if c.size("first") else "d n k")),
         "params": weights,
         "has_biases": lambda c: c.held_bias(),
-        "num_layers": C((1,)),
+        "num_layers": lambda c: c.size("layers"),
         "dropout": C((0.0,)),
-        "train": C((False,)),
-        "bidirectional": C((False,)),
-        "batch_first": C((False,)),
+        "train": C((False, True)),
+        "bidirectional": lambda c: c.size("ways") == 2,
+        "batch_first": lambda c: bool(c.size("first")),
         "data": T("4 k"),
         "batch_sizes": lambda c: c.array(T("2", "int64", (2, 2), layout="c")),
     }
@@ -57,8 +63,8 @@ def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
 
     return (
         rule(f"{name}_cell", args=CELL | state("n h"), **common),
-        rule(f"{name}.input", args=layer | state("1 n h"), **common),
-        rule(f"{name}.data", args=layer | state("1 2 h"), **common),
+        rule(f"{name}.input", args=layer | state("layers*ways n h"), **common),
+        rule(f"{name}.data", args=layer | state("layers*ways 2 h"), **common),
     )
 
 
@@ -102,7 +108,11 @@ ATTENTION_AND_RECURRENCE = (
     ),
     rule(
         "_pack_padded_sequence",
-        args={"input": T("3 2 k"), "lengths": lambda c: c.array(T("2", "int64", (3, 3))), "batch_first": C((False,))},
+        args={
+            "input": T("3 2 k"),
+            "lengths": lambda c: c.array(T("2", "int64", (2, 2))),
+            "batch_first": C((False, True)),
+        },
         wild=0,
     ),
     rule(
@@ -134,13 +144,14 @@ ATTENTION_AND_RECURRENCE = (
 _CTC = {
     "log_probs": T("4 2 3"),
     "targets": T("2 2", "int64", (1, 2)),
-    "input_lengths": C(([4, 4], [4, 3])),
+    "input_lengths": C(([4, 4], [4, 3], [4, 1])),
     "target_lengths": C(([2, 2], [1, 2])),
     "blank": C((0,)),
 }
 _BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2)),
-             "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1)), "sparse": C((False,)), "per_sample_weights": C((None,)), "padding_idx": C((-1,)),
-             "scale_grad_by_freq": C((False,)), "weight": T("3 m", "same")}  # fmt: skip
+             "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)), "sparse": C((False,)), "padding_idx": C((-1, 1)),
+             "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
+             "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip
 _REDUCE = {
     "data": T("4 m"),
     "reduce": C(("sum", "mean", "max", "min", "prod")),
@@ -153,6 +164,14 @@ _REDUCE = {
 _HEADS = {"embed_dim": C((4,)), "num_head": C((2, 1)), "num_heads": C((2, 1)), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
           "mask": C((None,)), "mask_type": C((None,))}  # fmt: skip
 _FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3)}, "wild": 0, "mixed": 0}
+
+# Equations with the shapes of their operands.
+EINSUMS = {
+    "ij,jk->ik": ("n k", "k m"), "ij,jk": ("n k", "k m"), "ij,jk->ki": ("n k", "k m"), "...j,jk->...k": ("c n k", "k m"),
+    "ii->": ("n n",), "ii->i": ("n n",), "ij->ji": ("n m",), "ij->": ("n m",), "ij->j": ("n m",), "i,j->ij": ("n", "m"),
+    "ij,ij->": ("n m", "n m"), "bij,bjk->bik": ("c n k", "c k m"), "ijk,k": ("n m k", "k"), "ik,jk,k->ij": ("n k", "m k", "k"),
+    "...ij->...ji": ("c n m",), "aib,bic->ac": ("n k m", "m k c"), "i,i->": ("n", "n"), "Aa,aB->BA": ("n k", "k m"),
+}  # fmt: skip
 
 SEQUENCES_BAGS_HEADS = (
     rule("ctc_loss _ctc_loss", args=_CTC, dtypes="wide", values="tame", mixed=0, wild=0),
@@ -216,8 +235,8 @@ SEQUENCES_BAGS_HEADS = (
     rule(
         "einsum",
         args={
-            "equation": C(("ij,jk->ik", "ij,jk", "ij,jk->ki", "...j,jk->...k")),
-            "tensors": lambda c: [c.array(T("n k")), c.array(T("k m", "same"))],
+            "equation": C(tuple(EINSUMS)),
+            "tensors": lambda c: [c.array(T(shape, "same")) for shape in EINSUMS[c.held["equation"]]],
             "path": C((None,)),
         },
         dtypes="inexact",
@@ -238,7 +257,13 @@ SEQUENCES_BAGS_HEADS = (
     ),
     rule(
         "_fused_adam _fused_adamw _fused_adam.tensor_lr _fused_adamw.tensor_lr",
-        args={"max_exp_avg_sqs": Ts("3 2", "same", "positive", count=0), "amsgrad": C((False,))},
+        args={
+            "max_exp_avg_sqs": lambda c: [
+                c.array(T("3 2", "same", "positive", layout="c")) for _ in c.held["self"] * c.size("ams")
+            ],
+            "amsgrad": lambda c: bool(c.size("ams")),
+        },
+        sizes={"ams": (0, 1)},
     ),
     # After the rows of mm, segment_reduce and convolutions, which their names match too.
     rule("_foreach_mm", args={"self": Ts("n k", count=2), "mat2": Ts("k m", "same", count=2)}, dtypes="float"),

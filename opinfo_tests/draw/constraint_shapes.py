@@ -202,7 +202,12 @@ INDEXING = (
             "reduce": C(("prod", "mean", "amax", "amin")),
         },
     ),
-    rule("index_fill*", args={**INDEX, "index": T("k", "int64", (0, "shape[dim]-1")), "value": N()}),
+    # In place torch looks at the memory around an empty target before the index.
+    rule(
+        "index_fill*",
+        args={**INDEX, "index": T("k", "int64", (0, "shape[dim]-1")), "value": N()},
+        sizes={"n": (1, 4), "m": (1, 4), "c": (1, 4)},
+    ),
     rule("index_fill.int_Tensor", args={"value": T("")}),
     rule("index.Tensor _unsafe_index.Tensor", args={"self": T("n m"), "indices": index_list}),
     rule("index_put _unsafe_index_put", args={"self": T("n m"), "indices": index_list, "values": T("", "same")}),

@@ -39,7 +39,17 @@ _CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False
          "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "has_biases": C((True,)), "bidirectional": C((False,)),
          "batch_first": C((False,)), "train": C((False,))}  # fmt: skip
 
+# Gates of other shapes than the states' make torch read beyond its memory.
+_LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),
+               "hidden_gates": T("b 4*k", "same"), "input_bias": T("4*k", "same"), "hidden_bias": T("4*k", "same"),
+               "cx": T("b k", "same"), "cy": T("b k", "same")}  # fmt: skip
+_GRU_GRADS = {"grad_hy": T("b k"), "input_gates": T("b 3*k", "same"), "hidden_gates": T("b 3*k", "same"),
+              "hx": T("b k", "same"), "input_bias": T("3*k", "same"), "hidden_bias": T("3*k", "same")}  # fmt: skip
+_GATES = {"wild": 0, "mixed": 0, "sizes": dict.fromkeys("bk", (1, 4))}
+
 ROWS = (
+    rule("_thnn_differentiable_lstm_cell_backward", args=_LSTM_GRADS, dtypes="halffloat", **_GATES),
+    rule("_thnn_differentiable_gru_cell_backward", args=_GRU_GRADS, dtypes="halffloat", **_GATES),
     rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
     rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
@@ -118,7 +128,7 @@ ROWS = (
         args={
             "self": T("n g*c h w"),
             "weight": T("g*o c k kw", "same"),
-            "bias": T("g*o", "same"),
+            "bias": T("g*o", "same", layout="c"),  # oneDNN reads it as one run of memory, whatever its strides
             "padding": L(2, 0, 1),
             "stride": L(2, 1, 2),
             "dilation": L(2, 1, 1),

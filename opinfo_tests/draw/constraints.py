@@ -33,6 +33,7 @@ class Ts:
     dtype: str = "main"
     values: Any = "any"
     count: str | int | None = None
+    layout: str = ""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,20 @@ def reach() -> Reach:
     return {k: v.union(*(siblings()[op] for op in v if op in siblings())) for k, v in found.items()}
 
 
+HOMES = 3  # entries of an overload: the quick tier draws its calls from these alone
+
+
+@cache
+def homes() -> Reach:
+    """Return the entries of each overload that say most of it: those of its own name, then those that call the least else."""
+    found: dict[str, list[tuple[bool, int, str]]] = {}
+    for source, calls in reach().items():
+        for op in calls:
+            base = op.partition("::")[2].partition(".")[0].strip("_")
+            found.setdefault(op, []).append((base != source.partition(".")[0].strip("_"), len(calls), source))
+    return {op: frozenset(source for _, _, source in sorted(rows)[:HOMES]) for op, rows in found.items()}
+
+
 def probe() -> Reach:
     """Run every sample and see what it calls."""
     recorder = Recorder(lambda name: False, lambda case: None)
@@ -118,9 +132,16 @@ def close(name: str) -> str:
     return f"; the closest are {', '.join(near)}" if near else ""
 
 
-def plan(ops: frozenset[str] | None, dtypes: list[str]) -> list[Task]:
-    """Return the tasks that reach any of ``ops`` (all when None), in the given dtypes, in a stable order."""
+def plan(ops: frozenset[str] | None, dtypes: list[str], home: bool = False) -> list[Task]:
+    """Return the tasks that reach any of ``ops`` (all when None), in the given dtypes, in a stable order.
+
+    With ``home``, only entries that are a home of one of them.
+    """
     reached = reach()
+    if home:
+        chosen = frozenset(registered() if ops is None else ops)
+        live = frozenset().union(*(homes().get(op, ()) for op in chosen))
+        reached = {source: calls for source, calls in reached.items() if source in live}
     tasks = []
     for source, calls in reached.items():
         if ops is None or calls & ops:

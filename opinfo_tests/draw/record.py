@@ -14,12 +14,14 @@ from torch.utils._pytree import tree_leaves
 from ..backends.torch_backend import DTYPE_NAMES, overload_of, raw
 from ..case import Array, Case, Named, Seeded
 from ..schemas import all_schemas, blank_written, siblings
+from .planted import KINDS as VALUES
+from .planted import planted
 from .relaid import KINDS, relaid
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
 TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
-RELAID = 2  # calls of an overload for each task that are repeated with their arguments laid out otherwise in memory
+RELAID = 2  # calls of an overload for each task that are repeated in other memory, and with other values
 
 
 class OutOfContractError(Exception):
@@ -96,13 +98,15 @@ class Recorder(TorchDispatchMode):
     sink : callable
         Takes the cases.
     relay : int, optional
-        How many calls of an overload are repeated with arguments that are permuted, spread out or expanded.
+        How many calls of an overload are repeated with arguments that are permuted, spread out or expanded, and as many
+        with nan, infinities and other values at the ends of the dtype among their own.
     """
 
     def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None], relay: int = 0) -> None:
         super().__init__()
         self.wanted, self.sink, self.relay = wanted, sink, relay
         self.relaid: Counter[str] = Counter()
+        self.planted: Counter[str] = Counter()
         self.source = self.sample_dtype = ""
         self.calls: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -137,11 +141,18 @@ class Recorder(TorchDispatchMode):
             if other is not None:
                 self.relaid[name] += 1
                 self.sink(other)
+        if self.planted[name] < self.relay:
+            other = planted(case, VALUES[int(case.digest[:6], 16) % len(VALUES)])
+            if other is not None:
+                self.planted[name] += 1
+                self.sink(other)
 
 
 # What is given as out=: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an
 # integer dtype, and in an input's memory, one element on.
 OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
+# torch writes their out as if it were of the input's dtype: beyond its memory where it is narrower.
+BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
 
 
 def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -166,6 +177,8 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
     if outs[0].type == "Tensor":
         results = results[: len(outs)]  # after them come those that the out= form writes as arguments
     kind = OUTS[turn % len(OUTS)]
+    if other in BLIND_TO_DTYPE and kind in ("wider", "integer"):
+        kind = "right"
     targets = [torch.zeros(0) if r is None else out_like(r, kind) for r in results]
     if kind == "shared" and targets:
         args, targets[0] = sharing(args, targets[0])

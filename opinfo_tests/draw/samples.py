@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
 from .record import Recorder, out_like
-from .task import Task, reseed
+from .task import DRAWN, Task, reseed
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 # Enough to see which overloads an entry calls.
@@ -154,7 +154,7 @@ def samples_of(
 
         yield from run_own(task.dtype, recorder)
         return
-    if task.source.startswith("drawn/"):
+    if task.source.startswith(DRAWN):
         from .strategies import run_drawn
 
         recorder.source, recorder.sample_dtype = task.source, task.dtype

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,8 @@ from .drawing import Call
 from .own_quantized import NO_CPU_FAMILIES
 from .own_rows import UNREACHED
 from .relaid import relaid
-from .task import Task
+from .task import DRAWN, Task
 
-PREFIX = "drawn/"
 # Argument types that no case can hold.
 UNDRAWN = (
     "Dimname",
@@ -111,7 +111,7 @@ def draw_argument(call: Call, a: Any) -> Any:
         return call.array(spec)
     if isinstance(spec, con.Ts):
         count = call.value(spec.count) if spec.count is not None else call.integer(1, 3)
-        return [call.array(con.T(spec.shape, spec.dtype, spec.values)) for _ in range(count)]
+        return [call.array(con.T(spec.shape, spec.dtype, spec.values, layout=spec.layout)) for _ in range(count)]
     if isinstance(spec, con.I):
         low, high = call.value(spec.low), call.value(spec.high)
         if call.wild and call.chance(30):
@@ -187,7 +187,7 @@ def calls(draw: Callable, op: str, source: str = "") -> Case:
             kwargs[a.name] = value
         else:
             args.append(value)
-    return Case(op, tuple(args), kwargs, call.buffers, source or PREFIX + op, "")
+    return Case(op, tuple(args), kwargs, call.buffers, source or DRAWN + op, "")
 
 
 _SETTINGS: dict[str, Any] = {
@@ -203,7 +203,7 @@ def draws(op: str, count: int, start: int = 0) -> list[Case]:
 
     @seed(start)
     @settings(max_examples=count, phases=[Phase.generate], **_SETTINGS)
-    @given(calls(drawn, PREFIX + op))
+    @given(calls(drawn, DRAWN + op))
     def collect(case: Case) -> None:
         found.append(case)
 
@@ -219,7 +219,7 @@ def transferred(cases: list[Case], op: str) -> list[Case]:
 
     found: list[Case] = []
     recorder = Recorder(lambda _: True, found.append)
-    recorder.source = PREFIX + op
+    recorder.source = DRAWN + op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for turn, case in enumerate(cases):
@@ -229,9 +229,20 @@ def transferred(cases: list[Case], op: str) -> list[Case]:
     return found
 
 
+@cache
+def drawn_families() -> dict[str, list[str]]:
+    """Return the overloads that calls can be drawn for by the family of our own row, and those without one as ``none``."""
+    import torchnp
+
+    found: dict[str, list[str]] = {}
+    for name in drawable(schemas()):
+        found.setdefault(torchnp.table[name].family if name in torchnp.table else "none", []).append(name)
+    return dict(sorted(found.items()))
+
+
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
-    op = source.removeprefix(PREFIX)
+    op = source.removeprefix(DRAWN)
     for case in draws(op, int(count), start):
         case.sample_dtype = count
         recorder.calls[op] += 1
@@ -242,4 +253,4 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 def plan(ops: Iterable[str], count: int) -> list[Task]:
     """Return the tasks that draw ``count`` calls of each overload."""
-    return [Task(PREFIX + op, str(count)) for op in drawable(ops)]
+    return [Task(DRAWN + op, str(count)) for op in drawable(ops)]

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+DRAWN = "drawn/"  # before an overload: the source of calls that are drawn from its schema
+
 
 @dataclass(frozen=True)
 class Task:
-    """One OpInfo entry in one dtype: what a worker is given."""
+    """One OpInfo entry in one dtype, or an overload and how many calls are drawn of it: what a worker is given."""
 
     source: str
     dtype: str

@@ -19,7 +19,7 @@ import numpy as np
 from ..backends.backend import Backend, Seen, error_of, place_ndarray
 from ..case import DTYPES, NAMES, Array, Case, Named, is_inexact, leaves, map_tree, schemas, widen
 from ..schemas import is_fragile
-from .verdict import judge, opening, special_mismatch, ulp_distance
+from .verdict import judge, said, special_mismatch, ulp_distance
 
 # torch's argument names as NumPy spells them.
 SPELLING = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "dtype": "dtype"}
@@ -98,7 +98,7 @@ def matches(call: Callable[[], tuple[Any, list[np.ndarray]]], outcome: str, want
         if not mine.error:
             return False
         name, message = error_of(e)
-        return name == mine.error[0] and opening(message) == opening(mine.error[1])
+        return name == mine.error[0] and said(message) == said(mine.error[1])
     if mine.error:
         return False
     results = [np.asarray(r) if isinstance(r, np.generic) else r for r in leaves(out)]
@@ -206,7 +206,7 @@ def from_form(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend)
 def from_error(want: Seen, mine: Seen) -> str:
     if not (want.error and mine.error):
         return ""
-    if opening(want.error[1]) == opening(mine.error[1]):
+    if said(want.error[1]) == said(mine.error[1]):
         return f"torch's words in another class: {mine.error[0]} for {want.error[0]}"
     if mine.error[0] == "NotImplementedError":
         return "raises NotImplementedError where torch has its own error: absence is declared, not raised"

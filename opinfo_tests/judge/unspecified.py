@@ -158,11 +158,14 @@ def as_true(want: Any, got: Any, truth: Seen, kind: str, i: int, draws: bool) ->
     if truth.error or len(answers) <= i or not is_inexact(want.dtype) or WIDER.get(NAMES[want.dtype]) is None:
         return None, ""
     true = answers[i]
-    if not isinstance(true, np.ndarray) or true.shape != want.shape or not np.isfinite(true).all():
+    if not isinstance(true, np.ndarray) or true.shape != want.shape:
         return None, ""
-    wide = true.dtype
-    theirs = np.abs(widen(want).astype(wide) - true)
-    mine = np.abs(widen(got).astype(wide) - true)
+    finite = np.isfinite(true)
+    if not finite.any() or not np.array_equal(widen(want)[~finite], widen(got)[~finite], equal_nan=True):
+        return None, ""
+    true, wide = true[finite], true.dtype
+    theirs = np.abs(widen(want)[finite].astype(wide) - true)
+    mine = np.abs(widen(got)[finite].astype(wide) - true)
     if draws and theirs.max() > np.sqrt(CLOSE[NAMES[want.dtype]][0]) * np.abs(true).max():
         return None, ""
     as_near = mine.max() <= 2 * theirs.max() and mine.mean() <= 2 * theirs.mean()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from math import sqrt
 from pathlib import Path
 
 from .report import Tally
 
 DATA = Path(__file__).parents[1] / "data" / "counts.tsv"
-QUICK_CALLS = 5  # of each overload and dtype, about: which ones is chosen by hash
 LEAST = 0.95  # of the recorded cases must be collected, or the run is invalid
+LEAST_PAIRS = 0.5  # of the pairs: some are met by entries alone that are no home of theirs
 
 Pairs = dict[tuple[str, str], int]
 
@@ -35,17 +34,19 @@ def write(tally: Tally) -> None:
     DATA.write_text("".join("\t".join([op, *found]) + "\n" for op, found in lines.items()), encoding="utf-8")
 
 
-def quick_rates(calls: int = QUICK_CALLS) -> dict[tuple[str, str], float]:
-    """Return the share of each overload and dtype's cases that the quick tier runs."""
-    return {pair: min(1.0, calls / n) for pair, n in recorded().items()}
+def too_few(tally: Tally, ops: Iterable[str], quick: bool) -> str:
+    """Return a message if fewer cases were collected than the record says there are, else nothing.
 
-
-def too_few(tally: Tally, ops: Iterable[str], rates: dict[tuple[str, str], float] | None) -> str:
-    """Return a message if fewer cases were collected than the record says there are, else nothing."""
-    claimed, share = set(ops), rates or {}
-    counted = [(n, share.get(pair, 1.0)) for pair, n in recorded().items() if pair[0] in claimed]
-    expected = sum(n * p for n, p in counted)
-    chance = 4 * sqrt(sum(n * p * (1 - p) for n, p in counted))  # what a choice by hash may leave out
-    if tally.total < LEAST * expected - chance:
-        return f"collected {tally.total:,} cases of about {expected:,.0f}: the samples did not all run"
+    The quick tier has some calls of each overload and dtype that are recorded.
+    """
+    claimed = set(ops)
+    counted = {pair: n for pair, n in recorded().items() if pair[0] in claimed}
+    if quick:
+        found = {(op, dtype) for op, dtype, _ in tally.counts} & counted.keys()
+        what, got, expected, least = "pairs of overload and dtype", len(found), len(counted), LEAST_PAIRS
+    else:
+        got, expected = tally.total - tally.drawn.total(), sum(counted.values())
+        what, least = "cases", LEAST
+    if got < least * expected:
+        return f"collected {got:,} {what} of about {expected:,}: the samples did not all run"
     return ""

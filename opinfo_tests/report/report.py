@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .thin import merged
 from .usage import Usage
 
 GOOD = ("pass", "unspecified")
@@ -46,6 +47,7 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    met: dict[str, dict[str, Any]] = field(default_factory=dict)  # the options of each overload and their values
     append: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -81,10 +83,12 @@ class Tally:
         elif self._file:
             absent = {n: c for n, c in done.calls.items() if n not in ops}
             row = {"done": [done.task.source, done.task.dtype], "calls": absent, "left_out": dict(done.left_out)}
+            row["met"] = {op: {n: sorted(v) for n, v in found.items()} for op, found in done.met.items()}
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
         self.calls.update(done.calls)
         self.left_out.update(done.left_out)
+        merged(self.met, done.met)
 
     def close(self, ops: Any = (), asked: Iterable[str] = ()) -> None:
         """End the report with a row of its own.
@@ -145,6 +149,7 @@ def resumed(path: Path, head: dict[str, Any]) -> tuple[Tally, set[tuple[str, str
                 over.add(tuple(row["done"]))
                 tally.calls.update(row["calls"])
                 tally.left_out.update(row["left_out"])
+                merged(tally.met, row.get("met", {}))
     if not end:
         return Tally(path, head), set()
     with path.open("r+b") as f:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import inspect
 import re
@@ -178,15 +179,20 @@ def source_text(f: Callable, op: str) -> str:
         raise TooLargeError(f"{op} is a {type(f).__name__} without source") from None
     if source.lstrip().startswith(("def ", "@")):
         return f"{source.rstrip()}\n\n\ndef mine(args, kwargs):\n    return {f.__name__}(*args, **kwargs)\n"
-    found = re.search(r"lambda[^:]*:.*", source)
-    text = found.group().rstrip(", \n") if found else ""
-    while text:  # a lambda's source is its line: what follows the lambda is cut off
-        try:
-            compile(text, "lambda", "eval")
-            break
-        except SyntaxError:
-            text = text[:-1]
-    return f"f = {text}\n\n\ndef mine(args, kwargs):\n    return f(*args, **kwargs)\n"
+    return f"f = {lambda_text(f, op)}\n\n\ndef mine(args, kwargs):\n    return f(*args, **kwargs)\n"
+
+
+def lambda_text(f: Any, op: str) -> str:
+    """Return a lambda's own source, of several on its line too: the one whose code lies where the function's does."""
+    source = "".join(inspect.findsource(f)[0])
+    places = {(line, column) for line, _, column, _ in f.__code__.co_positions() if line and column}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Lambda) and node.lineno == f.__code__.co_firstlineno:
+            body = node.body
+            first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+            if any(first <= place < last for place in places):
+                return textwrap.dedent(ast.get_source_segment(source, node) or "")
+    raise TooLargeError(f"{op} is a lambda whose source is not found")
 
 
 # ---------------------------------------------------------------- scripts
@@ -198,6 +204,8 @@ def script(case: Case, row: dict[str, Any], backend: Backend) -> str:
 
     rule = rule_of(case)
     rtol, atol = CLOSE.get(case.dtype, (0.0, 0.0))
+    if rule.double and case.dtype in ("float64", "complex128"):
+        rtol = atol = rule.double
     imports, mine = runner_text(backend, case.op)
     head = header(backend.name)
     versions = ", ".join(f"{k} {head[k]}" for k in ("torch", "numpy", "ml_dtypes", "torchnp", "python"))

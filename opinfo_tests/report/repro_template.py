@@ -225,7 +225,7 @@ def main():
     if isinstance(want, Exception) or isinstance(got, Exception):
         print("torch   ", show(want) if isinstance(want, Exception) else "returns " + "; ".join(map(show, want)))
         print("backend ", show(got) if isinstance(got, Exception) else "returns " + "; ".join(map(show, got)))
-        words = lambda e: (type(e).__name__.lstrip("_"), str(e).split()[:4])
+        words = lambda e: (type(e).__name__.lstrip("_"), (str(e).strip().splitlines() or [""])[0].split())
         differ = not (isinstance(want, Exception) and isinstance(got, Exception) and words(want) == words(got))
         print("DIFFERENT" if differ else "the same")
         return differ

@@ -24,8 +24,9 @@ from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, some, summary
+from ..report.thin import thin
 from ..report.usage import Usage, line
-from . import outputs
+from . import answers, outputs
 from .control import INVALID, announced, control
 from .outputs import FOUR, whole_number
 from .runner import Options, run_here
@@ -50,7 +51,10 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument("--dtypes", default="all",
                    help="dtypes of the samples, comma separated, or %(default)s; 'errors' is the inputs that torch refuses")  # fmt: skip
     p.add_argument(
-        "--tier", choices=("quick", "full"), default="full", help="a share chosen by hash, or every case (%(default)s)"
+        "--tier",
+        choices=("quick", "full"),
+        default="full",
+        help="some calls of each overload and dtype, drawn once and kept in the user's cache, or every call (%(default)s)",
     )
     p.add_argument("--max", type=whole_number, default=0, metavar="N",
                    help="at most N cases for each overload and dtype; 0 is all (%(default)s)")  # fmt: skip
@@ -93,8 +97,11 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
     """Run, print, and return the exit status."""
     p = parser(prog)
     a = p.parse_args(argv)
-    if a.resume and (not a.report or a.count or a.draws):
-        p.error("--resume needs the --report to go on with, and samples")
+    if a.resume and (not a.report or a.count):
+        p.error("--resume needs the --report to go on with")
+    a.draws = outputs.draws_of(a)
+    if a.no_samples and not a.draws:
+        p.error("--no-samples: with --draws 0, and with --dtypes, there is nothing to judge")
     if a.from_report and not any(getattr(a, name) for name in FOUR):
         p.error("--from-report: give --html, --badge, --summary or --repro")
     try:
@@ -135,7 +142,7 @@ def run(a: argparse.Namespace) -> int:
         raise SystemExit(f"opinfo_tests: no gaps file {a.gaps}; --accept writes one")
     a.gaps = a.gaps or known.file_for(a.backend)
     gaps = known.load(a.gaps)
-    if not (a.count or a.draws):
+    if not (a.count or a.no_samples):
         print(announced(backend), end="", flush=True)
         why = control(tasks, options, a.jobs, backend)
         if why:
@@ -146,41 +153,47 @@ def run(a: argparse.Namespace) -> int:
     shrinker = Shrinker(backend, a.shrink, gaps) if a.shrink else None
     called = run_tasks(a, console, tasks, backend, options, tally, shrinker)
     tally.close(backend.ops, reachable)
-    outputs.show_drawn(tally, reachable)
+    outputs.show_drawn(tally, reachable, a.no_samples)
     if a.count:
         return recorded(tally, called)
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
-    show(console, tally, frozenset(tally.by(0)) if a.draws else ops, backend, a.messages)
+    show(console, tally, frozenset(tally.by(0)) if a.no_samples else ops, backend, a.messages)
     print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}")
     print(line(usage.facts()))
-    few = counts.too_few(tally, reachable, options.rates) if is_counted(a, dtypes, backend) else ""
-    if few:
-        print(few)
-    sampled = a.tier == "full" and not (a.max or a.x or a.draws or a.no_backward or tally.errors)
+    less = a.max or a.x or a.no_samples or a.no_backward or tally.errors or a.draws < outputs.DRAWS["full"]
+    sampled = a.tier == "full" and not less
     claimed = [n for n in registered() if n in backend.ops]
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
+    if whole:
+        show_thin(tally, reachable)
+    few = counts.too_few(tally, reachable, a.tier == "quick") if is_counted(a, dtypes, backend) else ""
+    if few:
+        print(few)
     return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few else 0)
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
-    """Return what is to be drawn: every entry to count all, draws from schemas, or the entries that reach the overloads."""
+    """Return what is to be drawn: every entry to count all, or the entries that reach the overloads, and draws from schemas."""
     if a.count:
         return [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
-    return outputs.drawn_tasks(reachable, a.draws) if a.draws else plan(reachable, dtypes)
+    samples = [] if a.no_samples else plan(reachable, dtypes, a.tier == "quick")
+    return samples + outputs.drawn_tasks(reachable, a.draws) if a.draws else samples
 
 
 def options_of(a: argparse.Namespace, ops: frozenset[str] | None, dtypes: list[str]) -> Options:
     options = Options(ops, tuple(dtypes), a.max, a.seed, not a.no_backward, a.order, a.timeout)
     options.count_only = a.count
     options.choice, options.cases = a.seed, bool(a.shrink)
-    options.rates = counts.quick_rates() if a.tier == "quick" else None
+    if a.tier == "quick" and not a.count:
+        options.store = answers.opened(a.seed, a.seed, not a.no_backward, a.order)
     return options
 
 
 def head_of(a: argparse.Namespace, backend: Backend, dtypes: list[str]) -> dict[str, Any]:
     """Return the report's header row."""
-    asked = {"seed": a.seed, "dtypes": dtypes, "ops": a.ops, "max": a.max, "tier": a.tier, "order": a.order}
+    asked = {"seed": a.seed, "dtypes": dtypes, "ops": a.ops, "max": a.max, "tier": a.tier, "order": a.order,
+             "draws": a.draws}  # fmt: skip
     families = {"families": a.families} if a.families else {}
     return header(backend.name, loaded_by=backend.loaded_by, **asked, **families)
 
@@ -237,8 +250,8 @@ def run_tasks(
 
 
 def is_counted(a: argparse.Namespace, dtypes: list[str], backend: Backend) -> bool:
-    """Return whether a run draws all that the recorded counts are of."""
-    less = a.max or a.x or a.no_backward or a.draws or a.order != Options.order or backend.dtypes is not None
+    """Return whether a run has all samples that the recorded counts are of."""
+    less = a.max or a.x or a.no_backward or a.no_samples or a.order != Options.order or backend.dtypes is not None
     return not less and set(dtypes_of("all")) <= set(dtypes)
 
 
@@ -265,6 +278,15 @@ def conclude(
         print("invalid run: nothing was judged")
         return INVALID
     return 0 if found.ok and tally.total and not tally.errors else 1
+
+
+def show_thin(tally: Tally, ops: frozenset[str], most: int = 20) -> None:
+    """Print which overloads are hardly tried, the first of them."""
+    calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
+    found = list(thin(calls, tally.met, ops & calls.keys()))
+    print(f"hardly tried: {some(len({op for op, _ in found}), 'overload')} of {len(calls):,}")
+    for op, why in found[:most]:
+        print(f"  {op}: {why}")
 
 
 def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Backend, messages: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..backends.backend import Backend
@@ -32,8 +33,10 @@ class Explainer:
         key = row["op"], row["outcome"]
         if self.said.get((*key, row["dtype"]), 0) < self.diagnoses:
             self.said[*key, row["dtype"]] = self.said.get((*key, row["dtype"]), 0) + 1
-            want, mine = self.oracle.execute(case), self.backend.execute(case)
-            found = diagnose(case, row["outcome"], want, mine, self.oracle)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                want, mine = self.oracle.execute(case), self.backend.execute(case)
+                found = diagnose(case, row["outcome"], want, mine, self.oracle)
             if found:
                 more["diagnosis"] = first_line(found, 300)
         if self.scripts.get(key, 0) < self.most:

@@ -20,6 +20,7 @@ from ..report.shrink import SECONDS
 from .control import INVALID
 from .trials import Shrinker
 
+DRAWS = {"full": 100, "quick": 20}  # drawn calls of each overload
 FOUR = ("html", "badge", "summary", "repro")  # what can be made of a report without a run
 
 
@@ -77,9 +78,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
                    help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
     p.add_argument("--shrink", type=duration_or_none, nargs="?", const=SECONDS, metavar="SECONDS",
                    help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
-                   "0 leaves them as they are; on with --repro and --draws")  # fmt: skip
-    p.add_argument("--draws", type=whole_number, default=0, metavar="N",
-                   help="judge N calls drawn from the schema of each overload, in place of samples")  # fmt: skip
+                   "0 leaves them as they are; on with --repro and --no-samples")  # fmt: skip
+    p.add_argument("--draws", type=whole_number, metavar="N",
+                   help="judge N calls drawn from the schema of each overload beside the samples "
+                   f"({DRAWS['full']}, in the quick tier {DRAWS['quick']}; 0 where --dtypes is given)")  # fmt: skip
+    p.add_argument("--no-samples", action="store_true", help="judge drawn calls alone")
     p.add_argument(
         "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
     )
@@ -92,8 +95,15 @@ def drawn_tasks(ops: frozenset[str], count: int) -> list[Any]:
     return plan(ops, count)
 
 
-def show_drawn(tally: Tally, asked: Iterable[str], least: float = 0.2) -> None:
-    """Print how many overloads drawn calls judge, which not and why, and those that torch nearly always refuses."""
+def draws_of(a: argparse.Namespace) -> int:
+    """Return how many calls are drawn of each overload: as asked for, or the tier's own where every dtype is judged."""
+    if a.draws is not None:
+        return a.draws
+    return 0 if a.count or a.dtypes != "all" else DRAWS[a.tier]
+
+
+def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:
+    """Print how many overloads drawn calls judge; of the ``whole``, which not and why, and those that torch nearly always refuses."""
     from ..draw.strategies import WRITES, not_drawn
 
     total = sum(tally.drawn.values())
@@ -102,6 +112,8 @@ def show_drawn(tally: Tally, asked: Iterable[str], least: float = 0.2) -> None:
     share = sum(tally.accepted.values()) / total
     asked = set(asked)
     print(f"{total:,} drawn calls judge {len(tally.drawn)} of {len(asked)} overloads; torch accepts {share:.0%}")
+    if not whole:
+        return
     reasons: dict[str, list[str]] = defaultdict(list)
     for op in sorted(asked - set(tally.drawn)):
         reasons[not_drawn(op) or "the draws gave no case"].append(op.removeprefix("aten::"))
@@ -115,7 +127,7 @@ def show_drawn(tally: Tally, asked: Iterable[str], least: float = 0.2) -> None:
 def prepare(a: argparse.Namespace) -> None:
     """Give the run a report where something is made from one, and say whether failures are shrunk."""
     if a.shrink is None:
-        a.shrink = SECONDS if a.repro or a.draws else 0.0
+        a.shrink = SECONDS if a.repro or a.no_samples else 0.0
     if a.html and not a.report:
         with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as f:
             a.report = Path(f.name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..backends.backend import Backend
+from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
 from ..draw.record import RELAID, Recorder
@@ -17,8 +16,10 @@ from ..draw.samples import samples_of
 from ..draw.task import Task
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, judge
+from ..report.thin import values_of
 from ..report.usage import own
 from ..schemas import written_arrays
+from .answers import Store
 from .explain import Explainer
 
 
@@ -33,7 +34,7 @@ class Options:
     backward: bool = True
     order: int = ORDER
     timeout: float = 300.0  # a busy machine takes more than 60 s for the largest volumes that are sampled
-    rates: dict[tuple[str, str], float] | None = None
+    store: Store | None = None  # the quick tier: what it holds is judged, and drawn into it where it is not there
     choice: int = 0
     count_only: bool = False
     cases: bool = False  # hand failing cases over with their rows, to be shrunk
@@ -54,12 +55,12 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
     return row
 
 
-def run_case(case: Case, oracle: Backend, backend: Backend) -> tuple[Verdict, float]:
-    """Judge one case."""
+def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = None) -> tuple[Verdict, float]:
+    """Judge one case; ``want`` is torch's answer where it has been asked for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mine = backend.execute(case)
-        want = oracle.execute(case)
+        want = want or oracle.execute(case)
         writes = written_arrays(case)
         verdict = judge(case, want, mine, writes)
         verdict = second_opinion(case, oracle, want, mine, verdict, writes)
@@ -80,6 +81,7 @@ class Done:
     calls: Counter[str]
     left_out: Counter[str]
     error: str = ""
+    met: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # the options' values
     usage: tuple[int, float, int] = (0, 0.0, 0)
 
 
@@ -118,54 +120,54 @@ class Judge:
         self.seen = LocalSet() if seen is None else seen
         self.taken: Counter[tuple[str, str]] = Counter()
         self.unclaimed: Counter[str] = Counter()
-        self.waiting: list[Case] = []
+        self.met: dict[str, dict[str, set[str]]] = {}
+        self.waiting: list[tuple[Case, Seen | None]] = []
 
     def wanted(self, op: str) -> bool:
         if self.options.ops is not None and op not in self.options.ops:
             return False
         return op in self.backend.ops
 
-    def take(self, case: Case) -> None:
-        """Keep a case for judging unless its dtypes are not claimed, it was seen, is over the limit or not chosen."""
+    def take(self, case: Case, want: Seen | None = None) -> None:
+        """Keep a case for judging, with torch's answer if it is known, unless its dtypes are not claimed, it was seen or is over the limit."""
         o = self.options
         if self.backend.dtypes is not None and (others := case.dtypes() - self.backend.dtypes):
             self.unclaimed[f"dtype {min(others)} is not claimed"] += 1
             return
+        if why := self.backend.exempt(case):
+            self.unclaimed[why] += 1
+            return
         if case.id in o.skip or not self.seen.add(case.digest):
             return
         key = case.op, case.dtype
-        if o.rates is not None and shard(case.digest, o.choice) >= o.rates.get(key, 1.0):
-            return
         if o.limit and self.taken[key] >= o.limit:
             return
         self.taken[key] += 1
-        self.waiting.append(case)
+        for name, value in values_of(case):
+            self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
+        self.waiting.append((case, want))
 
     def drain(self) -> None:
         """Judge what has been taken."""
         cases, self.waiting = self.waiting, []
-        for case in cases:
+        for case, want in cases:
             if self.options.count_only:
                 self.emit(row_of(case, Verdict("pass"), 0.0))
                 continue
             self.before(case)
             try:
-                verdict, seconds = run_case(case, self.oracle, self.backend)
+                verdict, seconds = run_case(case, self.oracle, self.backend, want)
             except Exception as e:
                 raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
             row = row_of(case, verdict, seconds)
             self.emit(row | self.explain(case, row) if "message" in row else row)
 
 
-def shard(digest: str, seed: int) -> float:
-    """Return a number in [0, 1) that a case has under a seed."""
-    found = hashlib.blake2b(f"{digest}{seed}".encode(), digest_size=4).digest()
-    return int.from_bytes(found, "little") / 2**32
-
-
 def run_one(task: Task, judge_: Judge) -> Done:
     """Run one task."""
     o = judge_.options
+    if o.store is not None:
+        return run_held(task, judge_, o.store)
     recorder = Recorder(judge_.wanted, judge_.take, relay=RELAID)
     count, error = 0, ""
     steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
@@ -180,8 +182,26 @@ def run_one(task: Task, judge_: Judge) -> Done:
         count += 1
         judge_.drain()
     judge_.drain()
+    return done(task, judge_, count, recorder.calls, recorder.left_out, error)
+
+
+def done(task: Task, judge_: Judge, count: int, calls: Counter[str], left_out: Counter[str], error: str) -> Done:
     unclaimed, judge_.unclaimed = judge_.unclaimed, Counter()
-    return Done(task, count, recorder.calls, recorder.left_out + unclaimed, error, own())
+    met, judge_.met = judge_.met, {}
+    return Done(task, count, calls, left_out + unclaimed, error, met, own())
+
+
+def run_held(task: Task, judge_: Judge, store: Store) -> Done:
+    """Judge what the store holds of one task."""
+    error = ""
+    try:
+        for case, want in store.held(task, judge_.wanted, judge_.oracle):
+            judge_.take(case, want)
+    except Exception as e:
+        error = f"{type(e).__name__}: {e}"
+    calls = Counter(case.op for case, _ in judge_.waiting)
+    judge_.drain()
+    return done(task, judge_, calls.total(), calls, Counter(), error)
 
 
 def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: Any) -> Stream:
@@ -189,7 +209,7 @@ def run_here(tasks: Iterable[Task], backend: Backend, options: Options, **more: 
     rows: list[dict[str, Any]] = []
     judge_ = Judge(backend, options, rows.append, **more)
     for task in tasks:
-        done = run_one(task, judge_)
+        over = run_one(task, judge_)
         yield "rows", rows.copy()
         rows.clear()
-        yield "done", done
+        yield "done", over

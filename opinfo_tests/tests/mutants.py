@@ -57,6 +57,11 @@ def coarse(a: np.ndarray) -> np.ndarray:
     return a.astype(np.float16).astype(a.dtype)
 
 
+def single(a: np.ndarray) -> np.ndarray:
+    narrow = {"f8": np.float32, "c16": np.complex64}.get(a.dtype.str[1:])
+    return a.astype(narrow).astype(a.dtype) if narrow else a
+
+
 def swapped(kernel: Kernel) -> Kernel:
     return lambda a, b, *rest, **kwargs: kernel(b, a, *rest, **kwargs)
 
@@ -194,6 +199,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
     "nan-dropped": (on_arrays(without_nan), "wrong-value"),
     "zero-sign-lost": (on_arrays(without_signed_zero), "wrong-value"),
     "half-precision": (on_arrays(coarse), "wrong-value"),
+    "single-precision": (on_arrays(single), "wrong-value"),
     "arguments-swapped": (swapped, "wrong-value"),
     "view-copied": (on_arrays(np.copy), "wrong-alias"),
     "made-row-major": (on_arrays(np.ascontiguousarray), "wrong-strides"),

@@ -42,7 +42,7 @@ WRONG = [
     ("aten::linalg_svd", lambda u, s, vh: (u[:, ::-1], s[::-1], vh[::-1]), (), "values"),
     ("aten::linalg_svd", turned, (), "orthonormal"),
     ("aten::linalg_svd", lambda u, s, vh: (u, s, np.eye(3)), (), "product"),
-    ("aten::_linalg_svd", lambda u, s, vh: (u, s + 1e-3, vh), (False, False), "values"),
+    ("aten::_linalg_svd", lambda u, s, vh: (u, s + 1e-9, vh), (False, False), "values"),
     ("aten::linalg_eigh", lambda w, v: (w[::-1].copy(), v[:, ::-1]), (), "eigenvalues"),
     ("aten::linalg_eigh", lambda w, v: (w, 2 * v), (), "orthonormal"),
     ("aten::linalg_eigh", lambda w, v: (w, np.eye(3)), (), "product"),

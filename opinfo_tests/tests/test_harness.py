@@ -58,6 +58,16 @@ MUTANTS = [
     ("native_layer_norm", "nn.functional.layer_norm", "float32", "half-precision result-dtype"),
     ("threshold_backward", "nn.functional.relu", "float32", "one-ulp result-dtype"),
     ("sign", "sign", "float32", "one-ulp"),
+    ("sin", "sin", "float64", "single-precision"),
+    ("sum", "sum", "float64", "single-precision"),
+    ("mm", "mm", "float64", "single-precision"),
+    ("_softmax", "softmax", "float64", "single-precision"),
+    ("native_layer_norm", "nn.functional.layer_norm", "float64", "single-precision"),
+    ("convolution", "nn.functional.conv2d", "complex128", "single-precision"),
+    ("_linalg_svd", "linalg.svd", "float64", "single-precision"),
+    ("linalg_inv_ex", "linalg.inv", "float64", "single-precision"),
+    ("special_bessel_j0", "special.bessel_j0", "float64", "single-precision"),
+    ("igamma", "igamma", "float64", "single-precision"),
     ("sub.Tensor", "sub", "float32", "made-row-major made-column-major"),
     ("cumsum", "cumsum", "float32", "made-column-major"),
     ("sort", "sort", "float32", "made-row-major"),
@@ -72,7 +82,7 @@ ROWS = [(f"aten::{op}", source, dtype, m) for op, source, dtype, names in MUTANT
 
 
 @cache
-def cases(op: str, source: str, dtype: str, limit: int = 60) -> list[Case]:
+def cases(op: str, source: str, dtype: str, limit: int = 150) -> list[Case]:
     """Return the first cases of an overload under an entry's samples."""
     found: list[Case] = []
     recorder = Recorder(lambda name: name == op, found.append, relay=20)

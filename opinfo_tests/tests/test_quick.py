@@ -112,6 +112,8 @@ CALLS = {
     "_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
     "_log_softmax": call(arrays(dtypes=FLOATS), axis, st.just(False)),
     "mm": spread(rows()),
+    "max": call(arrays()),
+    "min": call(arrays()),
     "amax": call(arrays(), axes, flag),
     "amin": call(arrays(), axes, flag),
     "argmax": call(arrays(), axis | st.none(), st.sampled_from([False, False, True])),

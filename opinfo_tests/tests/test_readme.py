@@ -21,7 +21,7 @@ def test_readme_shows_the_results(capsys):
 
 
 HEAD = {"header": 1, "backend": "torchnp", "torch": "2.13.0+cpu", "numpy": "2.4.6", "ml_dtypes": "0.6.0", "python": "3.11",
-        "machine": "x86_64", "cpu": "AVX2", "tier": "quick", "seed": 3, "order": 1, "dtypes": ["float32"], "ops": None,
+        "machine": "x86_64", "cpu": "AVX2", "tier": "quick", "seed": 3, "order": 1, "draws": 7, "dtypes": ["float32"], "ops": None,
         "max": 0}  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_rows_add_up(tmp_path):
     assert found["errors"] == {"passed": 2, "unspecified": 0, "attempted": 2, "overloads": 1}
     assert found["prims"]["attempted"] == 1
     assert list(found["dtypes"]) == ["int64", "float32", "none"]
-    assert "| `float32` | 1 | 1 | 3 | 2 |" in run["table"](found) and "seed 3" in run["table"](found)
+    assert "| `float32` | 1 | 1 | 3 | 2 |" in run["table"](found) and "--draws 7" in run["table"](found)
 
 
 @pytest.mark.parametrize("rows", [[HEAD], [HEAD | {"ops": "sin"}, {"footer": 1}], [HEAD | {"max": 9}, {"footer": 1}]])

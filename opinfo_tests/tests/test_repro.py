@@ -42,6 +42,10 @@ WRONG = opinfo_tests.table(
 )
 
 
+# Two on one line, and a conditional one: the script has the one that was called.
+PAIR = {"aten::sin": lambda self: np.cos(self), "aten::cos": lambda self: np.sin(self) * 2}  # fmt: skip
+
+
 def case_of(op: str, *args: Any, **kwargs: Any) -> Case:
     return freeze(op, args, kwargs, "test", "")
 
@@ -215,3 +219,11 @@ def test_issue_body_has_what_a_maintainer_needs():
     text = issue_body(row, script(case, row, WRONG))
     for part in ("aten::sub.Tensor", "wrong-value", torch.__version__, row["message"], "```python", "def memory()"):
         assert part in text
+
+
+@pytest.mark.parametrize(("op", "called"), [("aten::sin", "np.cos(self)"), ("aten::cos", "np.sin(self) * 2")])
+def test_two_lambdas_on_a_line(op, called, tmp_path):
+    case, backend = case_of(op, torch.ones(2)), opinfo_tests.table(PAIR, "pair")
+    verdict, seconds = run_case(case, TorchDevice("cpu"), backend)
+    assert f"f = lambda self: {called}\n" in script(case, row_of(case, verdict, seconds), backend)
+    assert run_script(case, backend, tmp_path).returncode == 1

@@ -6,7 +6,7 @@ import opinfo_tests
 from torchnp.tests.test_imports import check, imported
 
 ROOT = Path(opinfo_tests.__file__).parent
-ROOMS = ("backends", "judge", "draw", "report", "run")
+ROOMS = ("backends", "judge", "draw", "report", "run", "mutate")
 
 
 def modules(room):

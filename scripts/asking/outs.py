@@ -233,7 +233,8 @@ def template(message: str, r: str, d: str) -> str:
             return found[0]
         return f"{{{key}}}" if found[0] == casts.scalar_name(as_dtype(name)) else f"{{{key}c}}"
 
-    return NAMED.sub(field, message.replace("{", "{{").replace("}", "}}"))
+    found = NAMED.sub(field, message.replace("{", "{{").replace("}", "}}"))
+    return found.replace(f"flag is {r == 'int32'}", "flag is {i32}")  # of searches, whose indices are of 32 bits or 64
 
 
 def fit(op: str, seen: list[Observed]) -> tuple[str, str]:

@@ -23,13 +23,14 @@ from torchnp.dtypes import (
     can_cast,
     cast,
     category,
+    int32,
     is_complex,
     is_floating,
     is_inexact,
     scalar_name,
     uint8,
 )
-from torchnp.errors import output_shape, shape_text
+from torchnp.errors import output_shape, shape_text, tensor_type
 from torchnp.layout import layout_of
 from torchnp.schema import Argument, Schema
 from torchnp.writes import resize_out
@@ -73,10 +74,14 @@ class Rule(NamedTuple):
         """Raise torch's error where the dtypes of a result, its out and the first input do not fit."""
         if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
+            names["i32"] = str(result == int32)
             casts = self.allows is ALLOWS["modulus"] and is_complex(x) and not is_complex(out)
             if self.allows is ALLOWS["modulus"] and is_complex(out):
                 names |= {"r": scalar_name(x), "rc": c_name(x)}
-            raise _error((_CANNOT_CAST if casts else self.words).format(**names, x=scalar_name(x)))
+            words = self.words.replace("torch.{d}Tensor", tensor_type(out)).replace(
+                "torch.{r}Tensor", tensor_type(result)
+            )
+            raise _error((_CANNOT_CAST if casts else words).format(**names, x=scalar_name(x)))
 
     @property
     def exact(self) -> bool:

@@ -12,6 +12,7 @@ from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.inplace import check_scalars, make_inplace
 from torchnp.derived.outs import make_out
+from torchnp.layout import cloned
 from torchnp.schema import Schema
 from torchnp.writes import Writes, resize
 
@@ -80,10 +81,13 @@ def _check_lists(schema: Schema, bound: dict[str, Any], lists: list[str]) -> int
                 raise RuntimeError(
                     f"Tensor lists must have the same number of tensors, got {length} and {len(bound[name])}"
                 )
-            raise RuntimeError(
-                f"Tensor list must have same number of elements as scalar list, got {length} and {len(bound[name])}"
-            )
+            raise RuntimeError("Tensor list must have same number of elements as scalar list.")
     return length
+
+
+def _copied(x: ndarray) -> ndarray:
+    """A copy laid out as ``clone``'s, with memory of its own where it can be, which may be resized."""
+    return x.copy("K") if 0 not in x.strides else cloned(x)
 
 
 def _make_functional(
@@ -96,7 +100,7 @@ def _make_functional(
         values = dict(bound)
         for a in written:
             x = bound[a.name]
-            values[a.name] = x.copy("K") if isinstance(x, ndarray) else None if x is None else [y.copy("K") for y in x]
+            values[a.name] = _copied(x) if isinstance(x, ndarray) else None if x is None else [*map(_copied, x)]
         out = call(source, source_schema, values)
         results = () if not plain else (out,) if isinstance(out, (ndarray, list)) else tuple(out)[:plain]
         # A row whose only result is the written tensor may have replaced it (resize_).

@@ -173,13 +173,17 @@ def _make_inplace_list(
         if isinstance(bound.get("scalars"), ndarray):
             check_scalars(bound["scalars"], len(targets))
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
-        for step in _steps(targets, bound) if narrow or _one_by_one(targets, bound) else [bound]:
+        single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
+        for step in _steps(targets, bound) if single else [bound]:
             write(step, narrow)
         return targets if schema.returns else None
 
     def write(step: Bound, narrow: bool) -> None:
         into = step[schema.args[0].name]
         if len(into) == 1:  # else no tensor shares memory
+            lists = {k: v for k, v in step.items() if isinstance(v, (list, tuple))}
+            if writes.inplace is not None and all(len(v) == 1 for v in lists.values()):
+                writes.inplace(step | {k: v[0] for k, v in lists.items()}, into)
             if not writes_expanded and overlaps_itself(into[0]):
                 compute = lambda given: call(source, source_schema, given)[0]
                 refuse_otherwise(into[0], step, compute, rule, writes.code_first)
@@ -196,6 +200,7 @@ def _make_inplace_list(
                 for one in _steps(into, step):
                     write(one, narrow)
             elif isinstance(error, NotImplementedError):
+                check_fits(into[0], [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)])
                 check_holds(error, into[0])
             raise
         for target, value in zip(into, values, strict=True):

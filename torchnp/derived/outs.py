@@ -76,7 +76,9 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
                 plan.looks.check(t, source_inputs, inputs, once=not words)
         left = plan.look(bound, targets) if plan.look else None
         if plan.factory:
-            bound = dict.fromkeys(_PLACED) | bound | {"dtype": targets[0].dtype}
+            bound = (
+                dict.fromkeys(_PLACED) | {"layout": "strided", "device": "cpu"} | bound | {"dtype": targets[0].dtype}
+            )
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
         _check_results(plan, targets, results, inputs)
         _write(plan, targets, results, inputs, left or ())

@@ -107,6 +107,8 @@ def write_expanded(
         refuse_otherwise(target, bound, compute, rule, writes.code_first)
         raise RuntimeError(SELF_OVERLAP)
     if writes.expanded is not None:
+        if rule.sized:
+            rule.check_first(target, compute(bound))
         first = schema.args[0].name
         writes.expanded(bound, target, lambda step: rule.write_inplace(step[first], compute(step)))
         return
@@ -119,15 +121,19 @@ def write_expanded(
     target[changed] = after[changed]
 
 
+# What torch's iterator, or the loop itself, finds when it has looked at the memory.
+_LATE = ("The size of tensor", "index ", "ZeroDivisionError", "For integral input tensors, argument alpha")
+
+
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: Rule, code_first: bool
 ) -> None:
-    """Raise what torch finds before it looks at memory: not shapes that do not broadcast, indices, nor code for a dtype."""
+    """Raise what torch finds before it looks at memory, which is neither what is `_LATE` nor code for a dtype."""
     try:
         value = compute(bound)
     except FAILURES as error:
         no_code = str(error).startswith('"') and not code_first
-        if no_code or str(error).startswith(("The size of tensor", "index ")):
+        if no_code or str(error).startswith(_LATE):
             return
         raise
     rule.check_first(target, value)

@@ -10,8 +10,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, check_type, require
-from torchnp.errors import shape_text
-from torchnp.kernels._spatial import Ints, is_channels_last, legacy_type
+from torchnp.errors import shape_text, tensor_type
+from torchnp.kernels._spatial import Ints, is_channels_last
 
 ndarray = np.ndarray
 
@@ -61,22 +61,21 @@ def _misfit(
 ) -> RuntimeError:
     """torch's words for shapes that do not go together."""
     shape, of_input = shape_text(weight.shape), shape_text(input.shape)
+    wanted, found = f"expected weight to be divisible by {groups} at dimension 0", f"weight of size [{shape}] instead"
+    given = f"Given groups={groups}"
     if weight.ndim != input.ndim:
-        words = f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}, but got"
-        return RuntimeError(f"{words} {input.ndim}-dimensional input of size {of_input} instead")
+        given = f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}"
+        return RuntimeError(f"{given}, but got {input.ndim}-dimensional input of size {of_input} instead")
     if weight.shape[0] < groups:
-        words = f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got"
-        return RuntimeError(f"{words} weight of size {shape} instead")
-    if weight.shape[0] % groups:
-        words = f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got"
-        return RuntimeError(f"{words} weight of size [{shape}] instead")
-    if input.shape[1] != channels:
-        given = "transposed=1" if transposed else f"groups={groups}"
-        words = f"Given {given}, weight of size {shape}, expected input{of_input} to have {channels} channels, but got"
-        return RuntimeError(f"{words} {input.shape[1]} channels instead")
-    given = "transposed=1, weight" if transposed else "weight"
-    words = f"Given {given} of size {shape}, expected bias to be 1-dimensional with {outputs} elements, but got"
-    return RuntimeError(f"{words} bias of size {shape_text(bias_shape or ())} instead")
+        wanted, found = f"expected weight to be at least {groups} at dimension 0", f"weight of size {shape} instead"
+    elif not weight.shape[0] % groups and input.shape[1] != channels:
+        given = f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {shape}"
+        wanted, found = f"expected input{of_input} to have {channels} channels", f"{input.shape[1]} channels instead"
+    elif not weight.shape[0] % groups:
+        given = f"Given {'transposed=1, ' * transposed}weight of size {shape}"
+        wanted = f"expected bias to be 1-dimensional with {outputs} elements"
+        found = f"bias of size {shape_text(bias_shape or ())} instead"
+    return RuntimeError(f"{given}, {wanted}, but got {found}")
 
 
 def by(sizes: Ints) -> str:
@@ -112,7 +111,7 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
     if by_vendor(input, weight, g, transposed, groups):
         for name, x in given:
-            words = f"Input type ({legacy_type(dtype)}) and {name} type ({legacy_type(x.dtype)}) should be the same or"
+            words = f"Input type ({tensor_type(dtype)}) and {name} type ({tensor_type(x.dtype)}) should be the same or"
             check(x.dtype == dtype, f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
         name = "deconvolution" if transposed else "convolution"
         check(weight.size, f"could not create a primitive descriptor for the {name} forward propagation primitive.")
@@ -169,9 +168,6 @@ def result_strides(shape: layout.Shape, input: ndarray, weight: ndarray, vendor:
     last = any(layout.suggested(*x) != "contiguous_format" for x in found) and (len(shape) == 4 or vendor)
     strides = layout.in_order(shape, layout.CHANNELS_LAST[len(shape)], empty=True) if last else layout.contiguous(shape)
     return (*strides[:2], strides[3]) if rows else strides
-
-
-# ---------------------------------------------------------------- sizes
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:

@@ -7,10 +7,9 @@ need no conversion go from the table's function straight to the ufunc.
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +18,8 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, require
 from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_shape
 from torchnp.kernels._fast import fast
-from torchnp.registry import kernel
-from torchnp.scalars import number, tensor
+from torchnp.kernels._rows import rows
+from torchnp.scalars import number, scalar, tensor
 from torchnp.writes import NOTHING, PREDICATE, Writes
 
 ndarray = np.ndarray
@@ -45,36 +44,14 @@ ALL: Dtypes = frozenset(dt.ALL)
 
 # ---------------------------------------------------------------- promotion rules: result dtype of a common dtype
 
-
-def same(common: np.dtype) -> np.dtype:
-    """The result has the promoted dtype."""
-    return common
-
-
-def int_to_float(common: np.dtype) -> np.dtype:
-    """Integers and bool give the default dtype."""
-    return common if dt.is_inexact(common) else dt.get_default_dtype()
-
-
-def bool_to_int(common: np.dtype) -> np.dtype:
-    """bool gives int64, as it does beside a Python integer."""
-    return dt.int64 if common == dt.bool_ else common
-
-
-def always_bool(common: np.dtype) -> np.dtype:
-    """Predicates."""
-    return dt.bool_
-
-
-def complex_to_real(common: np.dtype) -> np.dtype:
-    """abs: complex gives its real partner."""
-    return dt.to_real(common)
-
-
-def complex_to_real_float(common: np.dtype) -> np.dtype:
-    """angle: complex gives its real partner, integers the default dtype."""
-    return dt.to_real(int_to_float(common))
-
+same: Rule = lambda common: common
+# Integers and bool give the default dtype.
+int_to_float: Rule = lambda common: common if dt.is_inexact(common) else dt.get_default_dtype()
+# bool gives int64, as it does beside a Python integer.
+bool_to_int: Rule = lambda common: dt.int64 if common == dt.bool_ else common
+always_bool: Rule = lambda common: dt.bool_
+complex_to_real: Rule = dt.to_real
+complex_to_real_float: Rule = lambda common: dt.to_real(int_to_float(common))
 
 # ---------------------------------------------------------------- operands
 
@@ -115,6 +92,29 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tu
     return tuple(dt.cast(operand(x, out), inner) for x in operands), out
 
 
+def formula(
+    *given: Any, of: Callable[..., Any], op: str = "", cpu: str = "", takes: Any = FLOATS, stepwise: Any = (),
+    into: int | None = None,
+) -> Any:  # fmt: skip
+    """A formula of promoted tensors in the dtype of the computation, then of numbers as arrays of that dtype.
+
+    The half types in ``stepwise`` are rounded at each step; ``into`` is the tensor whose dtype the result takes.
+    """
+    tensors = [x for x in given if isinstance(x, ndarray)]
+    if len(tensors) > 1:
+        check_broadcast(*tensors)
+    if into is not None:
+        check_result_dtype(dt.result_type(*tensors), tensors[into].dtype)
+    arrays, out = in_opmath(cpu or f"{op}_cpu", takes, *tensors)
+    if out in stepwise:
+        arrays = tuple(dt.cast(x, out) for x in arrays)
+    inner = arrays[0].dtype
+    rest = given[len(tensors) :]
+    value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
+    out = out if into is None else tensors[into].dtype
+    return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)
+
+
 def check_same_dtype(*tensors: ndarray) -> None:
     """Raise torch's error for the first tensor whose dtype is not the first one's."""
     expected = tensors[0].dtype
@@ -125,14 +125,9 @@ def check_same_dtype(*tensors: ndarray) -> None:
 
 def check_broadcast(*operands: Any) -> None:
     """Raise torch's error where the sizes do not fit."""
-    shape = None
-    for x in operands:
-        if isinstance(x, ndarray):
-            if shape is None:
-                shape = x.shape
-            elif x.shape != shape:
-                broadcast_shapes(*(x.shape for x in operands if isinstance(x, ndarray)))
-                return
+    shapes = [x.shape for x in operands if isinstance(x, ndarray)]
+    if len(set(shapes)) > 1:
+        broadcast_shapes(*shapes)
 
 
 def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
@@ -161,92 +156,46 @@ class Plan(NamedTuple):
     out: np.dtype
 
 
-@dataclass(frozen=True)
-class Elementwise:
-    """What the rows of an elementwise op have in common.
-
-    Attributes
-    ----------
-    ufunc : callable
-        Computes in the dtype that ``compute`` gives.
-    result : callable
-        Promotion rule; its result is also the dtype of the computation, unless it is bool or the real partner
-        of a complex input.
-    cpu, takes, refuses
-        What torch refuses: see `refuse_row`.
-    compute : callable
-        The dtype in which torch computes a dtype.
-    exact_scalar : bool
-        A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
-        rounded to half first.
-    stepwise : bool
-        Two tensors of a half type are computed in it, with a rounding at each step.
-    also : dict
-        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32.
-    """
-
-    ufunc: Ufunc
-    result: Rule
-    takes: Collection[np.dtype]
-    also: dict[str, Ufunc]
-    cpu: str = ""
-    refuses: Refusals = ()
-    compute: Rule = dt.opmath
-    exact_scalar: bool = False
-    stepwise: bool = False
-
-    def plan(self, common: np.dtype) -> Plan:
-        if self.to_default:
-            common = int_to_float(common)
-        elif self.result is bool_to_int:
-            common = bool_to_int(common)
-        refuse_row(self.cpu, common, self.takes, self.refuses)
-        function = self.also.get(_CATEGORY_NAMES[dt.category(common)], self.ufunc)
-        if dt.is_half(common):
-            function = self.also.get(_HALF, function)
-        return Plan(function, common, self.compute(common), self.result(common))
-
-    @property
-    def to_default(self) -> bool:
-        """Whether integers give the default dtype."""
-        return self.result in (int_to_float, complex_to_real_float)
-
-    def direct(self) -> dict[np.dtype, Ufunc]:
-        """The functions that take and give a dtype as it is."""
-        found = {}
-        for dtype in dt.ALL:
-            try:
-                plan = self.plan(dtype)
-            except RuntimeError:
-                continue
-            if plan.inner == dtype and (plan.out == dtype or plan.out == dt.bool_):
-                found[dtype] = plan.function
-        return found
-
-
+Planner = Callable[[np.dtype], Plan]
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
 _HALF = "half"
 
 
-def _plans(op: Elementwise) -> Callable[[np.dtype], Plan]:
-    """`Elementwise.plan`, remembered."""
+def _planner(
+    ufunc: Ufunc, result: Rule, cpu: str, takes: Collection[np.dtype], refuses: Refusals, compute: Rule, also: dict
+) -> Planner:
+    """The plan of each common dtype, made once."""
     plans: dict[Any, Plan] = {}
-    to_default = op.to_default
+    to_default = result in (int_to_float, complex_to_real_float)
+    before = int_to_float if to_default else result if result is bool_to_int else same
 
     def plan_of(common: np.dtype) -> Plan:
         key = (common, dt.get_default_dtype()) if to_default else common
         plan = plans.get(key)
         if plan is None:
-            plan = plans[key] = op.plan(common)
+            common = before(common)
+            refuse_row(cpu, common, takes, refuses)
+            function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
+            if dt.is_half(common):
+                function = also.get(_HALF, function)
+            plan = plans[key] = Plan(function, common, compute(common), result(common))
         return plan
 
     return plan_of
 
 
-def _of_one(op: Elementwise) -> Callable[[Any], ndarray]:
-    plan_of = _plans(op)
+def _direct(plan_of: Planner) -> dict[np.dtype, Ufunc]:
+    """The functions that take and give a dtype as it is."""
+    found = {}
+    for dtype in dt.ALL:
+        with contextlib.suppress(RuntimeError):
+            plan = plan_of(dtype)
+            if plan.inner == dtype and plan.out in (dtype, dt.bool_):
+                found[dtype] = plan.function
+    return found
 
+
+def _of_one(plan_of: Planner) -> Callable[[Any], ndarray]:
     def run(x: Any) -> ndarray:
         x = tensor(x)
         function, common, inner, out = plan_of(x.dtype)
@@ -255,22 +204,27 @@ def _of_one(op: Elementwise) -> Callable[[Any], ndarray]:
     return run
 
 
-def _of_two(op: Elementwise) -> Callable[[Any, Any], ndarray]:
-    plan_of, cpu, exact_scalar, stepwise = _plans(op), op.cpu, op.exact_scalar, op.stepwise
-
+def _of_two(
+    plan_of: Planner, cpu: str, refuses: Refusals, exact_scalar: bool, stepwise: bool
+) -> Callable[[Any, Any], ndarray]:
     def run(a: Any, b: Any) -> ndarray:
         try:
             common = dt.result_type(a, b)
         except RuntimeError:
             for x in map(tensor, (a, b)):  # complex operands are refused before promotion
                 if dt.is_complex(x.dtype):
-                    refuse_row(cpu, x.dtype, ALL, op.refuses)
+                    refuse_row(cpu, x.dtype, ALL, refuses)
             raise
         single = not isinstance(b, ndarray) or b.size == 1
         exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first
         if exact and common in FLOAT8:
             raise not_implemented(f"{cpu}_reduced_float", common)
-        function, common, inner, out = plan_of(common)
+        try:
+            function, common, inner, out = plan_of(common)
+        except NotImplementedError as error:
+            if str(error).startswith('"'):  # torch looks for code last
+                check_broadcast(a, b)
+            raise
         b = operand(b, inner if exact else common)
         a = operand(a, common)
         if inner is not common and (exact or not stepwise):
@@ -286,56 +240,53 @@ def _of_two(op: Elementwise) -> Callable[[Any, Any], ndarray]:
 
 def unary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any], ndarray]:
     """Declare an elementwise op of one tensor: the overloads and aliases, separated by spaces; see `_declare`."""
-    return _declare(names, ufunc, result, **{"args": ("self",), "takes": FLOATS | COMPLEX} | given)
+    return _declare(names, ufunc, result, 1, **{"takes": FLOATS | COMPLEX} | given)
 
 
 def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Callable[[Any, Any], ndarray]:
     """Declare an elementwise op of two tensors or numbers: the overloads and aliases; see `_declare`."""
-    return _declare(names, ufunc, result, **{"args": ("self", "other"), "takes": NUMBERS | BOOL} | given)
-
-
-_SETTINGS = frozenset(field.name for field in fields(Elementwise))
+    return _declare(names, ufunc, result, 2, **{"takes": NUMBERS | BOOL} | given)
 
 
 def _declare(
-    names: str,
-    ufunc: Ufunc,
-    result: Rule,
-    *,
-    args: tuple[str, ...],
-    like: Any = None,
-    differs: Sequence[str] = (),
-    doc: str = "",
-    writes: Writes = NOTHING,
-    **given: Any,
-) -> Callable[..., ndarray]:
+    names: str, ufunc: Ufunc, result: Rule, operands: int, *, takes: Collection[np.dtype], cpu: str = "",
+    refuses: Refusals = (), compute: Rule = dt.opmath, exact_scalar: bool = False, stepwise: bool = False,
+    like: Any = None, differs: Sequence[str] = (), doc: str = "", writes: Writes = NOTHING, **also: Ufunc,
+) -> Callable[..., ndarray]:  # fmt: skip
     """The body of an elementwise op, declared under its names (none for a step of other kernels).
 
-    ``args`` are the schema's names of the operands, ``like`` the NumPy function of the same purpose where it is not
-    ``ufunc``; ``differs`` and ``writes`` are those of `kernel`. The rest is settings of `Elementwise`, or functions
-    for a category.
+    Parameters
+    ----------
+    ufunc : callable
+        Computes in the dtype that ``compute`` gives, by default in float32 for the half types.
+    result : callable
+        Promotion rule; its result is also the dtype of the computation, unless it is bool or the real partner
+        of a complex input.
+    cpu, takes, refuses
+        What torch refuses: see `refuse_row`.
+    exact_scalar : bool
+        A second operand that is a number or one-element tensor is used in float32 beside a half type; else it is
+        rounded to half first.
+    stepwise : bool
+        Two tensors of a half type are computed in it, with a rounding at each step.
+    like, differs, writes
+        Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
+    **also
+        Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
+        and bfloat16 converted to float32.
     """
-    settings = {key: value for key, value in given.items() if key in _SETTINGS}
-    also = {key: value for key, value in given.items() if key not in _SETTINGS}
     if unknown := also.keys() - {*_CATEGORY_NAMES, _HALF}:
         raise TypeError(f"{names}: no such settings: {unknown}")
-    op = Elementwise(ufunc, result, also=also, **settings)
-    run = _of_one(op) if len(args) == 1 else _of_two(op)
-
-    def body(*given: Any, **named: Any) -> ndarray:
-        return run(*given, *(named[name] for name in args[len(given) :]))
-
+    plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
+    run = _of_one(plan_of) if operands == 1 else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise)
     if not names:
-        return body
-    names_ = names.split()
-    body.__name__ = body.__qualname__ = names_[0].partition(".")[0]
-    body.__module__ = _caller()
-    body.__doc__ = doc or f"Elementwise ``{body.__name__}``."
-    vars(body)["__signature__"] = inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in args]
-    )
+        return run
+    doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."
     writes = PREDICATE if result is always_bool else writes
-    return kernel(*names_, like=like or ufunc, differs=differs, make=fast(op.direct()), writes=writes)(body)
+    bodies = rows(names, run, doc, like=like or ufunc, differs=differs, make=fast(_direct(plan_of)), writes=writes)
+    for body in bodies:
+        body.__module__ = _caller()
+    return bodies[0]
 
 
 def finish(value: Any, out: np.dtype) -> ndarray:

@@ -16,8 +16,6 @@ from torchnp.layout import format_name
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
 
-# ---------------------------------------------------------------- bits
-
 _BITS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
@@ -25,8 +23,6 @@ def bits(x: ndarray) -> ndarray:
     """The same memory in a dtype that NumPy knows: ml_dtypes' types as unsigned integers of their size."""
     return x.view(_BITS[x.itemsize]) if x.dtype.num > 255 else x
 
-
-# ---------------------------------------------------------------- dtypes that most loops of torch leave out
 
 RARE = frozenset((*BARE_UNSIGNED, *FLOAT8S))
 RARE_OR_CHALF = RARE | {complex32}
@@ -87,7 +83,6 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
 # ---------------------------------------------------------------- memory formats
 
 _CHANNELS_LAST = {"channels_last": layout.CHANNELS_LAST[4], "channels_last_3d": layout.CHANNELS_LAST[5]}
-FORMAT_OF_ORDER = {order: name for name, order in _CHANNELS_LAST.items()}
 
 
 def memory_order(x: ndarray) -> tuple[int, ...] | None:
@@ -124,11 +119,10 @@ def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...]
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:
     """Whether an array is dense in the order of a named format."""
-    name = format_name(memory_format)
-    if name in _CHANNELS_LAST:
-        order = _CHANNELS_LAST[name]
-        return len(order) == x.ndim and x.transpose(order).flags.c_contiguous
-    return x.flags.c_contiguous
+    order = _CHANNELS_LAST.get(format_name(memory_format))
+    if order is None:
+        return x.flags.c_contiguous
+    return len(order) == x.ndim and x.transpose(order).flags.c_contiguous
 
 
 # ---------------------------------------------------------------- factory arguments
@@ -139,6 +133,8 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
     if layout is not None:
         words = f"torchnp has strided tensors only, got layout {layout}"
         check(str(layout).removeprefix("torch.") in ("strided", "0"), words)
+    if isinstance(device, np.dtype):
+        raise TypeError("a dtype is no device")  # which the schema says in torch's words
     if device is not None:
         kind = str(device).split(":")[0]
         check(kind != "meta", "torchnp computes values, and a tensor on the meta device has none", NotImplementedError)

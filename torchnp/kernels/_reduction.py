@@ -77,7 +77,7 @@ def _large(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
         trailing += 1
     if trailing and x.flags.c_contiguous and x.dtype.itemsize <= 8 and x.dtype.kind == "f":
         n = prod(x.shape[x.ndim - trailing :])
-        x = _row_sums(x.reshape(-1, n)).reshape(*x.shape[: x.ndim - trailing], *(1,) * trailing)
+        x = row_sums(x.reshape(-1, n)).reshape(*x.shape[: x.ndim - trailing], *(1,) * trailing)
     for axis in sorted(axes, key=lambda a: abs(x.strides[a])):
         if x.shape[axis] != 1:
             x = _add_along(x, axis)
@@ -87,32 +87,25 @@ def _large(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
 
 
 @functools.cache
-def ones(n: int, dtype: np.dtype) -> ndarray:
-    return np.ones(n, dtype)
-
-
-@functools.cache
-def square_of_ones(n: int, dtype: np.dtype) -> ndarray:
-    return np.ones((n, n), dtype)
-
-
-def _row_sums(rows: ndarray) -> ndarray:
-    """Sums of rows as products with ones, `LANES` terms at a time, where that takes one product for all rows."""
-    m, n = rows.shape
-    if n <= LANES:
-        return np.matmul(rows, ones(n, rows.dtype))
-    if m > 1 and n % LANES:
-        return _add(rows, 1)
-    whole = n // LANES * LANES
-    parts = np.matmul(rows[:, :whole].reshape(-1, LANES), ones(LANES, rows.dtype)).reshape(m, -1)
-    if whole < n:
-        parts = np.concatenate([parts, _add(rows[:, whole:], 1)[:, None]], 1)
-    return _add(parts, 1)
+def ones(shape: int | tuple[int, ...], dtype: np.dtype) -> ndarray:
+    return np.ones(shape, dtype)
 
 
 def row_sums(rows: ndarray) -> ndarray:
-    """Sums of the rows of a dense matrix of floats, kept as a column."""
-    return _row_sums(rows)[:, None]
+    """Sums of the rows of a dense matrix of floats as a column.
+
+    They are products with ones, `LANES` terms at a time, where that takes one product for all rows.
+    """
+    m, n = rows.shape
+    if n <= LANES:
+        return np.matmul(rows, ones(n, rows.dtype))[:, None]
+    if m > 1 and n % LANES:
+        return _add(rows, 1, None, None, True)
+    whole = n // LANES * LANES
+    parts = np.matmul(rows[:, :whole].reshape(-1, LANES), ones(LANES, rows.dtype)).reshape(m, -1)
+    if whole < n:
+        parts = np.concatenate([parts, _add(rows[:, whole:], 1, None, None, True)], 1)
+    return _add(parts, 1, None, None, True)
 
 
 def _add_along(x: ndarray, axis: int) -> ndarray:
@@ -128,8 +121,6 @@ def _add_along(x: ndarray, axis: int) -> ndarray:
         n = x.shape[axis]
     return _add(x, axis, None, None, True, 0)
 
-
-# ---------------------------------------------------------------- tiles
 
 TILE = 1 << 17  # elements of a block of rows that several passes keep in the cache
 

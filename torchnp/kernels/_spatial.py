@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import scalar_name
+from torchnp import layout
 
 ndarray = np.ndarray
 Ints = Sequence[int]
@@ -17,16 +17,7 @@ Ints = Sequence[int]
 
 def is_channels_last(x: ndarray) -> bool:
     """Whether torch takes a batch of images or volumes for channels_last, by its strides alone."""
-    if x.ndim not in (4, 5) or x.strides[1] == 0:
-        return False
-    least = 0
-    for d in (1, *range(x.ndim - 1, 1, -1), 0):
-        size, stride = x.shape[d], x.strides[d]
-        # The batch stride decides between formats that are otherwise alike (one pixel, one channel).
-        if size == 0 or stride < least or (d == 0 and least == x.strides[1]):
-            return False
-        least = stride * max(size, 1)
-    return True
+    return layout.looks_channels_last(x.shape, x.strides)
 
 
 def empty(shape: Ints, dtype: np.dtype, channels_last: bool = False) -> ndarray:
@@ -54,11 +45,10 @@ def pad(x: ndarray, before: Ints, after: Ints, value: float = 0) -> ndarray:
     lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     shape = (*lead, *(s + b + a for s, b, a in zip(sizes, before, after, strict=True)))
     out = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
-    inner: list[Any] = [
-        slice(max(b, 0), max(b, 0) + s + min(b, 0) + min(a, 0)) for s, b, a in zip(sizes, before, after, strict=True)
-    ]
-    source: list[Any] = [slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True)]
-    out[(..., *inner)] = x[(..., *source)]
+    source: Any = (..., *(slice(max(-b, 0), s - max(-a, 0)) for s, b, a in zip(sizes, before, after, strict=True)))
+    part = x[source]
+    inner: Any = (..., *(slice(max(b, 0), max(b, 0) + s) for s, b in zip(part.shape[-n:], before, strict=True)))
+    out[inner] = part
     return out
 
 
@@ -80,10 +70,3 @@ def tap_slices(tap: Ints, out: Ints, stride: Ints, dilation: Ints) -> tuple[Any,
     return tuple(
         slice(i * d, i * d + (n - 1) * t + 1, t) for i, n, t, d in zip(tap, out, stride, dilation, strict=True)
     )
-
-
-def legacy_type(dtype: np.dtype) -> str:
-    """torch's name of a CPU tensor's type in older messages: ``torch.FloatTensor``."""
-    name = scalar_name(dtype)
-    plain = ("Float", "Double", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool")
-    return f"torch.{name}Tensor" if name in plain else f"CPU{name}Type"

@@ -18,7 +18,7 @@ from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
-from torchnp.scalars import number, real, scalar, whole
+from torchnp.scalars import real, scalar, whole
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -68,8 +68,7 @@ def prelu_kernel(self: ndarray, weight: ndarray) -> ndarray:
     """``self`` where positive, else ``weight * self``, broadcast."""
     el.check_broadcast(self, weight)
     el.check_same_dtype(self, weight)
-    (x, w), out = el.in_opmath("prelu_cpu", el.FLOATS, self, weight)
-    return el.finish(np.where(x > 0, x, w * x), out)
+    return el.formula(self, weight, cpu="prelu_cpu", of=lambda x, w: np.where(x > 0, x, w * x))
 
 
 @kernel("prelu")
@@ -149,7 +148,7 @@ def _silu_into(x: ndarray, y: ndarray) -> ndarray:
 
 def _six_times(x: ndarray) -> ndarray:
     """hardsigmoid, six times: x + 3 limited to [0, 6]."""
-    return np.minimum(number(6, x.dtype), np.maximum(number(0, x.dtype), x + number(3, x.dtype)))
+    return np.minimum(6, np.maximum(0, x + 3))
 
 
 REDUCED_SIGMOID = [(dt.FLOAT8S, NotImplementedError, "\"sigmoid_cpu_reduced_float\" not implemented for '{}'")]
@@ -159,30 +158,24 @@ sigmoid = el.unary(
 )  # fmt: skip
 silu = el.unary("silu", partial(in_strips, _silu_into), cpu="silu_cpu", takes=el.FLOATS | el.COMPLEX)
 mish = el.unary("mish", lambda x: x * np.tanh(np.log1p(np.exp(x))), cpu="mish_cpu", takes=el.FLOATS)
-hardsigmoid = el.unary(
-    "hardsigmoid", lambda x: _six_times(x) / number(6, x.dtype), cpu="hardsigmoid_cpu", takes=el.FLOATS
-)
-hardswish = el.unary(
-    "hardswish", lambda x: x * _six_times(x) / number(6, x.dtype), cpu="hardswish_cpu", takes=el.FLOATS
-)
+hardsigmoid = el.unary("hardsigmoid", lambda x: _six_times(x) / 6, cpu="hardsigmoid_cpu", takes=el.FLOATS)
+hardswish = el.unary("hardswish", lambda x: x * _six_times(x) / 6, cpu="hardswish_cpu", takes=el.FLOATS)
 
 
-@kernel("log_sigmoid_forward")
-def log_sigmoid_forward(self: ndarray) -> tuple[ndarray, ndarray]:
-    """``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)`` that backward reads."""
-    (x,), out = el.in_opmath("log_sigmoid_cpu", el.FLOATS, self)
+def _log_sigmoid(x: ndarray) -> tuple[ndarray, ndarray]:
     decay = np.exp(-np.abs(x))
-    return el.finish(np.minimum(number(0, x.dtype), x) - np.log1p(decay), out), el.finish(decay, out)
+    return np.minimum(0, x) - np.log1p(decay), decay
 
 
+_DOC = "``log(sigmoid(self))`` without overflow, and the buffer ``exp(-|self|)`` that backward reads."
+(log_sigmoid_forward,) = rows("log_sigmoid_forward", el.formula, _DOC, of=_log_sigmoid, cpu="log_sigmoid_cpu")
 rows("log_sigmoid", log_sigmoid_forward, "``log(sigmoid(self))`` without overflow.", part=0)
 
 
 @kernel("glu")
 def glu(self: ndarray, dim: int = -1) -> ndarray:
     """The first half along ``dim`` times the sigmoid of the second."""
-    (a, b), out = el.in_opmath("glu_cpu", el.FLOATS, *halves(self, dim))
-    return el.finish(a * _sigmoid(b), out)
+    return el.formula(*halves(self, dim), cpu="glu_cpu", of=lambda a, b: a * _sigmoid(b))
 
 
 def halves(x: ndarray, dim: int) -> tuple[ndarray, ndarray]:
@@ -215,21 +208,17 @@ def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
     words = f"lambda must be in range [0, {largest:g}] for input dtype {name}, but found {lambd:g}"
     check(0 <= lambd <= largest, words)
     step = scalar(lambd, x.dtype)
-    inside = x * number(0, x.dtype)  # nan stays, and the sign of a negative
-    return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, inside)), out)
+    # Inside, nan stays, and the sign of a negative.
+    return el.finish(np.where(x > step, x - step, np.where(x < -step, x + step, x * 0)), out)
 
 
-@kernel("hardshrink")
-def hardshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
-    """0 within ``[-lambd, lambd]``, unchanged outside."""
-    (x,), out = el.in_opmath("hardshrink_cpu", el.FLOATS, self)
-    limit = dt.cast(scalar(lambd, out), x.dtype)
-    return el.finish(np.where((x >= -limit) & (x <= limit), number(0, x.dtype), x), out)
+_DOC = "0 within ``[-lambd, lambd]``, unchanged outside; of half types lambd is rounded too."
+_outside = lambda x, limit: np.where((x >= -limit) & (x <= limit), 0, x)
+rows("hardshrink", el.formula, _DOC, of=_outside, stepwise=dt.HALVES)
 
 
 def _gelu_tanh_into(x: ndarray, y: ndarray) -> None:
-    half, one, root, share = (number(v, x.dtype) for v in (0.5, 1, 0.7978845608028654, 0.044715))
-    np.multiply(half * x, one + np.tanh(root * (x + share * (x * x * x))), y)
+    np.multiply(0.5 * x, 1 + np.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))), y)
 
 
 @kernel("gelu")
@@ -239,8 +228,7 @@ def gelu(self: ndarray, *, approximate: str = "none") -> ndarray:
     (x,), out = el.in_opmath("GeluKernelImpl", el.FLOATS, self)
     if approximate == "tanh":
         return el.finish(in_strips(_gelu_tanh_into, x), out)
-    half, one, root = (number(v, x.dtype) for v in (0.5, 1, 0.7071067811865476))
-    return el.finish(x * half * (one + erf(x * root)), out)
+    return el.finish(x * 0.5 * (1 + erf(x * 0.7071067811865476)), out)
 
 
 def check_approximate(approximate: str) -> None:
@@ -261,7 +249,7 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     given = (self, el.operand(other, common), scalar(alpha, common), np.array(top))
     a, b, factor, top = (x.astype(common) for x in given)
     el.check_broadcast(a, b)
-    return np.clip(a + b * factor, common.type(0), top)
+    return np.minimum(np.fmax(a + b * factor, common.type(0)), top)  # nan is 0, as in torch's loop of single elements
 
 
 rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, "`relu` of the sum, as a number that is finite.", writes=_EARLY)

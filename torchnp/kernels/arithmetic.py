@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
+from torchnp.errors import found_dtype
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
-from torchnp.quick import exact
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
-from torchnp.writes import Writes
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -171,13 +173,12 @@ _div_trunc = el.binary(
 )  # fmt: skip
 def div_mode(self: ndarray, other: Any, *, rounding_mode: str | None) -> ndarray:
     """Quotient, rounded as ``rounding_mode`` says: not at all, toward zero ("trunc") or down ("floor")."""
-    if rounding_mode is None:
-        return div(self, other)
-    if rounding_mode == "trunc":
-        return _div_trunc(self, other)
-    if rounding_mode == "floor":
-        return floor_divide(self, other)
-    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    words = f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+    check(rounding_mode in _ROUNDED, words)
+    return _ROUNDED[rounding_mode](self, other)
+
+
+_ROUNDED = {None: div, "trunc": _div_trunc, "floor": floor_divide}
 
 
 # ---------------------------------------------------------------- remainders
@@ -203,19 +204,9 @@ fmod = el.binary(
 # ---------------------------------------------------------------- three operands
 
 
-def _three(
-    cpu: str, takes: Any, self: ndarray, a: ndarray, b: ndarray, value: Any
-) -> tuple[tuple[ndarray, ...], np.dtype]:
-    tensors, out = el.in_opmath(cpu, takes, self, a, b)
-    el.check_broadcast(self, a, b)
-    if out == dt.complex32:
-        scalar(value, out)
-    return (*tensors, scalar(value, tensors[0].dtype)), out
-
-
 def _alike(x: ndarray, *others: ndarray) -> bool:
     """Whether all are dense float32, or all float64, of one shape with dimensions."""
-    if type(x) is not ndarray or not (x.dtype is dt.float32 or x.dtype is dt.float64) or not x.shape:
+    if not is_float(x) or not x.shape:
         return False
     for y in (x, *others):
         if type(y) is not ndarray or y.dtype is not x.dtype or y.shape != x.shape or not y.flags.c_contiguous:
@@ -238,14 +229,21 @@ def _quick_lerp(self, end, weight):
     return fast_fma(np.subtract(end, self), w, self)
 
 
+def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tensor2: ndarray, value: Any) -> ndarray:
+    (x, a, b), out = el.in_opmath(cpu, takes, self, tensor1, tensor2)
+    el.check_broadcast(x, a, b)
+    if out == dt.complex32:
+        scalar(value, out)
+    # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
+    scale = scalar(value, x.dtype)
+    return el.finish(of(x, a if value == 1 and not dt.is_complex(out) else scale * a, b), out)
+
+
 @kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul))
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
-    takes = REAL | el.ANY_COMPLEX
-    (x, a, b, scale), out = _three("addcmul_cpu_out", takes, self, tensor1, tensor2, value)
-    # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.
-    scaled = a if value == 1 and not dt.is_complex(out) else scale * a
-    return el.finish(fast_fma(scaled, b, x), out)
+    of = lambda x, a, b: fast_fma(a, b, x)
+    return _added("addcmul_cpu_out", REAL | el.ANY_COMPLEX, of, self, tensor1, tensor2, value)
 
 
 @kernel("addcdiv")
@@ -259,44 +257,41 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
         "for float inputs. The future addcdiv behavior is just the latter implementation: "
         "(input + value * tensor1 / tensor2), for all dtypes.",
     )
-    (x, a, b, scale), out = _three("addcdiv_cpu_out", el.FLOATS | el.COMPLEX, self, tensor1, tensor2, value)
-    return el.finish(x + (a if value == 1 and not dt.is_complex(out) else scale * a) / b, out)
+    of = lambda x, a, b: x + a / b
+    return _added("addcdiv_cpu_out", el.FLOATS | el.COMPLEX, of, self, tensor1, tensor2, value)
 
 
 def _lerp(a: ndarray, b: ndarray, w: ndarray) -> ndarray:
     """From the nearer end, so that both ends are exact."""
     near = np.abs(w) < 0.5
     step = np.subtract(b, a)
+    if w.dtype.kind == "c":
+        return np.where(near, a + step * w, b - step * (w.dtype.type(1) - w))
     if near.ndim == 0:
         return fast_fma(step, w, a) if near else fast_fma(step, w - w.dtype.type(1), b)
     return fast_fma(step, np.where(near, w, w - w.dtype.type(1)), np.where(near, a, b))
 
 
-def _check_same_dtype(*named: tuple[str, ndarray]) -> None:
-    first = named[0][1].dtype
-    for name, x in named[1:]:
-        if x.dtype != first:
-            raise RuntimeError(f"expected dtype {dt.c_name(first)} for `{name}` but got dtype {dt.c_name(x.dtype)}")
-
-
-@kernel("lerp.Tensor", differs=["fused-sum"])
-def lerp(self: ndarray, end: ndarray, weight: ndarray) -> ndarray:
-    """``self + weight * (end - self)``."""
-    _check_same_dtype(("self", self), ("end", end))
-    if weight.ndim:
-        _check_same_dtype(("self", self), ("weight", weight))
-    out = el.common_dtype(self, end, weight)  # a weight without dimensions takes part in promotion
-    require("lerp_kernel_tensor", out, el.FLOATS | el.COMPLEX)
+def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
+    of_tensor = isinstance(weight, ndarray)
+    for name, x in (("end", end), ("weight", weight))[: 2 if of_tensor and weight.ndim else 1]:
+        words = f"expected dtype {dt.c_name(self.dtype)} for `{name}` but got dtype {dt.c_name(x.dtype)}"
+        check(x.dtype == self.dtype, words)
+    # A weight without dimensions takes part in promotion, but not a number.
+    out = el.common_dtype(self, end, weight) if of_tensor else self.dtype
     el.check_broadcast(self, end, weight)
-    inner = dt.opmath(out)
-    return el.finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), dt.cast(weight, inner)), out)
+    require("lerp_kernel_tensor" if of_tensor else "lerp_kernel_scalar", out, el.FLOATS | el.COMPLEX)
+    a, b, w = ((dt.cast if isinstance(x, ndarray) else scalar)(x, dt.opmath(out)) for x in (self, end, weight))
+    return el.finish(_lerp(a, b, w), out)
 
 
-@kernel("lerp.Scalar", differs=["fused-sum"], quick=exact(_quick_lerp))
-def lerp_scalar(self: ndarray, end: ndarray, weight: Any) -> ndarray:
-    """``self + weight * (end - self)``."""
-    _check_same_dtype(("self", self), ("end", end))
-    require("lerp_kernel_scalar", self.dtype, el.FLOATS | el.COMPLEX)
-    el.check_broadcast(self, end)
-    inner = dt.opmath(self.dtype)
-    return el.finish(_lerp(dt.cast(self, inner), dt.cast(end, inner), scalar(weight, inner)), self.dtype)
+def _look_lerp(bound: Bound, outs: list[ndarray]) -> None:
+    """Only a weight without dimensions allows an out of another dtype."""
+    x, w = bound["self"], bound.get("weight")  # which lists have not
+    if w is not None and w.ndim and outs[0].dtype != x.dtype == w.dtype == bound["end"].dtype:
+        raise found_dtype(outs[0].dtype, x.dtype)
+
+
+_row = partial(rows, differs=["fused-sum"])
+(lerp,) = _row("lerp.Tensor", _lerp_row, "``self + weight * (end - self)``.", writes=Writes(out=_look_lerp))
+_row("lerp.Scalar", _lerp_row, "``self + weight * (end - self)``, with a number.", quick=exact(_quick_lerp))

@@ -124,18 +124,19 @@ def _scaled_dot_product_flash_attention_for_cpu(
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
     check_type(dtype, key, value)
+    key, value = per_query_head(query, key, value)
+    out, log_sum = _attended(query, key, value, attn_mask, is_causal, scale)
+    return out, dt.cast(log_sum, dt.opmath(dtype)).swapaxes(1, 2).copy().swapaxes(1, 2)
+
+
+def _attended(query, key, value, mask, causal, scale):
+    """`attend` in the dtype for that, with the result laid out as the query."""
     inner = sum_dtype(query, key)
-    q, k, v = (dt.cast(x, inner) for x in (query, *per_query_head(query, key, value)))
-    out, log_sum = attend(q, k, v, attn_mask, is_causal, scale, dtype)
-    log_sum = dt.cast(log_sum, dt.opmath(dtype))
-    return _as_query(out, query), log_sum.swapaxes(1, 2).copy().swapaxes(1, 2)
-
-
-def _as_query(out: ndarray, query: ndarray) -> ndarray:
-    """The result, laid out as the query."""
+    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
+    out, log_sum = attend(q, k, v, mask, causal, scale, query.dtype)
     result = np.empty_like(query, shape=out.shape)
     result[...] = dt.cast(out, query.dtype)
-    return result
+    return result, log_sum
 
 
 def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray | None) -> None:
@@ -172,9 +173,7 @@ def scaled_dot_product_attention(
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
     if enable_gqa:
         key, value = per_query_head(query, key, value)
-    inner = sum_dtype(query, key)
-    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    return _as_query(attend(q, k, v, attn_mask, is_causal, scale, query.dtype)[0], query)
+    return _attended(query, key, value, attn_mask, is_causal, scale)[0]
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])

@@ -10,10 +10,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
+from torchnp.kernels.rearrange import repeat
 from torchnp.overlap import check_target, overlaps_itself
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -50,10 +51,12 @@ def channel_dot(x: ndarray, y: ndarray) -> ndarray:
 def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> np.dtype:
     """Check the arguments; the dtype of the statistics."""
     wrap_dim(1, x.ndim)
-    words = "running_mean and running_var must either both be None or neither be None"
-    check((running_mean is None) == (running_var is None), words, ValueError)
+    if training and not _dense(x) and not dt.is_inexact(x.dtype):
+        raise mean_of(x.dtype)
     require("batch_norm", x.dtype, dt.FLOATS)
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
+    for r in (running_mean, running_var):
+        check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
     check_kernel("batch_norm", x, weight, bias, running_mean, running_var)
     check_sizes(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if training:
@@ -70,9 +73,10 @@ def check_sizes(x: ndarray, **given: ndarray | None) -> None:
         check(size == x.shape[1], f"{name} should contain {x.shape[1]} elements not {size}")
 
 
-def _dense(x: ndarray) -> bool:
+def _dense(x: ndarray, *parameters: Any) -> bool:
     """Whether torch takes its kernels for dense memory, which round at other places than those for strides."""
-    return bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
+    dense = bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
+    return dense and all(p is None or p.flags.c_contiguous for p in parameters)
 
 
 def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
@@ -132,7 +136,10 @@ def batch_norm_values(
     x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
     """Output, saved mean and 1 / deviation, and what the running statistics become."""
+    words = "running_mean and running_var must either both be None or neither be None"
+    check((running_mean is None) == (running_var is None), words, ValueError)
     stats = _check(x, weight, bias, running_mean, running_var, training)
+    dense = _dense(x, weight, bias, running_mean, running_var)
     if training:
         mean, squares = _statistics(x, stats)
         variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1]), dt.opmath(squares.dtype))
@@ -146,13 +153,13 @@ def batch_norm_values(
     else:
         mean, saved = running_mean, (np.empty(0, stats), np.empty(0, stats))
         invstd = inner(running_var)
-        if _dense(x):
+        if dense:
             invstd = 1 / np.sqrt(invstd + invstd.dtype.type(eps))
         else:
             for step in (lambda v: v + v.dtype.type(eps), np.sqrt, np.reciprocal):
                 invstd = inner(dt.cast(step(invstd), running_var.dtype))
             invstd = dt.cast(invstd, running_var.dtype)
-    if _dense(x):
+    if dense:
         out = with_layout(_affine(x, inner(mean), inner(invstd), weight, bias), x)
     else:
         out = _strided(x, mean, invstd, weight, bias)
@@ -163,7 +170,8 @@ def _look_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
     if bound["training"]:
         return frozenset()
-    for x in outs[1:]:
+    dense = _dense(*(bound[name] for name in ("input", "weight", "bias", "running_mean", "running_var")))
+    for x in outs[1:] if dense else ():
         check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
     return frozenset({1, 2})
 
@@ -197,11 +205,10 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
     return found if training else (*found[:3], running_mean.copy(), running_var.copy())
 
 
-_FIXED = {"part": slice(3), "differs": ["half-opmath"]}
+_FIXED, _HALF = {"part": slice(3), "differs": ["half-opmath"]}, {"differs": ["half-opmath"]}
 _NAME, _DOC = "_native_batch_norm_legit.no_stats", "`native_batch_norm` without running statistics."
 rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, **_FIXED)
-_NAME = "_native_batch_norm_legit_no_training"
-_DOC = "`native_batch_norm` with the running statistics as they are."
+_NAME, _DOC = "_native_batch_norm_legit_no_training", "`native_batch_norm` with the running statistics as they are."
 rows(_NAME, lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest), _DOC, **_FIXED)
 _RESERVE = np.empty(0, np.uint8)
 
@@ -211,9 +218,9 @@ def _with_reserve(x, weight, bias, running_mean, running_var, *rest, training):
     return *found[:3], _RESERVE.copy(), *(found[3:] if training else ())
 
 
-_HALF, _WRITES = {"differs": ["half-opmath"]}, Writes(out=lambda bound, outs: {3})
+_NAME, _WRITES = "_batch_norm_with_update_functional", Writes(out=lambda bound, outs: {3})
 _DOC = "Training-mode batch norm that returns the new running statistics; the reserve is for other devices."
-rows("_batch_norm_with_update_functional", _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
+rows(_NAME, _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
 _DOC = "Evaluation-mode batch norm; the reserve is for other devices."
 rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 
@@ -221,12 +228,7 @@ rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
-    stats = _check(input, None, None, None, None, True)
-    stats = dt.float32 if mixed(input, running_mean, running_var) else stats
-    for r in (running_mean, running_var):
-        check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
-    check_kernel("batch_norm", input, running_mean, running_var)
-    check_sizes(input, running_mean=running_mean, running_var=running_var)
+    stats = _check(input, None, None, running_mean, running_var, True)
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
     for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
@@ -267,10 +269,8 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
     return *out, _RESERVE.copy(), 0
 
 
-(batch_norm,) = rows(
-    "batch_norm", _batch_norm_impl_index, "Batch normalisation; writes the running statistics in training.", part=0,
-    differs=["half-opmath"],
-)  # fmt: skip
+_DOC = "Batch normalisation; writes the running statistics in training."
+(batch_norm,) = rows("batch_norm", _batch_norm_impl_index, _DOC, part=0, **_HALF)
 
 
 @kernel("instance_norm", differs=["half-opmath"])
@@ -280,17 +280,11 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     check(use_input_stats or (running_mean is not None and running_var is not None), words)
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
-
-    def repeated(p: ndarray | None) -> ndarray | None:
-        return None if p is None else np.tile(p, n)
-
-    means, variances = repeated(running_mean), repeated(running_var)
-    out = batch_norm(
-        np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:]),
-        repeated(weight), repeated(bias), means, variances, use_input_stats, momentum, eps, cudnn_enabled,
-    )  # fmt: skip
+    given = [None if p is None else repeat(p, [n]) for p in (weight, bias, running_mean, running_var)]
+    as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
+    out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)
     # As in native_batch_norm, torch writes the running statistics though the schema does not say so.
-    for running, new in ((running_mean, means), (running_var, variances)):
+    for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and use_input_stats:
             check_target(running)
             running[...] = dt.cast(inner(new).reshape(n, channels).mean(0), running.dtype)
@@ -304,20 +298,14 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
 def batch_norm_stats(input, eps):
     """Mean and reciprocal deviation of each channel."""
     x = inner(input)
-    n = x.dtype.type(x.size // x.shape[1])
-    mean = channel_sum(x) / n
-    d = x - per_channel(mean, x)
-    return mean, 1 / np.sqrt(add_reduce(d * d, channel_axes(x)) / n + x.dtype.type(eps))
+    mean, squares = _statistics(x, x.dtype)
+    return mean, 1 / np.sqrt(squares / x.dtype.type(x.size // x.shape[1]) + x.dtype.type(eps))
 
 
 @kernel("batch_norm_elemt", differs=["half-opmath"])
 def batch_norm_elemt(input, weight, bias, mean, invstd, eps):
     """Each channel less its mean, times its reciprocal deviation and weight, plus its bias."""
-    x = inner(input)
-    y = (x - per_channel(inner(mean), x)) * per_channel(inner(invstd), x)
-    y = y if weight is None else y * per_channel(inner(weight), x)
-    y = y if bias is None else y + per_channel(inner(bias), x)
-    return dt.cast(y, input.dtype)
+    return dt.cast(_strided(*map(inner, (input, mean, invstd, weight, bias))), input.dtype)
 
 
 @kernel("batch_norm_gather_stats_with_counts", differs=["half-opmath"])

@@ -17,8 +17,6 @@ for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor",
     _names = "bitwise_{0}.Tensor bitwise_{0}.Scalar bitwise_{0}.Scalar_Tensor __{0}__.Tensor __{0}__.Scalar"
     binary(_names.format(_name), _function, cpu=f"bitwise_{_name}_cpu", takes=_BITS, differs=_PROMOTION)
 
-# ---------------------------------------------------------------- shifts: beyond the width nothing is left but the sign
-
 for _name, _function in (("left_shift", np.left_shift), ("right_shift", np.right_shift)):
     _names = "bitwise_{0}.Tensor bitwise_{0}.Tensor_Scalar bitwise_{0}.Scalar_Tensor __{1}__.Tensor __{1}__.Scalar"
     _short = f"{_name[0]}shift"

@@ -20,19 +20,19 @@ from torchnp.kernels.arithmetic import add
 from torchnp.kernels.backward import pool as pool_gradients
 from torchnp.kernels.backward.attention import _scaled_dot_product_flash_attention_for_cpu_backward
 from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.backward.derivatives import linear_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm
-from torchnp.kernels.contraction import linear
+from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.copy import clone
 from torchnp.kernels.ctc import _ctc_loss, _ctc_loss_backward
 from torchnp.kernels.dropout import bernoulli_values
 from torchnp.kernels.grid import affine_grid_generator, affine_grid_generator_backward, grid_sampler_2d
-from torchnp.kernels.numerics.products import product
-from torchnp.kernels.pool import max_pool2d_with_indices, max_pool3d_with_indices
+from torchnp.kernels.pool import max_pool_of
 from torchnp.kernels.pool_adaptive import adaptive_avg_pool2d
-from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.rearrange import sum_to_size
 from torchnp.kernels.view import reshape, transpose
 from torchnp.registry import kernel
 
@@ -48,43 +48,31 @@ rows("cudnn_convolution_transpose _mps_convolution_transpose", convolution, _DOC
 rows("miopen_convolution_transpose", convolution, "Transposed `convolution`.", **_TRANSPOSED)
 
 
-@kernel("mps_convolution_backward", differs=_DIFFERS)
-def mps_convolution_backward(self, grad_output, weight, padding, stride, dilation, groups, output_mask):
-    """`convolution_backward`."""
-    options = (stride, padding, dilation, False, [0], groups, output_mask)
-    return convolution_backward(grad_output, self, weight, [weight.shape[0]], *options)
+def _gradients(
+    grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, output_mask
+):  # fmt: skip
+    out = weight.shape[1] * groups if transposed else weight.shape[0]
+    options = (stride, padding, dilation, transposed, output_padding, groups, [*output_mask, False][:3])
+    return convolution_backward(grad_output, input, weight, [out], *options)
 
 
-@kernel("mps_convolution_transpose_backward", differs=_DIFFERS)
-def mps_convolution_transpose_backward(
-    self, grad_output, weight, padding, output_padding, stride, dilation, groups, output_mask
-):
-    """`convolution_backward` of a transposed convolution without a bias."""
-    options = (stride, padding, dilation, True, output_padding, groups, [*output_mask, False])
-    return convolution_backward(grad_output, self, weight, None, *options)[:2]
+_DOC = "`convolution_backward` of a transposed convolution without a bias."
+rows("mps_convolution_backward", _gradients, "`convolution_backward`.", **_PLAIN)
+rows("mps_convolution_transpose_backward", _gradients, _DOC, part=slice(2), **_TRANSPOSED)
 
 
-@kernel("cudnn_convolution_relu", "miopen_convolution_relu", differs=_DIFFERS)
-def cudnn_convolution_relu(self, weight, bias, stride, padding, dilation, groups):
-    """`convolution` followed by relu."""
-    return relu(convolution(self, weight, bias, stride, padding, dilation, False, [0], groups))
+def _rectified(input, weight, bias, stride, padding, dilation, groups, z=None, alpha=None):
+    out = convolution(input, weight, bias, stride, padding, dilation, False, [0], groups)
+    return relu(out if z is None else add(out, z, alpha=1 if alpha is None else alpha))
 
 
-@kernel("cudnn_convolution_add_relu", "miopen_convolution_add_relu", differs=_DIFFERS)
-def cudnn_convolution_add_relu(self, weight, z, alpha, bias, stride, padding, dilation, groups):
-    """relu(`convolution` + alpha * z)."""
-    out = convolution(self, weight, bias, stride, padding, dilation, False, [0], groups)
-    return relu(add(out, z, alpha=1 if alpha is None else alpha))
-
-
+_NAMES, _DOC = "cudnn_convolution_relu miopen_convolution_relu", "`convolution` followed by relu."
+rows(_NAMES, _rectified, _DOC, by_name=True, differs=_DIFFERS)
+_NAMES, _DOC = "cudnn_convolution_add_relu miopen_convolution_add_relu", "relu(`convolution` + alpha * z)."
+rows(_NAMES, _rectified, _DOC, by_name=True, differs=_DIFFERS)
 rows("miopen_batch_norm", native_batch_norm, "`native_batch_norm`.", differs=_DIFFERS)
-
-
-@kernel("cudnn_batch_norm", differs=_DIFFERS)
-def cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon):
-    """`native_batch_norm`, and no reserved memory."""
-    options = (training, exponential_average_factor, epsilon)
-    return *native_batch_norm(input, weight, bias, running_mean, running_var, *options), np.empty(0, np.uint8)
+_DOC = "`native_batch_norm`, and no reserved memory."
+rows("cudnn_batch_norm", lambda *args: (*native_batch_norm(*args), np.empty(0, np.uint8)), _DOC, differs=_DIFFERS)
 
 
 def _of_training(x, grad, weight, mean, var, s_mean, s_var, eps, *_):
@@ -120,54 +108,28 @@ rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", lambda self, *
 
 
 rows("mkldnn_linear", linear, "`linear`.", differs=_DIFFERS)
-
-
-@kernel("mkldnn_linear_backward_input", differs=_DIFFERS)
-def mkldnn_linear_backward_input(input_size, grad_output, weight):
-    """The gradient in a linear layer's input."""
-    rows = grad_output.reshape(-1, weight.shape[0])
-    return product(rows, weight).reshape(tuple(input_size))
-
-
-@kernel("mkldnn_linear_backward_weights", differs=_DIFFERS)
-def mkldnn_linear_backward_weights(grad_output, input, weight, bias_defined):
-    """The gradients in a linear layer's weight and, if it has one, its bias."""
-    rows = grad_output.reshape(-1, weight.shape[0])
-    grad_weight = product(rows.T, input.reshape(-1, weight.shape[1]))
-    return grad_weight, sum_dim(rows, [0]) if bias_defined else None
-
-
-@kernel("mkldnn_linear_backward", differs=_DIFFERS)
-def mkldnn_linear_backward(self, grad_output, weight, output_mask):
-    """The gradients in a linear layer's input, weight and bias, those that are asked for."""
-    grad = mkldnn_linear_backward_input(self.shape, grad_output, weight) if output_mask[0] else None
-    if not (output_mask[1] or output_mask[2]):
-        return grad, None, None
-    return grad, *mkldnn_linear_backward_weights(grad_output, self, weight, output_mask[2])
+_DOC = "The gradients in a linear layer's input, weight and bias, those that are asked for."
+rows("mkldnn_linear_backward", linear_backward, _DOC, differs=_DIFFERS)
+_DOC = "The gradient in a linear layer's input."
+rows("mkldnn_linear_backward_input", lambda size, g, w: matmul(g, w).reshape(tuple(size)), _DOC, differs=_DIFFERS)
+rows(
+    "mkldnn_linear_backward_weights", lambda g, x, w, bias: linear_backward(x, g, w, (False, True, bias))[1:],
+    "The gradients in a linear layer's weight and, if it has one, its bias.", differs=_DIFFERS,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- pools
 
 
-for _names, _pool, _back in (
-    (
-        "mkldnn_max_pool2d mkldnn_max_pool2d_backward",
-        max_pool2d_with_indices,
-        pool_gradients.max_pool2d_with_indices_backward,
-    ),
-    (
-        "mkldnn_max_pool3d mkldnn_max_pool3d_backward",
-        max_pool3d_with_indices,
-        pool_gradients.max_pool3d_with_indices_backward,
-    ),
-):
-    _forward, _backward = _names.split()
-    rows(_forward, _pool, "The maxima of windows.", part=0, differs=["pool-windows"])
-    rows(
-        _backward, lambda grad, _, x, *options, pool, back: back(grad, x, *options, pool(x, *options)[1]),
-        "Gradients put where the maxima stood, which are looked for again.", pool=_pool, back=_back,
-    )  # fmt: skip
+def _max_pool_backward(grad, output, x, kernel, stride, padding, dilation, ceil_mode, *, n):
+    window = (kernel, stride, padding, dilation, ceil_mode)
+    return pool_gradients.max_pool_backward(grad, x, *window, max_pool_of(x, *window, n=n)[1], n=n)
 
+
+_NAMES, _DOC = "mkldnn_max_pool2d mkldnn_max_pool3d", "The maxima of windows."
+rows(_NAMES, max_pool_of, _DOC, part=0, differs=["pool-windows"])
+_DOC = "Gradients put where the maxima stood, which are looked for again."
+rows("mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward", _max_pool_backward, _DOC)
 rows("mkldnn_adaptive_avg_pool2d", adaptive_avg_pool2d, "`adaptive_avg_pool2d`.", differs=_DIFFERS)
 _DOC = "`_adaptive_avg_pool2d_backward`."
 rows("mkldnn_adaptive_avg_pool2d_backward", pool_gradients._adaptive_avg_pool2d_backward, _DOC, differs=_DIFFERS)
@@ -191,17 +153,8 @@ rows(
 
 _OUTSIDE = "that torch leaves to backends outside it, as its own would have"
 rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} it.", differs=_DIFFERS)
-
-
-@kernel("convolution_backward_overrideable", differs=_DIFFERS)
-def convolution_backward_overrideable(
-    grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, output_mask
-):
-    """The gradients that torch leaves to backends outside it, as its own would have them."""
-    out = weight.shape[1] * groups if transposed else weight.shape[0]
-    options = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
-    return convolution_backward(grad_output, input, weight, [out], *options)
-
+_DOC = f"The gradients {_OUTSIDE} them."
+rows("convolution_backward_overrideable", _gradients, _DOC, differs=_DIFFERS)
 
 # ---------------------------------------------------------------- to other layouts and back
 
@@ -230,7 +183,7 @@ def _attend(q: ndarray, k: ndarray, v: ndarray, bias: Any, dropout: float, causa
     return attention._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
 
 
-def _gradients(grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
+def _attention_gradients(grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
     log_sum = logsumexp.reshape(logsumexp.shape[:3])  # cuDNN's is a column
     saved = (out, log_sum[..., : query.shape[-2]].astype(dt.opmath(query.dtype)))
     backward = _scaled_dot_product_flash_attention_for_cpu_backward
@@ -238,16 +191,13 @@ def _gradients(grad_out, query, key, value, out, logsumexp, attn_bias, is_causal
 
 
 def _bias_gradient(grad, q, k, v, out, log_sum, bias, causal, scale):
-    """The gradient of the attention.scores, summed to the shape of what was added to them."""
+    """The gradient of the scores, summed to the shape of what was added to them."""
     inner = attention.sum_dtype(q, k)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad, q, k, v, out))
-    weights = np.exp(
-        attention.scores(q, k, bias, causal, scale) - dt.cast(log_sum[..., : q.shape[-2]], inner)[..., None]
-    )
+    logs = dt.cast(log_sum[..., : q.shape[-2]], inner)[..., None]
+    weights = np.exp(attention.scores(q, k, bias, causal, scale) - logs)
     weights *= np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True)
-    extra = weights.ndim - bias.ndim
-    axes = tuple(i for i, n in enumerate(weights.shape) if i < extra or bias.shape[i - extra] != n)
-    return dt.cast(weights.sum(axes, keepdims=True).reshape(bias.shape), bias.dtype)
+    return dt.cast(sum_to_size(weights, bias.shape), bias.dtype)
 
 
 def _attended(query, key, value, attn_bias, dropout_p, is_causal, scale, *, random, column=False):
@@ -258,7 +208,7 @@ def _attended(query, key, value, attn_bias, dropout_p, is_causal, scale, *, rand
 
 def _asked(grad_input_mask, grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
     saved = (query, key, value, out, logsumexp, attn_bias, is_causal, scale)
-    found = [x if w else None for x, w in zip(_gradients(grad_out, *saved), grad_input_mask[:3], strict=True)]
+    found = [x if w else None for x, w in zip(_attention_gradients(grad_out, *saved), grad_input_mask[:3], strict=True)]
     of_bias = grad_input_mask[3] and attn_bias is not None
     return *found, _bias_gradient(grad_out, *saved) if of_bias else None
 
@@ -272,9 +222,9 @@ rows("_scaled_dot_product_cudnn_attention", _attended, _ROWS, random=_NUMBERS, c
 _ROWS = "The attention that torch leaves to backends outside it, as its own would have it."
 rows("_scaled_dot_product_fused_attention_overrideable", _attended, _ROWS, random=_NUMBERS, **_OTHERS)
 _ROWS = "Gradients in query, key and value, from the saved result and the logarithm of each row's sum."
-rows("_scaled_dot_product_flash_attention_backward", _gradients, _ROWS, attn_bias=None, **_OTHERS)
-rows("_scaled_dot_product_cudnn_attention_backward", _gradients, _ROWS, **_OTHERS)
-_ROWS = "Gradients in query, key, value and what was added to the attention.scores, those that are asked for."
+rows("_scaled_dot_product_flash_attention_backward", _attention_gradients, _ROWS, attn_bias=None, **_OTHERS)
+rows("_scaled_dot_product_cudnn_attention_backward", _attention_gradients, _ROWS, **_OTHERS)
+_ROWS = "Gradients in query, key, value and what was added to the scores, those that are asked for."
 rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS, **_OTHERS)
 
 
@@ -290,15 +240,13 @@ def _scaled_dot_product_efficient_attention(
     return out, padded, np.zeros((), np.int64), np.zeros((), np.int64)
 
 
-@kernel("_scaled_dot_product_efficient_attention_backward", differs=_MASKED)
-def _scaled_dot_product_efficient_attention_backward(
-    grad_out_, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, dropout_p, grad_input_mask,
-    is_causal=False, *, scale=None,
-):  # fmt: skip
-    """Gradients in query, key, value and what was added to the attention.scores, those that are asked for."""
-    return _asked(grad_input_mask, grad_out_, query, key, value, out, logsumexp, attn_bias, is_causal, scale)
-
-
+rows(
+    "_scaled_dot_product_efficient_attention_backward",
+    lambda g, q, k, v, bias, out, log, seed, offset, p, mask, causal, *, scale: _asked(
+        mask, g, q, k, v, out, log, bias, causal, scale
+    ),
+    "Gradients in query, key, value and what was added to the scores, those that are asked for.", differs=_MASKED,
+)  # fmt: skip
 _MATH = attention._scaled_dot_product_attention_math
 rows("_scaled_dot_product_attention_math_for_mps", _MATH, "`_scaled_dot_product_attention_math`.", **_OTHERS)
 _ROWS = "`_scaled_dot_product_attention_math`, its first result."

@@ -131,23 +131,16 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
 )  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""
-    if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
-        name = dt.scalar_name(condition.dtype)
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
+    words = "where expected condition to be a boolean tensor, but got a tensor with dtype"
+    check(condition.dtype in (dt.bool_, dt.uint8), f"{words} {dt.scalar_name(condition.dtype)}")
     if condition.dtype == dt.uint8:
-        warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version of PyTorch. Use a boolean condition instead."
-        )
+        words = "This behavior is deprecated and will be removed in a future version of PyTorch."
+        warn(f"where received a uint8 condition tensor. {words} Use a boolean condition instead.")
     if not (type(self) is type(other) is ndarray and self.dtype is other.dtype):
         out = dt.result_type(self, other)
-        self, other = _branch(self, out), _branch(other, out)
+        self, other = (dt.cast(x, out) if isinstance(x, ndarray) else single(x, out) for x in (self, other))
     check_broadcast(condition, self, other)
     return np.where(condition, self, other)
-
-
-def _branch(x: Any, out: np.dtype) -> ndarray:
-    return dt.cast(x, out) if isinstance(x, ndarray) else single(x, out)
 
 
 @kernel("where", like=np.where)
@@ -163,8 +156,9 @@ _NOT_IN = frozenset((dt.bool_, dt.complex64, dt.complex128))
 
 
 def _check_isin(*operands: Any) -> None:
-    for x in map(tensor, operands):
-        check(x.dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(x.dtype)}")
+    for x in operands:
+        dtype = dt.complex128 if isinstance(x, complex) else tensor(x).dtype
+        check(dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(dtype)}")
 
 
 def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:

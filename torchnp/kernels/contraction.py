@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mi
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
-from torchnp.kernels.matmul import addmm, dot, mm, mv, vdot
+from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.view import view
-from torchnp.layout import iterated, layout_of, place
+from torchnp.layout import cloned, iterated, layout_of, place
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -28,21 +28,28 @@ ndarray = np.ndarray
 _DIFFERS = ["no-mixed-products", "no-bool-product", "half-opmath"]
 
 
-@kernel("matmul", "linalg_matmul", like=np.matmul, differs=_DIFFERS)
+def _look_matmul(bound: Bound, outs: list[ndarray]) -> None:
+    """BLAS writes vectors and one batch of matrices wherever they are; all else looks at the target."""
+    dims = (bound["self"].ndim, bound["other"].ndim)
+    if dims not in ((1, 1), (1, 2), (2, 1), (3, 3), (1, 3)) and outs[0].ndim == max(dims) - (1 in dims):
+        check_target(outs[0])
+
+
+def _no_vector(name: str, a: int, b: int) -> RuntimeError:
+    return RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {a}D and {b}D")
+
+
+@kernel("matmul", "linalg_matmul", like=np.matmul, differs=_DIFFERS, writes=Writes(out=_look_matmul))
 def matmul(self, other):
     """Product of vectors, matrices or batches of matrices, which broadcast."""
     a, b = self.ndim, other.ndim
     if a == 0 or b == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
-    if a == 1 and b == 1:
+        raise _no_vector("matmul", a, b)
+    if a == b == 1:
         return dot(self, other)
-    if a == 2 and b == 1:
-        return mv(self, other)
-    if a == 1 and b == 2:
-        return mm(self[None], other)[0]
-    if a == 2 and b == 2:
+    if a == b == 2:
         return mm(self, other)
-    if b <= 2:  # many rows times one matrix or vector
+    if b <= 2:  # many rows, or one, times one matrix or vector
         rows = self.reshape(math.prod(self.shape[:-1]), self.shape[-1])
         out = mm(rows, other) if b == 2 else mv(rows, other)
         return out.reshape(*self.shape[:-1], *other.shape[1:])
@@ -58,10 +65,7 @@ def _batched(a: ndarray, b: ndarray) -> ndarray:
     if left.shape[-1] != b.shape[-2]:
         n = math.prod(batch)
         raise batch2_mismatch(n, left.shape[-1], (n, b.shape[-2]))
-    if a.size and b.size:
-        check_products("bmm", a.dtype)
-    check_type(a.dtype, b)
-    out = product(left, b)
+    out = batched(left, b)
     return out[..., 0, :] if a.ndim == 1 else out
 
 
@@ -75,6 +79,8 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 @kernel("linear", differs=_DIFFERS)
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
+    if input.ndim == 0 or weight.ndim == 0:
+        raise _no_vector("linear", input.ndim, weight.ndim)
     if bias is None:
         return matmul(input, weight.T)
     if input.ndim == 2:
@@ -199,7 +205,7 @@ def chain_matmul(matrices):
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
-    return matrices[0].copy() if len(matrices) == 1 else linalg_multi_dot(matrices)
+    return cloned(matrices[0]) if len(matrices) == 1 else linalg_multi_dot(matrices)
 
 
 @kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-products"])
@@ -211,13 +217,11 @@ def linalg_multi_dot(tensors):
         check(t.ndim in (1, 2), f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     chain = list(tensors)
-    if first:
-        chain[0] = chain[0][None]
-    if last:
-        chain[-1] = chain[-1][:, None]
+    chain[0] = chain[0][None] if first else chain[0]
+    chain[-1] = chain[-1][:, None] if last else chain[-1]
     for i, t in enumerate(chain):
         check(t.ndim == 2, f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
-        pair = f"tensor 0 is {words(chain[0].dtype)} and tensor {i} is {words(t.dtype)}"
+        pair = f"tensor 0 is {words(chain[0].dtype)} and tensor {i} {words(t.dtype)}"
         check(t.dtype == chain[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {pair}")
     for i in range(n - 1):
         shapes = f"{shape_text(tensors[i].shape)} and {shape_text(tensors[i + 1].shape)}"
@@ -237,7 +241,8 @@ def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
             j = i + span
             options = [cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
             cost[i, j] = min(options)
-            split[i, j] = i + options.index(cost[i, j])
+            ties = [k for k, option in enumerate(options, i) if option == cost[i, j]]
+            split[i, j] = ties[-1 if len(chain) == 3 else 0]  # as torch, which has a comparison of its own for three
     return split
 
 
@@ -302,9 +307,6 @@ def cross(self, other, dim=None):
     return linalg_cross(self, other, dim=dim)
 
 
-# ---------------------------------------------------------------- trace
-
-
 @kernel("trace", like=np.trace, differs=["sum-dtype", "matrix-only"])
 def trace(self):
     """Sum of the diagonal of a matrix."""
@@ -323,11 +325,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     total = i1.ndim + len(expand1)
     check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
 
-    def widened(x: ndarray, dims: Any) -> ndarray:
-        for d in sorted(dims):
-            x = np.expand_dims(x, d)
-        return dt.cast(x, dt.opmath(x.dtype))
-
-    parts = (widened(i1, expand1), widened(i2, expand2), widened(i3, expand3))
-    out = parts[0] * parts[1] * parts[2]
+    given = zip((i1, i2, i3), (expand1, expand2, expand3), strict=True)
+    a, b, c = (dt.cast(np.expand_dims(x, tuple(expand)), dt.opmath(x.dtype)) for x, expand in given)
+    out = a * b * c
     return dt.cast(sum_dim(out, sumdim) if len(sumdim) else out + out.dtype.type(0), i1.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, wrap_dims
-from torchnp.errors import ambiguous_view, dense_dtype, shape_text
+from torchnp.checks import check, check_shape, dim_of, require, wrap_dims
+from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import in_format, legacy_type, out_sizes
+from torchnp.kernels._spatial import in_format, out_sizes
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
@@ -43,7 +44,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    vendor = input.dtype == dt.float16 or checks.by_vendor(input, weight, g, transposed, groups)
+    vendor = checks.by_vendor(input, weight, g, transposed, groups)
     return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor))
 
 
@@ -69,39 +70,33 @@ rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]
 # ---------------------------------------------------------------- conv1d and so on: unbatched, complex
 
 
-def _batched(convolve: Body, input: ndarray, weight: ndarray, bias: ndarray | None, rest: tuple, op: str) -> ndarray:
+def _batched(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str, run: Body) -> ndarray:
     """A convolution of a batch or of one item, of real or complex numbers."""
     n = int(op[-2])
     if input.ndim not in (n + 1, n + 2):
         found = f"but got input of size: {shape_text(input.shape)}"
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, {found}")
+    if run is _forward and bias is not None and bias.dtype != input.dtype:
+        a, b = (dt.c_name(x.dtype) for x in (input, bias))
+        raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
     args = (input[None] if input.ndim == n + 1 else input, weight, bias)
-    y = _complex(convolve, *args, rest) if dt.is_complex(input.dtype) else convolve(*args, *rest)
+    y = _complex(run, *args, rest) if dt.is_complex(input.dtype) else run(*args, *rest)
     return y if input.ndim == n + 2 else y[0]
 
 
-def _conv(input, weight, bias, stride, padding, dilation, groups, *, op, transposed=False, output_padding=(0,)):
-    if not transposed and bias is not None and bias.dtype != input.dtype:
-        a, b = (dt.c_name(x.dtype) for x in (input, bias))
-        raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
-    rest = (stride, padding, dilation, transposed, output_padding, groups)
-    return _batched(convolution, input, weight, bias, rest, op)
+def _forward(input, weight, bias, stride, padding, dilation, groups):
+    return convolution(input, weight, bias, stride, padding, dilation, False, (0,), groups)
 
 
-def _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, *, op):
-    args = (input, weight, bias, stride, padding, dilation, groups)
-    return _conv(*args, op=op, transposed=True, output_padding=output_padding)
-
-
-def _conv_mode(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str) -> ndarray:
-    return _batched(_convolution_mode, input, weight, bias, rest, op)
+def _adjoint(input, weight, bias, stride, padding, output_padding, groups, dilation):
+    return convolution(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
     """A complex convolution by three real ones, as torch does it."""
     for y, name in ((w, "weight"), (bias, "bias")):
         if y is not None and not dt.is_complex(y.dtype):
-            pair = f"Input type ({legacy_type(x.dtype)}) and {name} type ({legacy_type(y.dtype)})"
+            pair = f"Input type ({tensor_type(x.dtype)}) and {name} type ({tensor_type(y.dtype)})"
             raise RuntimeError(f"{pair} should be the same")
     (xr, xi), (wr, wi) = (_parts(z) for z in (x, w))
     br, bi = (None, None) if bias is None else _parts(bias)
@@ -126,7 +121,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     n = weight.ndim - 2
     check(padding in ("same", "valid"), f"Invalid padding string: '{padding}'")
     if padding == "valid":
-        return convolution(input, weight, bias, stride, (0,), dilation, False, (0,), groups)
+        return _forward(input, weight, bias, stride, (0,), dilation, groups)
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
     ranks = f"Expected {n + 2}-dimensional input for {n + 2}-dimensional weight{shape_text(weight.shape)}"
@@ -142,16 +137,20 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
         as_it_was = layout.suggested(*layout.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
         input = layout.place(input, layout.in_format(input.shape, as_it_was))
-    return convolution(input, weight, bias, stride, small, dilation, False, (0,), groups)
+    return _forward(input, weight, bias, stride, small, dilation, groups)
 
 
 _DIFFERS = ["correlation", "conv-layout"]
-rows("conv1d", _conv, "Cross-correlation over one dimension.", like=np.correlate, differs=_DIFFERS)
-rows("conv2d conv3d", _conv, "Cross-correlation over two or three dimensions.", differs=_DIFFERS)
-rows("conv1d.padding", _conv_mode, '`conv1d` with padding "same" or "valid".', like=np.convolve, differs=_DIFFERS)
-_MODES = '`conv2d` and `conv3d` with padding "same" or "valid".'
-rows("conv2d.padding conv3d.padding", _conv_mode, _MODES, differs=_DIFFERS)
-rows("conv_transpose1d conv_transpose2d.input conv_transpose3d.input", _conv_transpose, "The adjoint of a convolution.")
+_DOC = "Cross-correlation over one dimension."
+rows("conv1d", _batched, _DOC, run=_forward, like=np.correlate, differs=_DIFFERS)
+_DOC = "Cross-correlation over two or three dimensions."
+rows("conv2d conv3d", _batched, _DOC, run=_forward, differs=_DIFFERS)
+_DOC = '`conv1d` with padding "same" or "valid".'
+rows("conv1d.padding", _batched, _DOC, run=_convolution_mode, like=np.convolve, differs=_DIFFERS)
+_DOC = '`conv2d` and `conv3d` with padding "same" or "valid".'
+rows("conv2d.padding conv3d.padding", _batched, _DOC, run=_convolution_mode, differs=_DIFFERS)
+_NAMES = "conv_transpose1d conv_transpose2d.input conv_transpose3d.input"
+rows(_NAMES, _batched, "The adjoint of a convolution.", run=_adjoint)
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
@@ -159,13 +158,10 @@ def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
     if not x.size or x.shape[1] == 1 or x.strides[0] == x.shape[1] * x.strides[1]:
         return
     out = times + 2 * pad - len(weight) + 1
+    words = "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
     for tap in range(len(weight)):
         steps = min(times + pad - tap, out) - max(0, pad - tap)
-        check(
-            steps <= 1,
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead.",
-        )
+        check(steps <= 1, words + "contiguous subspaces). Use .reshape(...) instead.")
 
 
 @kernel("conv_tbc")
@@ -192,21 +188,37 @@ def _plain(self, weight, bias, stride, padding, dilation):
     """A convolution without groups; these backends take an item without its batch."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
-    filters = weight.reshape(weight.shape[0], -1, *weight.shape[2:])
-    y = convolution(x, filters, bias, stride, padding, dilation, False, [0] * n, 1)
+    y = convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, 1)
     return y if x is self else y[0]
 
 
-def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n, expected):
+def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
+    for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
+        words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
+        check(len(value) == n, words)
+    for name, value in (("kernel", kernel_size), ("stride", stride)):
+        found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {checks.by(value)} (TxHxW)"
+        check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
+    if n == 3:
+        dim_of(weight, 1)
+    words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(weight.shape)}"
+    check(weight.size and weight.ndim in (2, n + 2), words)
+    if bias is not None:
+        dim_of(bias, 0)
+        check_shape(bias, weight.shape[:1])
+    expected = "Expected 4D input tensor," if n == 2 else "non-empty 5D input tensor expected"
     check(self.ndim == n + 2, f"{expected} but got: {shape_text(self.shape)}")
+    if n == 2:
+        planes = weight.size // (len(weight) * math.prod(kernel_size))
+        found = f"dimension 4 and tensor.size[1] = {self.shape[1]}"
+        words = f"Expected a tensor of dimension 4 and tensor.size[1] == {planes} but got: {found}"
+        check(self.shape[1] in (0, planes), words)
+        weight = weight.reshape(len(weight), planes, *kernel_size)
     return _plain(self, weight, bias, stride, padding, (1,) * n)
 
 
-_EXPECTED = "Expected 4D input tensor,", "non-empty 5D input tensor expected"
-_NAMES, _DOC = "_slow_conv2d_forward thnn_conv2d", "Convolution over two dimensions."
-rows(_NAMES, _of_batch, _DOC, n=2, expected=_EXPECTED[0])
-_NAMES, _DOC = "slow_conv3d_forward slow_conv3d", "Convolution over three dimensions."
-rows(_NAMES, _of_batch, _DOC, n=3, expected=_EXPECTED[1])
+_NAMES = "_slow_conv2d_forward thnn_conv2d slow_conv3d_forward slow_conv3d"
+rows(_NAMES, _of_batch, "Convolution over two or three dimensions.")
 
 
 def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
@@ -226,6 +238,7 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
         check(bias.ndim == 1, f"bias must be 1D tensor but got {bias.ndim}D tensor")
         words = f"Need bias of dimension 1 and bias.size[0] == {len(weight)}"
         check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
+    require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -244,6 +257,7 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
+    check(groups > 0, "non-positive groups is not supported")
     check(self.dtype in (dt.float32, *dt.HALVES), dense_dtype(self.dtype))
     return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
 

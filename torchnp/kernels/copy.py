@@ -8,9 +8,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, warn
-from torchnp.errors import empty_list, output_shape
-from torchnp.kernels._memory import check_options, empty_in_order, format_name, is_contiguous, like_order, memory_order
+from torchnp.errors import output_shape
+from torchnp.kernels._memory import check_options, empty_in_order, is_contiguous, like_order, memory_order, storage
 from torchnp.kernels._rows import rows
+from torchnp.layout import empty as strided
+from torchnp.layout import format_name, layout_of, preserved
 from torchnp.registry import kernel
 from torchnp.scalars import number
 
@@ -29,15 +31,15 @@ def clone(self, *, memory_format=None):
     return out
 
 
-_DOC = "A copy, at once (torch copies a lazy clone at the first write)."
-rows("_lazy_clone lift_fresh_copy", lambda x: clone(x), _DOC, like=np.copy)
+def storage_copied(x: ndarray) -> ndarray:
+    """The same window on a copy of the whole memory that ``x`` lies in."""
+    memory, start = storage(x)
+    return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
 
 
-@kernel("_foreach_clone", like=np.copy)
-def _foreach_clone(self, *, memory_format=None):
-    """`clone` of each tensor."""
-    check(len(self) > 0, empty_list())
-    return [clone(x, memory_format=memory_format) for x in self]
+_DOC = "A copy, at once, with the memory around it (torch copies a lazy clone at the first write)."
+rows("_lazy_clone", storage_copied, _DOC, like=np.copy)
+rows("lift_fresh_copy", lambda x: x.copy(), "A copy.", like=np.copy)
 
 
 def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
@@ -74,6 +76,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
+    if not self.size and (memory_format is None or format_name(memory_format) == "preserve_format"):
+        return strided(self.shape, value.dtype, preserved(*layout_of(self)))
     # The real part of a complex tensor is a view: only memory of its own is the result already.
     if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:
         out = empty_in_order(value.shape, value.dtype, like_order(self, memory_format))
@@ -82,12 +86,8 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     return value
 
 
-def convert(
-    self: ndarray, dtype: np.dtype, copy: bool, memory_format: Any, layout: Any = None, device: Any = None
-) -> ndarray:
+def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: Any = None) -> ndarray:
     """`to`: the tensor itself where nothing changes and no copy is asked for."""
-    if layout is not None or device is not None:
-        check_options(layout, device, None)
     if self.dtype == dtype and not copy:
         name = "preserve_format" if memory_format is None else format_name(memory_format)
         if name == "preserve_format" or is_contiguous(self, name):
@@ -95,30 +95,31 @@ def convert(
     return _to_copy(self, dtype=dtype, memory_format=memory_format)
 
 
-@kernel("to.dtype", like=np.ndarray.astype, differs=["cast-float8-saturates"])
-def to_dtype(self, dtype, non_blocking=False, copy=False, memory_format=None):
-    """The tensor in another dtype; itself if it has that dtype."""
-    return convert(self, dt.as_dtype(dtype), copy, memory_format)
+_ANOTHER = "The tensor in another dtype; itself if it has that dtype."
+rows(
+    "to.dtype", lambda x, dtype, _, copy, memory_format: convert(x, dt.as_dtype(dtype), copy, memory_format), _ANOTHER,
+    like=np.ndarray.astype, differs=["cast-float8-saturates"],
+)  # fmt: skip
 
 
 def _to(
     self, *, other=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False,
     memory_format=None,
 ):  # fmt: skip
-    check_options(None, None, pin_memory)
+    check_options(layout, device, pin_memory)
     target = (self if other is None else other).dtype if dtype is None else dt.as_dtype(dtype)
-    return convert(self, target, copy, memory_format, layout, device)
+    return convert(self, target, copy, memory_format)
 
 
 _OTHER = "The tensor in another dtype; the only device is the CPU."
 rows("to.device", _to, _OTHER, like=np.ndarray.astype)
 rows("to.other type_as", _to, "The tensor in the dtype of another.", like=np.ndarray.astype)
-rows("to.dtype_layout", _to, "The tensor in another dtype; itself if it has that dtype.", like=np.ndarray.astype)
+rows("to.dtype_layout", _to, _ANOTHER, like=np.ndarray.astype)
 rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
 
 
 def _as(self, dtype):
-    return self if dtype is None else convert(self, dt.as_dtype(dtype), False, None)
+    return self if dtype is None else convert(self, dt.as_dtype(dtype))
 
 
 rows("to_dense", lambda x, dtype, _: _as(x, dtype), "The tensor itself, in another dtype if one is given.")
@@ -134,8 +135,6 @@ rows("_autocast_to_reduced_precision", _reduced, "float32 in the reduced dtype o
 _full = lambda x, _, on: _as(x, dt.float32 if on and dt.is_half(x.dtype) else None)
 rows("_autocast_to_full_precision", _full, "Half types in float32, where autocast is on.")
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
-
-# ---------------------------------------------------------------- memory format
 
 
 @kernel("contiguous", like=np.ascontiguousarray, differs=["memory-format"])

@@ -9,11 +9,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, refuse
-from torchnp.errors import empty_list, shape_text
-from torchnp.kernels import _memory
-from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_name, format_order
+from torchnp.errors import shape_text
+from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_order, like_order
 from torchnp.kernels._rows import rows
 from torchnp.layout import empty as strided
+from torchnp.layout import format_name, layout_of, suggested
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes
@@ -78,7 +78,7 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
     dtype = self.dtype if dtype is None else dt.as_dtype(dtype)
     if memory_format is None and self.flags.c_contiguous:
         return np.empty(self.shape, dtype)
-    return empty_in_order(self.shape, dtype, _memory.like_order(self, memory_format))
+    return empty_in_order(self.shape, dtype, like_order(self, memory_format))
 
 
 _new_zeros = lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype)
@@ -88,23 +88,21 @@ rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
 # ---------------------------------------------------------------- filled
 
 
-@kernel("zeros", like=np.zeros, differs=["default-dtype"])
-def zeros(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Zeros."""
+def _made(*given, factory, dtype, layout, device, pin_memory):
+    """What a factory makes of a shape and a dtype, by default the default one; layouts and devices are torch's alone."""
     check_options(layout, device, pin_memory)
+    return factory(*given, dtype=factory_dtype(dtype))
+
+
+def _zeros(size, dtype):
     check(all(n >= 0 for n in size), "zeros: Dimension size must be non-negative.")
-    return np.zeros(size, factory_dtype(dtype))
+    return np.zeros(size, dtype)
 
 
-rows("_efficientzerotensor", zeros, "Zeros (torch keeps no memory for them).", like=np.zeros)
-
-
-@kernel("ones", like=np.ones, differs=["default-dtype"])
-def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """Ones."""
-    if layout is not None or device is not None or pin_memory:
-        check_options(layout, device, pin_memory)
-    return filled(np.empty(check_size(size), factory_dtype(dtype)), 1)
+_DEFAULT = ["default-dtype"]
+zeros, _ = rows("zeros _efficientzerotensor", _made, "Zeros.", factory=_zeros, like=np.zeros, differs=_DEFAULT)
+_ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
+(ones,) = rows("ones", _made, "Ones.", factory=_ones, like=np.ones, differs=_DEFAULT)
 
 
 @kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
@@ -157,11 +155,8 @@ for _name, _make, _like in (
 rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=["fill-overflow"])
 
 
-@kernel("scalar_tensor", like=np.array, differs=["default-dtype", "fill-overflow"])
-def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """A number as a 0-d tensor of the default dtype, whatever kind of number it is."""
-    check_options(layout, device, pin_memory)
-    return single(s, factory_dtype(dtype))
+_DOC = "A number as a 0-d tensor of the default dtype, whatever kind of number it is."
+rows("scalar_tensor", _made, _DOC, factory=single, like=np.array, differs=["default-dtype", "fill-overflow"])
 
 
 # torch reads the number before it writes.
@@ -178,19 +173,10 @@ def fill_tensor(self, value):
 rows("zero", lambda x: zeros_like(x), "Zeros in another tensor's shape and dtype.", like=np.zeros_like)
 
 
-@kernel("_foreach_zero", like=np.zeros_like)
-def _foreach_zero(self):
-    """Zeros in the shape and dtype of each tensor."""
-    check(len(self) > 0, empty_list())
-    return [zeros_like(x) for x in self]
-
-
-def _eye(n, m=None, *, dtype, layout, device, pin_memory):
-    check_options(layout, device, pin_memory)
+def _eye(n, m=None, *, dtype):
     m = n if m is None else m
     check(n >= 0, f"n must be greater or equal to 0, got {n}")
     check(m >= 0, f"m must be greater or equal to 0, got {m}")
-    dtype = factory_dtype(dtype)
     refuse("eye", dtype, (*dt.BARE_UNSIGNED, dt.complex32))
     out = np.zeros((n, m), dtype)
     out.reshape(-1)[: min(n, m) * m : m + 1] = scalar(1, dtype)
@@ -198,7 +184,7 @@ def _eye(n, m=None, *, dtype, layout, device, pin_memory):
 
 
 _DOC = "Ones on the diagonal of an n by m matrix, square unless told."
-eye, _ = rows("eye eye.m", _eye, _DOC, like=np.eye, differs=["default-dtype"])
+eye, _ = rows("eye eye.m", _made, _DOC, factory=_eye, like=np.eye, differs=_DEFAULT)
 
 # ---------------------------------------------------------------- complex
 
@@ -231,9 +217,6 @@ def polar(abs, angle):
     return complex_(abs * np.cos(angle), abs * np.sin(angle))
 
 
-# ---------------------------------------------------------------- resize
-
-
 @kernel("resize_", like=np.ndarray.resize, differs=["resize-references"])
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
@@ -258,5 +241,5 @@ def resize_(self, size, *, memory_format=None):
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     if memory_format is not None and format_name(memory_format) == "preserve_format":
-        memory_format = _memory.FORMAT_OF_ORDER.get(_memory.memory_order(the_template) or ())
+        memory_format = suggested(*layout_of(the_template))
     return resize_(self, the_template.shape, memory_format=memory_format)

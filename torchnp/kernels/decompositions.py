@@ -7,39 +7,38 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.errors import out_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
     LAPACK,
-    LinAlgError,
-    _lapack,
     check_epsilon,
     check_inexact,
     check_lapack,
     check_matrix,
     check_square,
     column_major,
-    transposed,
+    factored,
+    look_in_place,
+    raise_first,
 )
-from torchnp.overlap import check_apart
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
+_NO_INTEGERS = ["no-integers-linalg"]
 
 
 def _columns(x: ndarray) -> ndarray:
-    """A copy in the layout that LAPACK and torch give factors."""
-    out = column_major(x.shape, x.dtype)
-    out[...] = x
-    return out
+    """In the layout that LAPACK and torch give factors."""
+    return layout.place(x, layout.columns(x.shape))
 
 
 # ---------------------------------------------------------------- QR
 
 
-@kernel("linalg_qr", like=np.linalg.qr, differs=["no-integers-linalg", "qr-mode-r"])
+@kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"])
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
     words = f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -47,42 +46,28 @@ def linalg_qr(A, mode="reduced"):
     check_matrix("linalg.qr", A)
     check_inexact("linalg.qr", A)
     check_lapack("geqrf_cpu", A, True)
-    if mode == "r":
-        return np.empty(0, A.dtype), _columns(np.asarray(np.linalg.qr(A, "r")))
-    q, r = np.linalg.qr(A, mode)
-    return _columns(q), _columns(r)
+    found: Any = (np.empty(0, A.dtype), np.linalg.qr(A, "r")) if mode == "r" else np.linalg.qr(A, mode)
+    q, r = found
+    return q if mode == "r" else _columns(q), _columns(r)
 
 
-rows(
-    "qr", lambda x, some: linalg_qr(x, "reduced" if some else "complete"),
-    "Orthonormal and upper triangular factors, reduced or complete.", like=np.linalg.qr, differs=["no-integers-linalg"],
-)  # fmt: skip
+_EITHER = "Orthonormal and upper triangular factors, reduced or complete."
+_by_flag = lambda x, some: linalg_qr(x, "reduced" if some else "complete")
+rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS)
 
 
-@kernel("geqrf")
+@kernel("geqrf", writes=Writes(out=look_in_place))
 def geqrf(self):
     """QR factors as LAPACK packs them: Householder vectors below R, and their scales."""
     check(self.ndim >= 2, "torch.geqrf: input must have at least 2 dimensions.")
     check_lapack("geqrf_cpu", self, True)
-    packed = column_major(self.shape, self.dtype)
     tau = np.empty((*self.shape[:-2], min(self.shape[-2:])), self.dtype)
-    if self.size:
-        run = _lapack("geqrf", self.dtype)
-        for i in np.ndindex(self.shape[:-2]):
-            packed[i], tau[i] = run(self[i])[:2]
-    return packed, tau
+    return factored("geqrf", self, tau)[0], tau
 
 
 def _check_tau(name: str, a: ndarray, tau: ndarray) -> None:
     sizes = f"but got tau.ndim equal to {tau.ndim} and input.ndim is equal to {a.ndim}"
     check(a.ndim - tau.ndim == 1, f"{name}: Expected tau to have one dimension less than input, {sizes}")
-
-
-def _look_reflections(bound: Bound, outs: list[ndarray]) -> None:
-    """Into an out that LAPACK can work in the input is copied first."""
-    x, (out,) = next(iter(bound.values())), outs
-    if out.shape == x.shape and out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
-        check_apart(out, x)
 
 
 def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
@@ -107,7 +92,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
 
 linalg_householder_product, _ = rows(
     "linalg_householder_product orgqr", _householder_product,
-    "First columns of the product of Householder reflections.", writes=Writes(out=_look_reflections),
+    "First columns of the product of Householder reflections.", writes=Writes(out=look_in_place),
 )  # fmt: skip
 
 
@@ -142,76 +127,70 @@ def ormqr(self, input2, input3, left=True, transpose=False):
     square = np.zeros((*self.shape[:-1], m), self.dtype)
     square[..., :n] = self[..., :n]
     q = linalg_householder_product(square, input2)
-    q = transposed(q).conj() if transpose else q
+    q = q.mT.conj() if transpose else q
     return _columns(q @ input3 if left else input3 @ q)
 
 
 # ---------------------------------------------------------------- eigenvalues
 
 
-@kernel("_linalg_eigh", like=np.linalg.eigh, differs=["no-integers-linalg"])
+def _look_vectors(bound: Bound, outs: list[ndarray]) -> None:
+    """The eigenvectors' dtype is looked at before the eigenvalues'."""
+    x = next(iter(bound.values()))
+    check(len(outs) < 2 or outs[1].dtype == x.dtype, out_dtype(x.dtype, outs[-1].dtype))
+
+
+_BY_VECTORS = Writes(out=_look_vectors)
+
+
+@kernel("_linalg_eigh", like=np.linalg.eigh, differs=_NO_INTEGERS, writes=_BY_VECTORS)
 def _linalg_eigh(A, UPLO="L", compute_v=True):
     """Eigenvalues in ascending order and eigenvectors of Hermitian matrices, of which one triangle is read."""
     check_square("linalg.eigh", A)
     right = len(UPLO) == 1 and UPLO.upper() in ("L", "U")
     check(right, f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_lapack("linalg_eigh_cpu", A)
-    real = dt.to_real(A.dtype)
     if A.size == 0:
-        return np.empty(A.shape[:-1], real), np.empty(A.shape if compute_v else 0, A.dtype)
+        return np.empty(A.shape[:-1], dt.to_real(A.dtype)), np.empty(A.shape if compute_v else 0, A.dtype)
     try:
         if not compute_v:
             return np.linalg.eigvalsh(A, UPLO), np.empty(0, A.dtype)
         values, vectors = np.linalg.eigh(A, UPLO)
     except np.linalg.LinAlgError:
-        words = "input matrix is ill-conditioned or has too many repeated eigenvalues"
-        raise _no_convergence("eigh", A, f"{words} (error code: {A.shape[-1] - 1})") from None
+        raise_first(np.full(A.shape[:-2], A.shape[-1] - 1), "linalg.eigh")
     return values, _columns(vectors)
 
 
-(linalg_eigh,) = rows(
-    "linalg_eigh", lambda A, UPLO: _linalg_eigh(A, UPLO, True), "Eigenvalues and eigenvectors of Hermitian matrices.",
-    like=np.linalg.eigh, differs=["no-integers-linalg"],
-)  # fmt: skip
-(linalg_eigvalsh,) = rows(
-    "linalg_eigvalsh", lambda A, UPLO: _linalg_eigh(A, UPLO, False), "Eigenvalues of Hermitian matrices.", part=0,
-    like=np.linalg.eigvalsh, differs=["no-integers-linalg"],
-)  # fmt: skip
+_OF_EIGH: Any = {"by_name": True, "differs": _NO_INTEGERS}
+_DOC = "Eigenvalues and eigenvectors of Hermitian matrices."
+(linalg_eigh,) = rows("linalg_eigh", _linalg_eigh, _DOC, like=np.linalg.eigh, writes=_BY_VECTORS, **_OF_EIGH)
+_OF_EIGH |= {"part": 0, "compute_v": False, "like": np.linalg.eigvalsh}
+(linalg_eigvalsh,) = rows("linalg_eigvalsh", _linalg_eigh, "Eigenvalues of Hermitian matrices.", **_OF_EIGH)
 
 
-def _no_convergence(name: str, a: ndarray, why: str) -> LinAlgError:
-    batch = "" if a.ndim == 2 else "(Batch element 0): "
-    return LinAlgError(f"linalg.{name}: {batch}The algorithm failed to converge because the {why}.")
-
-
-def _check_eig(a: ndarray, name: str) -> np.dtype:
+def _eig(a: ndarray, *, name: str) -> Any:
     check_square(name, a)
-    out = dt.to_complex(a.dtype)
     finite = bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all())
     check(finite, f"torch.{name}: input tensor should not contain infs or NaNs.")
     check_lapack("linalg_eig_out_cpu", a, True)
-    return out
-
-
-@kernel("linalg_eig", like=np.linalg.eig, differs=["no-integers-linalg", "always-complex"])
-def linalg_eig(self):
-    """Eigenvalues and eigenvectors, always complex."""
-    out = _check_eig(self, "linalg.eig")
-    values, vectors = np.linalg.eig(self)
+    out = dt.to_complex(a.dtype)
+    if name == "linalg.eigvals":
+        return np.linalg.eigvals(a).astype(out, copy=False)
+    values, vectors = np.linalg.eig(a)
     return values.astype(out, copy=False), _columns(vectors.astype(out, copy=False))
 
 
-@kernel("_linalg_eigvals", "linalg_eigvals", like=np.linalg.eigvals, differs=["no-integers-linalg", "always-complex"])
-def linalg_eigvals(self):
-    """Eigenvalues, always complex."""
-    out = _check_eig(self, "linalg.eigvals")
-    return np.linalg.eigvals(self).astype(out, copy=False)
+for _name, _like, _doc in (
+    ("linalg_eig", np.linalg.eig, "Eigenvalues and eigenvectors, always complex."),
+    ("linalg_eigvals _linalg_eigvals", np.linalg.eigvals, "Eigenvalues, always complex."),
+):
+    rows(_name, _eig, _doc, name=f"linalg.{_like.__name__}", like=_like, differs=[*_NO_INTEGERS, "always-complex"])
 
 
 # ---------------------------------------------------------------- singular values
 
 
-@kernel("_linalg_svd", like=np.linalg.svd, differs=["no-integers-linalg", "svd-reduced"])
+@kernel("_linalg_svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-reduced"])
 def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
     check_matrix("linalg.svd", A)
@@ -228,29 +207,32 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
         else:
             s = np.linalg.svd(wide, compute_uv=False)
     except np.linalg.LinAlgError:
-        raise _no_convergence("svd", A, "input matrix contained non-finite values") from None
+        raise_first(np.full(A.shape[:-2], -4), "linalg.svd")
     return u, s.astype(dt.to_real(A.dtype), copy=False), vh
 
 
-rows(
-    "linalg_svd", _linalg_svd, "Singular vectors and values, with A = U diag(S) Vh.", by_name=True, compute_uv=True,
-    like=np.linalg.svd, differs=["no-integers-linalg"],
-)  # fmt: skip
-(linalg_svdvals,) = rows(
-    "linalg_svdvals", _linalg_svd, "Singular values in descending order.", by_name=True, compute_uv=False, part=1,
-    like=np.linalg.svdvals, differs=["no-integers-linalg"],
-)  # fmt: skip
+_OF_SVD: Any = {"by_name": True, "differs": _NO_INTEGERS}
+rows("linalg_svd", _linalg_svd, "Singular vectors and values, with A = U diag(S) Vh.", like=np.linalg.svd, **_OF_SVD)
+_OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
+(linalg_svdvals,) = rows("linalg_svdvals", _linalg_svd, "Singular values in descending order.", **_OF_SVD)
 
 
-@kernel("svd", like=np.linalg.svd, differs=["no-integers-linalg", "svd-v", "svd-reduced"])
+def _look_svd(bound: Bound, outs: list[ndarray]) -> None:
+    x = bound["self"]
+    for out in () if bound.get("compute_uv", True) else outs[::2]:
+        words = f"dtype {dt.scalar_name(x.dtype)} but got {dt.scalar_name(out.dtype)} instead"
+        check(out.dtype == x.dtype, f"torch.svd: Expected out tensor to have {words}")
+    check_matrix("linalg.svd", x)
+
+
+@kernel("svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-v", "svd-reduced"], writes=Writes(out=_look_svd))
 def svd(self, some=True, compute_uv=True):
     """Singular vectors and values, with self = U diag(S) V^H."""
     words = f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead"
     check(self.ndim >= 2, words)
+    u, s, vh = _linalg_svd(self, not some and compute_uv, compute_uv)
     if compute_uv:
-        u, s, vh = _linalg_svd(self, not some, True)
-        return u, s, transposed(vh).conj()
-    s = _linalg_svd(self, False, False)[1]
+        return u, s, vh.mT.conj()
     m, n = self.shape[-2:]
     return np.zeros((*self.shape[:-1], m), self.dtype), s, np.zeros((*self.shape[:-2], n, n), self.dtype)
 
@@ -265,13 +247,12 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
             raise RuntimeError(f"{name}: {word} tensor of complex type is not supported. Got {got}")
 
 
-def _tolerance(a: ndarray, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Absolute and relative tolerance; the relative default counts where no absolute one is given."""
+def _tolerance(a: ndarray, top: ndarray, atol: Any, rtol: Any) -> ndarray:
+    """The larger of both tolerances; the relative default counts where no absolute one is given."""
+    absolute = np.asarray(0.0 if atol is None else atol)
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
-    absolute = 0.0 if atol is None else atol
-    if rtol is not None:
-        return absolute, rtol
-    return absolute, np.where(np.asarray(absolute) > 0, 0.0, eps)
+    relative = np.where(absolute > 0, 0.0, eps) if rtol is None else np.asarray(rtol)
+    return np.maximum(absolute[..., None], relative[..., None] * top)
 
 
 def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool) -> ndarray:
@@ -284,10 +265,8 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
     if a.size == 0:
         return np.zeros(a.shape[:-2], np.int64)
     s = np.abs(linalg_eigvalsh(a)) if hermitian else linalg_svdvals(a)
-    atol, rtol = _tolerance(a, atol, rtol)
-    top = s.max(-1)
-    limit = np.maximum(atol, rtol * top).astype(s.dtype)
-    return np.asarray((s > limit[..., None]).sum(-1, dtype=np.int64))
+    limit = _tolerance(a, s.max(-1, keepdims=True), atol, rtol).astype(s.dtype)
+    return np.asarray((s > limit).sum(-1, dtype=np.int64))
 
 
 _OF_RANK = {"like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"]}
@@ -310,15 +289,13 @@ def _pinv(
     check(a.ndim >= 2 and a.dtype in LAPACK, f"linalg.pinv({found}): {words}")
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    atol, rtol = _tolerance(a, atol, rtol if rcond is None else rcond)
     if hermitian:
         values, vectors = linalg_eigh(a)
-        size, left, right = np.abs(values), vectors, transposed(vectors).conj()
+        size, left, right = np.abs(values), vectors, vectors.mT.conj()
     else:
         u, values, vh = _linalg_svd(a, False, True)
-        size, left, right = values, transposed(vh).conj(), transposed(u).conj()
-    top = size.max(-1, keepdims=True)
-    limit = np.maximum(np.asarray(atol)[..., None], np.asarray(rtol)[..., None] * top)
+        size, left, right = values, vh.mT.conj(), u.mT.conj()
+    limit = _tolerance(a, size.max(-1, keepdims=True), atol, rtol if rcond is None else rcond)
     inverse = np.where(size > limit, 1 / values, 0).astype(values.dtype)
     return (left * inverse[..., None, :]) @ right
 

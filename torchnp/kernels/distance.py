@@ -15,7 +15,7 @@ from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.reduce import sum_dim
-from torchnp.kernels.vectornorm import linalg_vector_norm
+from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -34,14 +34,9 @@ def _lengths(d: ndarray, p: float) -> ndarray:
     """p-norms along the last axis; p 0 counts."""
     if p == 2:
         return np.sqrt(np.vecdot(d, d))
-    a = np.abs(d)
     if p == 0:
         return np.add.reduce(np.where(np.isnan(d), d, d != 0), -1, d.dtype)
-    if p == 1:
-        return np.add.reduce(a, -1)
-    if p == math.inf:
-        return np.maximum.reduce(a, -1, initial=0)
-    return np.add.reduce(a ** d.dtype.type(p), -1) ** d.dtype.type(1 / p)
+    return norm_along(d, p, -1)
 
 
 def _check_cdist(x1: ndarray, x2: ndarray, p: float, mode: int | None) -> tuple[int, ...]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_expand, check_type, refuse, require
-from torchnp.errors import cannot_cast, expected_true, shape_text
+from torchnp.checks import check, check_expand, check_type, require
+from torchnp.errors import expected_true, shape_text
+from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
-from torchnp.kernels.random import FLOATS, arrange, fill
+from torchnp.kernels.arithmetic import add, div, mul
+from torchnp.kernels.random import FLOATS, arrange, fill, laid_like
+from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
+from torchnp.scalars import number
+from torchnp.writes import Bound, Step, Writes
 
 ndarray = np.ndarray
 
@@ -56,11 +62,7 @@ _declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source)
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
-_declare(
-    "bernoulli_.float",
-    lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source), memory_order(x)),
-    _DOC,
-)
+_declare("bernoulli_.float", lambda x, p, source: fill(x, bernoulli_values(x.size, x.dtype, p, source)), _DOC)
 _DOC = "1 with the probability that stands in p, else 0, in the dtype of self."
 _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
 
@@ -73,26 +75,15 @@ def native_dropout(input, p, train):
     if not input.size:
         return input, np.empty_like(input)
     if train is not None and not train:
-        return input.copy("K"), arrange(np.ones(input.size, dt.bool_), input.shape, memory_order(input))
+        return input.copy("K"), laid_like(input, np.ones(input.size, dt.bool_))
     keep = 1.0 - p
-    mask = arrange(bernoulli_values(input.size, dt.bool_, keep, None), input.shape, memory_order(input))
-    return _number(np.multiply, _multiply(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
+    mask = laid_like(input, bernoulli_values(input.size, dt.bool_, keep, None))
+    return _stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
 
 
-def _multiply(x: ndarray, noise: ndarray) -> ndarray:
-    dtype = dt.result_type(x, noise)
-    refuse("mul_cpu_reduced_float", dtype, dt.FLOAT8S)
-    wide = dt.opmath(dtype)
-    return dt.cast(dt.cast(x, wide) * dt.cast(noise, wide), dtype)
-
-
-def _number(ufunc: np.ufunc, x: ndarray, number: float) -> ndarray:
-    """x.op_(number); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
-    dtype = dt.result_type(x, number)
-    check(dt.can_cast(dtype, x.dtype), cannot_cast(dtype, x.dtype))
-    wide, given = dt.opmath(dtype), np.array(number)
-    given = given if ufunc is np.divide else dt.cast(given, dtype)
-    return dt.cast(ufunc(dt.cast(x, wide), dt.cast(given, wide)), x.dtype)
+def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:
+    """x.op_(value); torch's C++ rounds the number to x's dtype first in products and sums, not in quotients."""
+    return in_place(x, op(x, value if op is div else number(value, dt.result_type(x, value))))
 
 
 def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha: bool = False) -> ndarray:
@@ -100,7 +91,7 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
     if p == 0 or not train or not input.size:
         return input
     if p == 1:
-        return _multiply(input, np.zeros((), input.dtype))
+        return mul(input, np.zeros((), input.dtype))
     shape = input.shape
     if feature:
         check(input.ndim >= 2, "Feature dropout requires at least 2 dimensions in the input")
@@ -108,17 +99,22 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
     values = bernoulli_values(math.prod(shape), input.dtype, 1.0 - p, None)
     noise = arrange(values, shape, None if feature else memory_order(input))
     if not alpha:
-        return _multiply(input, _number(np.divide, noise, 1.0 - p))
+        return mul(input, _stepped(div, noise, 1.0 - p))
     limit = 1.7580993408473766  # minus the value that SELU tends to
     a = 1.0 / math.sqrt((limit * limit * p + 1.0) * (1.0 - p))
-    shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _number(np.add, noise, -1)
-    shift = _number(np.add, _number(np.multiply, shift, limit * a), limit * a * p)
-    product = _multiply(input, _number(np.multiply, noise, a))
-    wide = dt.opmath(product.dtype)
-    return dt.cast(dt.cast(product, wide) + dt.cast(shift, wide), product.dtype)
+    shift = noise.astype(np.int64) - 1 if noise.dtype == dt.bool_ else _stepped(add, noise, -1)
+    shift = _stepped(add, _stepped(mul, shift, limit * a), limit * a * p)
+    return add(mul(input, _stepped(mul, noise, a)), shift)
 
 
-_declare = partial(rows, differs=["random-stream"])
+def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
+    """The target is multiplied in place, unless there is nothing to do."""
+    step(bound | {next(iter(bound)): target.copy()})
+    if bound["train"] and bound["p"]:
+        check_target(target)
+
+
+_declare = partial(rows, differs=["random-stream"], writes=Writes(expanded=_write_expanded))
 _DOC = "Zero with probability p and divide the rest by 1 - p; the input itself when there is nothing to do."
 (dropout,) = _declare("dropout", _dropout, _DOC)
 _declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
@@ -158,7 +154,9 @@ def rrelu_with_noise(self, noise, lower=0.125, upper=0.3333333333333333, trainin
 @kernel("rrelu_with_noise_", differs=["random-stream"])
 def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """`rrelu_with_noise` written into self."""
-    self[...] = rrelu_with_noise(self, noise, lower, upper, training, generator)
+    out = rrelu_with_noise(self, noise, lower, upper, training, generator)
+    check_target(self)
+    self[...] = out
     return self
 
 

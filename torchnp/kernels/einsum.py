@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Sequence
 
@@ -19,32 +20,22 @@ ndarray = np.ndarray
 def _subscripts(equation: str, start: int, text: str, where: str) -> list[str]:
     """Letters and at most one ellipsis of an operand or of the output."""
     found: list[str] = []
-    i = 0
-    while i < len(text):
-        c = text[i]
-        if c == " ":
-            i += 1
-        elif c == ".":
+    for token in re.finditer(r"\.{3}|[^ ]", text):
+        c = token[0]
+        if c[0] == ".":
             check("..." not in found, f"einsum(): found '.' for {where} for which an ellipsis was already found")
-            check(text[i : i + 3] == "...", f"einsum(): found '.' for {where} that is not part of any ellipsis")
-            found.append("...")
-            i += 3
+            check(c == "...", f"einsum(): found '.' for {where} that is not part of any ellipsis")
         else:
-            words = (
-                f"invalid subscript given at index {start + i} in the equation string, subscripts must be in [a-zA-Z]"
-            )
-            check(c.isascii() and c.isalpha(), f"einsum(): {words}")
-            found.append(c)
-            i += 1
+            at = f"invalid subscript given at index {start + token.start()} in the equation string"
+            check(c.isascii() and c.isalpha(), f"einsum(): {at}, subscripts must be in [a-zA-Z]")
+        found.append(c)
     return found
 
 
 def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dict[str, int]) -> None:
     letters = [s for s in subscripts if s != "..."]
-    ellipsis = "..." in subscripts
-    n = len(letters)
-    fits = n <= x.ndim if ellipsis else n == x.ndim
-    if not fits:
+    n, ellipsis = len(letters), "..." in subscripts
+    if n > x.ndim or (n < x.ndim and not ellipsis):
         what = "is more than the number of" if ellipsis else "does not match the number of"
         tail = "" if ellipsis else " and no ellipsis was given"
         found = f"({n}) {what} dimensions ({x.ndim}) for operand {number}{tail}"
@@ -57,9 +48,8 @@ def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dic
         check(own.setdefault(letter, size) == size, f"{words} {own[letter]}")
         known = seen.get(letter, 1)
         words = f"for operand {number} which does not broadcast with previously seen size {known}"
-        fits = size in (1, known) or known == 1
-        check(fits, f"einsum(): subscript {letter} has size {size} {words}")
-        seen[letter] = max(size, known) if known != 1 else size
+        check(1 in (size, known) or size == known, f"einsum(): subscript {letter} has size {size} {words}")
+        seen[letter] = size if known == 1 else known
 
 
 @kernel("einsum", like=np.einsum, differs=["half-opmath", "no-bool-product", "einsum-ellipsis"])

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from torchnp.checks import check
-from torchnp.dtypes import cast, float64, opmath, scalar_name
-from torchnp.errors import index_out_of_range, shape_text
+from torchnp.checks import check, require
+from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, scalar_name
+from torchnp.errors import expected_true, index_out_of_range, shape_text
 from torchnp.kernels._memory import bits
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, out_of_bounds
+from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, out_of_bounds
+from torchnp.kernels.vectornorm import linalg_vector_norm
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
+SUM, MEAN, MAX = 0, 1, 2
 
 
-def check_indices(indices: ndarray, where: str, position: int = 1, name_of: str = "indices") -> None:
-    if indices.dtype not in INDEX_DTYPES:
-        words = f"Expected tensor for argument #{position} '{name_of}' to have one of the following scalar types:"
-        found = f"torch.{scalar_name(indices.dtype)}Tensor instead (while checking arguments for {where})"
-        raise RuntimeError(f"{words} Long, Int; but got {found}")
+def check_indices(x: ndarray, where: str, position: int = 1, name: str = "indices", takes: Any = INDEX_DTYPES) -> None:
+    if x.dtype not in takes:
+        words = f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types:"
+        known = "Long, Int" if takes is INDEX_DTYPES else "Half, BFloat16, Float, Double"
+        found = f"torch.{scalar_name(x.dtype)}Tensor instead (while checking arguments for {where})"
+        raise RuntimeError(f"{words} {known}; but got {found}")
 
 
 @kernel("embedding", like=np.take, differs=["gather-negative"])
@@ -34,8 +41,6 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 @kernel("embedding_renorm_")
 def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scale the rows that the indices name down to a largest norm, in place."""
-    from torchnp.kernels.vectornorm import linalg_vector_norm
-
     rank = f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for argument #1 'self'"
     check(self.ndim == 2, f"{rank} (while checking arguments for embedding_renorm_)")
     check_indices(indices, "embedding_renorm_", 2)
@@ -49,7 +54,202 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     rows = self[places]
     norms = cast(linalg_vector_norm(rows, norm_type, [1]), float64)
     large = norms > max_norm
+    if large.any():
+        check_target(self[0])  # torch scales row by row
     wide = opmath(self.dtype)
     scale = cast(max_norm / (norms[large] + 1e-7), self.dtype)
     self[places[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)
     return self
+
+
+# ---------------------------------------------------------------- bags
+
+_SIZES = (("input", "1D or 2D", (1, 2)), ("weight", "2D", (2,)), ("offsets", "1D", (1,)))
+
+
+def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale: ndarray | None, last: bool) -> None:
+    check_indices(indices, "embedding_bag")
+    check_indices(offsets, "embedding_bag", 1, "offsets")
+    check_indices(weight, "embedding_bag", 1, "weight", FLOATS)
+    if offsets.size:
+        first, final = int(offsets[0]), int(offsets[-1])
+        words = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+        check(first == 0, f"{words} However, got {first}")
+        words = f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of {final}"
+        check(final <= indices.size, words)
+    if scale is not None:
+        check(mode == SUM, "embedding_bag: per_sample_weights only supported with mode='sum'")
+        words = "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1"
+        a, b = (f"torch.{scalar_name(x.dtype)}Tensor" for x in (weight, scale))
+        found = f"type {a} does not equal {b} (while checking arguments for embedding_bag)"
+        check(a == b, f"{words} 'per_sample_weights'; but {found}")
+        check(scale.size == indices.size, expected_true("per_sample_weights.value().numel() == indices.numel()"))
+    check(not last or offsets.size >= 1, "include_last_offset: number of offset should be at least 1")
+
+
+def bags_of(indices: ndarray, offsets: ndarray) -> ndarray:
+    """The bag of each index."""
+    starts = np.bincount(offsets, minlength=indices.size + 1)[: indices.size]
+    return (np.cumsum(starts) - 1).astype(offsets.dtype, copy=False)
+
+
+def _embed(
+    weight: ndarray, indices: ndarray, offsets: ndarray, scale_grad_by_freq: bool, mode: int, sparse: bool,
+    scale: ndarray | None, last: bool, padding_idx: int = -1, forward_only: bool = True,
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:  # fmt: skip
+    for (name, wanted, ranks), x in zip(_SIZES, (indices, weight, offsets), strict=True):
+        check(x.ndim in ranks, f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {x.ndim}")
+    indices = indices.reshape(-1)  # torch reads two dimensions one after the other
+    check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
+    common = np.promote_types(indices.dtype, offsets.dtype)
+    indices, offsets = indices.astype(common, copy=False), offsets.astype(common, copy=False)
+    _check(weight, indices, offsets, mode, scale, last)
+    starts = offsets[:-1] if last else offsets
+    n, width = len(starts), weight.shape[1]
+    # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.
+    fast = mode != MAX and padding_idx < 0 and weight.dtype != float64
+    fast = fast and (not weight.size or weight.strides[1] == weight.itemsize)
+    fast = fast and (scale is None or scale.strides[0] == scale.itemsize)
+    _check_range(indices, len(weight), fast)
+    bag = bags_of(indices, starts)
+    used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
+    used &= bag >= 0
+    sizes = np.bincount(bag[used], minlength=n).astype(offsets.dtype) if n else np.zeros(0, offsets.dtype)
+    if last and fast:  # which also stops at the last offset, where the sizes go on to the end
+        used[int(offsets[-1]) :] = False
+    rows, owner = bits(weight).take(indices[used], 0).view(weight.dtype), bag[used]
+    wide = opmath(weight.dtype)
+    if mode == MAX:
+        out, chosen = _maxima(rows, owner, indices[used], n, width)
+    else:
+        rows = cast(rows, wide)
+        if scale is not None:
+            rows = rows * cast(scale, wide)[used][:, None]
+        out = np.zeros((n, width), wide)
+        add_rows(out, owner, rows)
+        if mode == MEAN:
+            out /= np.maximum(sizes, 1).astype(wide)[:, None]
+        out = cast(out, weight.dtype)
+        if mode == SUM:
+            sizes = np.zeros(len(offsets) if forward_only else n, offsets.dtype)
+        chosen = sizes.copy()
+    if mode == SUM and fast:
+        bag = np.empty(0, offsets.dtype)
+    return out, bag, sizes, chosen
+
+
+def _check_range(indices: ndarray, n: int, fast: bool) -> None:
+    for place in np.flatnonzero((indices < 0) | (indices >= n))[:1]:
+        slow = f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {indices[place]}"
+        words = f"Index {place} of input takes value {indices[place]} which is not in the valid range [0, {n})"
+        raise RuntimeError(words if fast else slow)
+
+
+def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
+    """The maxima of each bag and the indices that they come from; the first of equals, NaN only in first place."""
+    out, chosen = np.zeros((n, width), rows.dtype), np.zeros((n, width), indices.dtype)
+    if not len(rows):
+        return out, chosen
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    wide = cast(rows, opmath(rows.dtype)).copy()
+    later = np.ones(len(rows), bool)
+    later[first] = False
+    wide[later[:, None] & (wide != wide)] = -np.inf
+    best = np.maximum.reduceat(wide, first, 0)
+    of_bag = np.repeat(best, np.diff(np.append(first, len(rows))), 0)
+    hit = (wide == of_bag) | (of_bag != of_bag)
+    place = np.minimum.reduceat(np.where(hit, np.arange(len(rows))[:, None], len(rows)), first, 0)
+    bags = owner[first]
+    out[bags], chosen[bags] = np.take_along_axis(rows, place, 0), indices[place]
+    return out, chosen
+
+
+def _embed_padded(weight: ndarray, *args: Any) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    *rest, padding_idx = args
+    if padding_idx is None:
+        return _embed(weight, *rest)
+    n = len(weight)
+    words = f"padding_idx must be within the number of embeddings, -{n} through {n - 1}, but got {padding_idx}"
+    check(-n <= padding_idx < n, words)
+    return _embed(*(weight, *rest, padding_idx + n if padding_idx < 0 else padding_idx))
+
+
+_DOC = "Rows reduced by bags; also the bag of each index, the bags' sizes, and for maxima where they come from."
+rows("_embedding_bag", _embed, _DOC, forward_only=False)
+rows("_embedding_bag_forward_only", _embed, "`_embedding_bag` where no gradient is wanted.")
+_DOC = "`_embedding_bag`; the padding index may be none or count from the end."
+rows("embedding_bag.padding_idx", _embed_padded, _DOC)
+rows("embedding_bag", _embed, "`_embedding_bag` without a padding index.")
+
+
+def _check_dense(name: str, x: ndarray) -> None:
+    words = f"Expected contiguous tensor, but got non-contiguous tensor for argument #1 '{name}'"
+    check(x.flags.c_contiguous, f"{words} (while checking arguments for embedding_bag)")
+
+
+def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray) -> ndarray:
+    """The bag of each index, which torch's vector loop does not save."""
+    check_indices(indices, "embedding_bag")
+    _check_dense("indices", indices)
+    if indices.size and not offset2bag.size:
+        return bags_of(indices, offsets)
+    check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
+    _check_dense("offset2bag", offset2bag)
+    return offset2bag
+
+
+@kernel("_embedding_bag_dense_backward")
+def _embedding_bag_dense_backward(
+    grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
+    padding_idx=-1,
+):  # fmt: skip
+    """The gradient of each bag added to the rows that it was made of."""
+    require("embedding_bag_backward", grad.dtype, FLOATS)
+    wide = opmath(grad.dtype)
+    width = grad.shape[1]
+    out = np.zeros((num_weights, width), wide)
+    if mode == MAX:
+        full = np.flatnonzero(bag_size)
+        places = maximum_indices[full].astype(int64) * width + np.arange(width)
+        np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
+        return cast(out, grad.dtype)
+    check(offset2bag.size == indices.size, index_out_of_range())
+    used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
+    index, bag = indices[used], offset2bag[used]
+    scale: Any = None
+    if per_sample_weights is not None:
+        check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
+        scale = cast(per_sample_weights, float64)[used]
+    if scale_grad_by_freq:
+        scale = (1.0 if scale is None else scale) / np.bincount(indices, minlength=num_weights)[index]
+    if mode == MEAN:
+        scale = (1.0 if scale is None else scale) / bag_size[bag]
+    rows = cast(grad, wide).take(bag, 0)
+    add_rows(out, index, rows if scale is None else rows * scale.astype(wide)[:, None])
+    return cast(out, grad.dtype)
+
+
+def _bag_backward(
+    grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode, sparse, *rest
+):
+    check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
+    offset2bag = _dense_bags(indices, offsets, offset2bag)
+    _check_dense("offsets", offsets)
+    given = (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode)
+    return _embedding_bag_dense_backward(*given, *rest)
+
+
+rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; sparse gradients have no array form.")
+
+
+@kernel("_embedding_bag_per_sample_weights_backward")
+def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
+    """The gradient of each sample's weight: its row times the gradient of its bag."""
+    check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
+    offset2bag = _dense_bags(indices, offsets, offset2bag)
+    wide = opmath(grad.dtype)
+    rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
+    out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)
+    if padding_idx >= 0:
+        out[indices == padding_idx] = 0
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import empty_list
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.kernels._rows import rows
-from torchnp.quick import Quick, axes, exact
+from torchnp.quick import Quick, axes, exact, is_axis, is_float
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -34,15 +35,8 @@ def _quick_extreme(ufunc: Any) -> Quick:
     reduce = ufunc.reduce
 
     def quick(self, dim=(), keepdim=False):
-        if type(self) is not ndarray or not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.size:
-            return None
-        if type(keepdim) is not bool:
-            return None
-        given = axes(dim, self.ndim)
-        if given is None:
-            return None
-        out = reduce(self, given, None, None, keepdim)
-        return out if type(out) is ndarray else np.asarray(out)
+        given = axes(dim, self.ndim) if is_float(self) and self.size and type(keepdim) is bool else None
+        return None if given is None else np.asarray(reduce(self, given, None, None, keepdim))
 
     return exact(quick)
 
@@ -52,34 +46,27 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         words = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
         raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
     for axis in axes:
-        check(
-            x.shape[wrap_dim(axis, x.ndim)],
-            f"{name}(): Expected reduction dim {axis} to have non-zero size.",
-            IndexError,
-        )
+        words = f"{name}(): Expected reduction dim {axis} to have non-zero size."
+        check(x.shape[wrap_dim(axis, x.ndim)], words, IndexError)
 
 
 _ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order"]
-_most, _least = partial(rows, ufunc=np.maximum, like=np.max), partial(rows, ufunc=np.minimum, like=np.min)
-_DOC, _OF_DIMS = "{} element over dimensions; NaN wins.", {"differs": _ORDER}
-(amax,) = _most(
-    "amax", _extreme, _DOC.format("Largest"), cpu="max_values_cpu", quick=_quick_extreme(np.maximum), **_OF_DIMS
-)
-(amin,) = _least(
-    "amin", _extreme, _DOC.format("Smallest"), cpu="min_values_cpu", quick=_quick_extreme(np.minimum), **_OF_DIMS
-)
-_DOC, _OF_ALL = "{} of all elements; NaN wins.", {"differs": ["no-complex-order"]}
-(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", **_OF_ALL)
-(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", **_OF_ALL)
+_most = partial(rows, ufunc=np.maximum, like=np.max, quick=_quick_extreme(np.maximum))
+_least = partial(rows, ufunc=np.minimum, like=np.min, quick=_quick_extreme(np.minimum))
+_DOC = "{} element over dimensions; NaN wins."
+(amax,) = _most("amax", _extreme, _DOC.format("Largest"), cpu="max_values_cpu", differs=_ORDER)
+(amin,) = _least("amin", _extreme, _DOC.format("Smallest"), cpu="min_values_cpu", differs=_ORDER)
+_DOC = "{} of all elements; NaN wins."
+(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", differs=["no-complex-order"])
+(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", differs=["no-complex-order"])
 
 
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
 def foreach_max(self):
     """The largest element of each tensor."""
     check(len(self) > 0, empty_list())
-    for x in self:
-        words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
-        check(x.size > 0, words)
+    words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
+    check(all(x.size for x in self), words)
     return [max_all(x) for x in self]
 
 
@@ -91,9 +78,8 @@ def aminmax(self, *, dim=None, keepdim=False):
         check(not dt.is_complex(self.dtype), f"aminmax not implemented for {dt.scalar_name(self.dtype)}")
         return self.copy(), self.copy()
     if self.size == 0 and axes is None:
-        raise RuntimeError(
-            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
-        )
+        words = "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        raise RuntimeError(words)
     for axis in axes or ():
         check(self.shape[axis], f"aminmax: Expected reduction dim {axis} to have non-zero size.", IndexError)
     refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
@@ -105,20 +91,32 @@ def aminmax(self, *, dim=None, keepdim=False):
 # ---------------------------------------------------------------- values and indices along one dimension
 
 
-def _extreme_along(x: ndarray, dim: int, keepdim: bool, *, op: str, find: Any) -> tuple[ndarray, ndarray]:
+def taken(
+    op: str, x: ndarray, dim: int, keepdim: bool, find: Callable[[ndarray, int], ndarray], look: Any = None
+) -> tuple[ndarray, ndarray]:
+    """The elements that ``find`` points at along a dimension, which it keeps, and their indices.
+
+    ``look`` is at what torch refuses of tensors of one element and of none, too.
+    """
     axis = wrap_dim(dim, x.ndim)
     if x.size == 0:
         _check_not_empty(op, x, (axis,))
-    check(not dt.is_complex(x.dtype), f"{op}(): does not support complex input")
+    if look is not None:
+        look(x)
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
     if x.size == 0:
         shape = reduced_shape(x.shape, (axis,), keepdim)
         return np.empty(shape, x.dtype), np.empty(shape, np.int64)
     refuse(f"{op}_cpu", x.dtype, NOT_ORDERED)
-    index = find(ordered(x), axis, None, keepdims=True)
+    index = find(x, axis)
     values = np.take_along_axis(x, index, axis)
     return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
+
+
+def _extreme_along(x: ndarray, dim: int, keepdim: bool, *, op: str, find: Any) -> tuple[ndarray, ndarray]:
+    look = lambda x: check(not dt.is_complex(x.dtype), f"{op}(): does not support complex input")
+    return taken(op, x, dim, keepdim, lambda x, axis: find(ordered(x), axis, None, keepdims=True), look)
 
 
 def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int, ...]:
@@ -151,14 +149,9 @@ def _arg(x: ndarray, dim: int | None, keepdim: bool, *, op: str, find: Any) -> n
 
 def _quick_arg(find: Any) -> Quick:
     def quick(self, dim, keepdim=False):
-        if keepdim is not False or type(self) is not ndarray or type(dim) is not int:
+        if keepdim is not False or not is_float(self) or not self.size or not is_axis(dim, self.ndim):
             return None
-        if not -self.ndim <= dim < self.ndim or not self.size:
-            return None
-        if self.dtype is dt.float32 or self.dtype is dt.float64:
-            out = find(self, dim)
-            return out if type(out) is ndarray else np.asarray(out)
-        return None
+        return np.asarray(find(self, dim))
 
     return exact(quick)
 

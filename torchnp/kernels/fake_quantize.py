@@ -1,22 +1,25 @@
-"""Fake quantization: values rounded to what a quantized tensor holds, and its gradients."""
+"""Fake quantization: values rounded to what a quantized tensor holds, its gradients, and scales chosen from values."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, wrap_dim
-from torchnp.errors import expected_true, not_implemented
-from torchnp.kernels._memory import empty_in_order, like_order
+from torchnp.checks import check, check_type, dim_of, require, wrap_dim
+from torchnp.errors import expected_true
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
+from torchnp.kernels.extrema import aminmax, max_all, min_all
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
 from torchnp.registry import kernel
+from torchnp.scalars import whole
+from torchnp.writes import Writes, resize
 
 ndarray = np.ndarray
 one = np.float32
@@ -25,14 +28,7 @@ _ORDERED = "`quant_min` should be less than or         equal to `quant_max`."
 _BETWEEN = "`zero_point` must be between `quant_min` and `quant_max`."
 
 
-def _like(x: ndarray, value: Any, dtype: np.dtype) -> ndarray:
-    """A value in the memory that ``empty_like(x)`` has."""
-    out = empty_in_order(x.shape, dtype, like_order(x, None))
-    out[...] = value
-    return out
-
-
-def _whole(x: ndarray) -> ndarray:
+def _whole(x: Any) -> ndarray:
     """As int64; where it does not fit, the smallest, which is what processors give."""
     fits = np.abs(x) < 2.0**63
     return np.where(fits, x, 0).astype(np.int64) + np.where(fits, 0, np.int64(-(2**63)))
@@ -42,16 +38,14 @@ def _whole(x: ndarray) -> ndarray:
 
 
 def _faked(x: ndarray, scale: Any, zero_point: int, low: int, high: int) -> tuple[ndarray, ndarray]:
-    if x.dtype not in dt.FLOATS:
-        raise not_implemented("fake_quantize_tensor_cachemask_kernel_type_handling", x.dtype)
+    require("fake_quantize_tensor_cachemask_kernel_type_handling", x.dtype, dt.FLOATS)
     scale = one(scale)
     wide = dt.cast(x, dt.opmath(x.dtype))
     found = wide.dtype.type(zero_point) + np.rint(wide * (one(1) / scale))
     held = _whole(np.fmin(np.fmax(found.astype(np.float64), low), high))
     values = (held - zero_point).astype(np.float32) * scale
     kind = found.dtype.type
-    mask = (kind(low) <= found) & (found <= kind(high))
-    return _like(x, dt.cast(values, x.dtype), x.dtype), _like(x, mask, dt.bool_)
+    return dt.cast(np.asarray(values), x.dtype), np.asarray((kind(low) <= found) & (found <= kind(high)))
 
 
 @kernel("fake_quantize_per_tensor_affine_cachemask")
@@ -74,15 +68,17 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     check(quant_min <= quant_max, _ORDERED)
     zero, step, enabled = item(zero_point), item(scale), item(fake_quant_enabled)
     if not int(enabled):
-        return clone(self), _like(self, True, dt.bool_)
+        return clone(self), np.ones(self.shape, np.bool_)
     return _faked(self, step, int(zero), quant_min, quant_max)
 
 
-@kernel("fake_quantize_per_tensor_affine.tensor_qparams")
-def fake_quantize_per_tensor_affine_tensor_qparams(self, scale, zero_point, quant_min, quant_max):
-    """`fake_quantize_per_tensor_affine` with numbers that come as tensors."""
-    on, values = np.ones(1, np.int64), _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
-    return values(self, scale, zero_point, on, quant_min, quant_max)[0]
+def _by_tensors(self: ndarray, scale: ndarray, zero_point: ndarray, low: int, high: int) -> tuple[ndarray, ndarray]:
+    on, faked = np.ones(1, np.int64), _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+    return faked(self, scale, zero_point, on, low, high)
+
+
+_DOC = "`fake_quantize_per_tensor_affine` with numbers that come as tensors."
+rows("fake_quantize_per_tensor_affine.tensor_qparams", _by_tensors, _DOC, part=0)
 
 
 @kernel("fake_quantize_per_tensor_affine_cachemask_backward", "fake_quantize_per_channel_affine_cachemask_backward")
@@ -119,12 +115,9 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
     _check_channels(self, scale, zero_point, axis)
     check(quant_min <= quant_max, _ORDERED)
     if zero_point.dtype == dt.int32:
-        words = "min(): Expected reduction dim to be specified for input.numel() == 0."
-        check(zero_point.size, f"{words} Specify the reduction dim with the 'dim' argument.")
-        check(quant_min <= zero_point.min() and zero_point.max() <= quant_max, _BETWEEN)
+        check(quant_min <= min_all(zero_point) and max_all(zero_point) <= quant_max, _BETWEEN)
     check(0 <= axis <= self.ndim, "`axis` must be between 0 and number of dimensions of input")
-    if self.dtype not in dt.FLOATS:
-        raise not_implemented("fake_quantize_channel_cachemask_cpu_type_handling", self.dtype)
+    require("fake_quantize_channel_cachemask_cpu_type_handling", self.dtype, dt.FLOATS)
     # torch reads the scales as float32 whatever they are, and stops where they are bfloat16.
     check(scale.dtype == dt.float32, "!needs_dynamic_casting<func_t>::check(iter) INTERNAL ASSERT FAILED")
     step, zero = _along(scale, axis, self.ndim), _along(zero_point, axis, self.ndim)
@@ -135,8 +128,7 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
         zero = zero.astype(np.float32)
         held = _whole(np.rint((zero + scaled).astype(np.float32)))
     values = (np.clip(held, quant_min, quant_max).astype(np.float64) - zero) * step
-    mask = (quant_min <= held) & (held <= quant_max)
-    return _like(self, dt.cast(values, self.dtype), self.dtype), _like(self, mask, dt.bool_)
+    return dt.cast(np.asarray(values), self.dtype), np.asarray((quant_min <= held) & (held <= quant_max))
 
 
 _DOC = "`fake_quantize_per_tensor_affine` with a scale and a zero point for each channel."
@@ -147,7 +139,7 @@ rows("fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachem
 
 def _zero_point(zero_point: ndarray, low: int, high: int, forward: bool) -> int:
     zero = one(item(select(zero_point, 0, 0)))
-    return int(np.clip(np.rint(zero) if forward else zero + one(0.5), one(low), one(high)))
+    return int(_whole(np.clip(np.rint(zero) if forward else zero + one(0.5), one(low), one(high))))
 
 
 @kernel("_fake_quantize_learnable_per_tensor_affine")
@@ -183,54 +175,208 @@ def _learnt(
     edge = np.where(held < low, grad * (low - zero_float), grad * (high - zero_float)).astype(np.float32)
     step = np.where(inside, grad * lost * inverse, edge) * one(factor)
     shift = np.where(inside, one(0), -grad * scale * one(factor))
-    return tuple(_like(x, part, dt.float32) for part in (grad * inside, step, shift))
+    return tuple(np.asarray(part) for part in (grad * inside, step, shift))
 
 
-def _check_floats(**arrays: ndarray) -> None:
-    for name, x in arrays.items():
-        check(x.dtype == dt.float32, expected_true(f"{name}.scalar_type() == ScalarType::Float"))
-
-
-def _widened(*arrays: ndarray) -> tuple[ndarray, ...]:
-    """All in float32 where the values are bfloat16."""
-    half = arrays[1].dtype == dt.bfloat16
-    return tuple(dt.cast(x, dt.float32) if half else x for x in arrays)
-
-
-@kernel("_fake_quantize_learnable_per_tensor_affine_backward")
-def _fake_quantize_learnable_per_tensor_affine_backward(
-    grad, self, scale, zero_point, quant_min, quant_max, grad_factor=1.0
-):
-    """The gradients of the values, of their scale and of their zero point."""
-    g, x, s, z = _widened(grad, self, scale, zero_point)
-    step = one(item(select(s, 0, 0)))
-    zero = _zero_point(z, quant_min, quant_max, forward=False)
-    _check_floats(dY_=g, X_=x, scale_=s, zero_point_=z)
-    check(x.size == g.size, "`X` and `dY` are not the same size")
-    zeroed = quant_min <= 0 <= quant_max
-    check(zeroed, f"{_ORDERED.removesuffix('.')}, and the quantization range should include 0.")
-    check(quant_min <= zero <= quant_max, _BETWEEN)
+def _learnt_backward(
+    grad: ndarray, self: ndarray, scale: ndarray, zero_point: ndarray, low: int, high: int, factor: float, *,
+    axis: int | None = None,
+) -> tuple[ndarray, ...]:  # fmt: skip
+    given: tuple[ndarray, ...] = (grad, self, scale, zero_point)
+    if self.dtype == dt.bfloat16:
+        given = tuple(dt.cast(v, dt.float32) for v in given)
+    g, x, s, z = given
+    step: Any
+    zero: Any
+    if axis is None:
+        step, zero = one(item(select(s, 0, 0))), _zero_point(z, low, high, forward=False)
+        words = f"{_ORDERED.removesuffix('.')}, and the quantization range should include 0."
+    else:
+        z = _nearest(z, low, high)
+        words = "Expecting `quant_min` <= 0 and `quant_max` >= 0"
+    for name, v in (("dY", g), ("X", x), ("scale", s), ("zero_point", z)):
+        check(v.dtype == dt.float32, expected_true(f"{name}_.scalar_type() == ScalarType::Float"))
+    check(x.size == g.size if axis is None else x.shape == g.shape, "`X` and `dY` are not the same size")
+    check(low <= 0 <= high, words)
+    if axis is None:
+        check(low <= zero <= high, _BETWEEN)
+    else:
+        _check_channels(x, s, z, axis)
+        check(low <= whole(item(min_all(z))) and whole(item(max_all(z))) <= high, _BETWEEN)
+        check(0 <= axis < x.ndim, "`axis` must be between 0 and number of dimensions of input")
+        step, zero = _along(s, axis, x.ndim), _along(z, axis, x.ndim)
     if not x.size:
         return self, scale, zero_point
-    found = _learnt(g, x, step, zero, one(zero), (quant_min, quant_max), grad_factor)
-    return found[0], sum_all(found[1])[None], sum_all(found[2])[None]
+    values, *parts = _learnt(g, x, step, zero, zero if axis is not None else one(zero), (low, high), factor)
+    if axis is None:
+        return values, *(sum_all(part)[None] for part in parts)
+    return values, *(sum_dim(part, [i for i in range(x.ndim) if i != axis]) for part in parts)
 
 
-@kernel("_fake_quantize_learnable_per_channel_affine_backward")
-def _fake_quantize_learnable_per_channel_affine_backward(
-    grad, self, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0
-):
-    """The gradients of the values, and for each channel of its scale and zero point."""
-    g, x, s, z = _widened(grad, self, scale, zero_point)
-    z = _nearest(z, quant_min, quant_max)
-    _check_floats(dY_=g, X_=x, scale_=s, zero_point_=z)
-    check(x.shape == g.shape, "`X` and `dY` are not the same size")
-    check(quant_min <= 0 <= quant_max, "Expecting `quant_min` <= 0 and `quant_max` >= 0")
-    _check_channels(x, s, z, axis)
-    check(0 <= axis < x.ndim, "`axis` must be between 0 and number of dimensions of input")
-    if not x.size:
-        return self, scale, zero_point
-    step, zero = _along(s, axis, x.ndim), _along(z, axis, x.ndim)
-    found = _learnt(g, x, step, zero, zero, (quant_min, quant_max), grad_factor)
-    others = [i for i in range(x.ndim) if i != axis]
-    return found[0], sum_dim(found[1], others), sum_dim(found[2], others)
+_DOC = "The gradients of the values, of their scale and of their zero point"
+rows("_fake_quantize_learnable_per_tensor_affine_backward", _learnt_backward, f"{_DOC}.")
+rows("_fake_quantize_learnable_per_channel_affine_backward", _learnt_backward, f"{_DOC}, for each channel.")
+
+# ---------------------------------------------------------------- a scale and a zero point for a range
+
+
+_LEAST = one(6.1e-5)  # a smaller scale would be subnormal in float16
+
+
+def _choose(
+    low: Any, high: Any, least: int, most: int, symmetric: bool = False, exact: bool = False
+) -> tuple[float, int]:
+    """The scale and zero point by which integers from ``least`` to ``most`` cover a range that includes zero.
+
+    The zero point is that of the scale in float32, unless ``exact``: FBGEMM and torch differ there.
+    """
+    low, high = one(low), one(high)
+    symmetric = symmetric and low < 0 < high
+    if symmetric:
+        bottom, top = -((most - least) // 2 + 1), (most - least) // 2
+        widest = max(abs(float(low / one(bottom))), abs(float(high / one(top))))
+        low, high = one(widest * bottom), one(widest * top)
+    low, high = min(low, one(0)), max(high, one(0))
+    span = float(high) - float(low)
+    scale = span / (most - least) if most != least else math.inf if span else math.nan
+    if one(scale) == 0 or np.isinf(one(1) / one(scale)):
+        scale = 0.1
+    scale = scale if exact else float(one(scale))
+    if scale < _LEAST:
+        wide, factor = _LEAST * one(most - least), _LEAST / one(scale)
+        low, high = (low, wide) if low == 0 else (-wide, high) if high == 0 else (low * factor, high * factor)
+        scale = float(_LEAST)
+    from_low, from_high = least - float(low) / scale, most - float(high) / scale
+    # The end with the smaller terms gives the smaller error.
+    nearer = abs(least) - abs(float(low) / scale) < abs(most) - abs(float(high) / scale)
+    zero = (least + most) / 2 if symmetric else from_low if nearer else from_high
+    if zero < least or zero > most:
+        return scale, least if zero < least else most
+    return scale, round(zero) if math.isfinite(zero) else -(2**31)
+
+
+@kernel("_choose_qparams_per_tensor")
+def _choose_qparams_per_tensor(self, reduce_range=False):
+    """The scale and zero point by which 8 bits, or 7, hold all values."""
+    low, high = (dt.cast(x, dt.float32) for x in (min_all(self), max_all(self)))
+    check(low <= high, "In ChooseQuantizationParams, min should be less than or equal to max")
+    return _choose(low, high, 0, 127 if reduce_range else 255, exact=True)
+
+
+@kernel("fbgemm_linear_quantize_weight")
+def fbgemm_linear_quantize_weight(input):
+    """A weight as int8, the sums of its rows without their zero points, and its scale and zero point."""
+    check_type(dt.float32, input)
+    dim_of(input, min(input.ndim, 1))
+    counted = input[input == input] if input.size and input.flat[0] == input.flat[0] else input
+    low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts in the first place only
+    scale, zero = _choose(low, high, -128, 127)
+    rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))  # fused
+    weight = np.fmax(np.fmin(rounded, 127), -128).astype(np.int8, order="C")  # NaN gives the largest
+    rows, columns = input.shape[:2]
+    sums = weight.reshape(-1)[: rows * columns].reshape(rows, columns).sum(1, dtype=np.int64) - zero * columns
+    return weight, sums.astype(np.int32), float(one(scale)), zero
+
+
+def _loss(x: ndarray, low: np.float32, high: np.float32, bits: int) -> np.float32:
+    """The norm of what is lost when values between two ends are held in a few bits."""
+    low = one(np.float16(low))
+    span = one(high - low)
+    scale = one(1) if span == 0 else one(np.float16(span / one((1 << bits) - 1)))
+    inverse = one(1) if scale == 0 else one(1) / scale
+    held = np.clip(np.rint((x - low) * inverse), 0, (1 << bits) - 1) * scale + low
+    squares = (x - held) * (x - held)
+    return np.sqrt(np.add.accumulate(squares)[-1]) if x.size else one(0)
+
+
+@kernel("choose_qparams_optimized")
+def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
+    """The upper and lower end of the range in which a few bits hold the first values best, by a greedy search."""
+    check(0 <= numel <= input.size, "numel is out of the bound of input tensor")
+    check_type(dt.float32, input)
+    x = input.reshape(-1)[:numel]
+    low, high = (x.min(), x.max()) if numel else (input.reshape(-1)[0], input.reshape(-1)[0])
+    best_low, best_high = low, high
+    step = one(one(high - low) / one(n_bins))
+    threshold = one(n_bins * (1.0 - float(one(ratio)))) * step
+    loss = best = _loss(x, low, high, bit_width)
+    while low + threshold < high:
+        from_left = _loss(x, low + step, high, bit_width)
+        from_right = _loss(x, low, high - step, bit_width)
+        if loss < from_left and loss < from_right and loss < best:
+            best, best_low, best_high = loss, low, high
+        if from_left < from_right:
+            low, loss = low + step, from_left
+        else:
+            high, loss = high - step, from_right
+    return np.array([best_high], np.float32), np.array([best_low], np.float32)
+
+
+# ---------------------------------------------------------------- ranges that follow the values
+
+
+def _followed(running: ndarray, now: ndarray, rate: float) -> ndarray:
+    """The moving average of an end of the range; an infinite one has not begun."""
+    check_type(dt.float32, running)
+    out, old = running.copy(), running.reshape(-1)[: now.size]
+    out.reshape(-1)[: now.size] = np.where(np.isinf(old), now, old + one(rate) * (now - old))
+    return out
+
+
+@kernel("_fused_moving_avg_obs_fq_helper_functional", writes=Writes(resizes=True))
+def _fused_moving_avg_obs_fq_helper_functional(
+    self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
+    quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False,
+):  # fmt: skip
+    """Fake-quantized values with their mask; the range, followed; and its scale and zero point."""
+    low, high, scale, zero_point = (x.copy("K") for x in (running_min, running_max, scale, zero_point))
+    if per_row_fake_quant and not low.size:  # not begun: torch makes room for each row
+        low, high = (np.full(len(self), end, np.float32) for end in (np.inf, -np.inf))
+        scale, zero_point = np.resize(scale, len(self)), np.resize(zero_point, len(self))
+    if int(item(observer_on)):
+        if per_row_fake_quant:
+            words = "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0"
+            check(ch_axis == 0, words)
+        now = aminmax(self, dim=1 if per_row_fake_quant else None)
+        check_type(dt.float32, self)
+        low, high = (_followed(x, end.reshape(-1), averaging_const) for x, end in zip((low, high), now, strict=True))
+    if not int(item(fake_quant_on)):
+        return clone(self), np.ones_like(self, np.bool_), low, high, scale, zero_point
+    if per_row_fake_quant:
+        check_type(dt.float32, low, high)
+        for i in range(low.size):
+            scale[i], zero_point[i] = _choose(low.flat[i], high.flat[i], quant_min, quant_max, symmetric_quant)
+        out = fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max)
+    else:
+        chosen = _choose(item(low), item(high), quant_min, quant_max, symmetric_quant)
+        select(scale, 0, 0)[...], select(zero_point, 0, 0)[...] = chosen
+        out = _by_tensors(self, scale, zero_point, quant_min, quant_max)
+    return *out, low, high, scale, zero_point
+
+
+def _observed(self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, *options):
+    written = (running_min, running_max, scale, zero_point)
+    out, _, *new = _fused_moving_avg_obs_fq_helper_functional(self, observer_on, fake_quant_on, *written, *options)
+    for target, value in zip(written, new, strict=True):
+        (target if target.shape == value.shape else resize(target, value.shape))[...] = value
+    return out
+
+
+_DOC = "Fake-quantized values; the range, its scale and its zero point are written where they came from."
+rows("fused_moving_avg_obs_fake_quant", _observed, _DOC)
+_dequantized = lambda x: dt.cast(clone(x) if dt.is_complex(x.dtype) else x, dt.float32)
+rows("dequantize.self", _dequantized, "Values in float32; those that are need no copy.")
+
+
+@kernel("_saturate_weight_to_fp16", like=np.clip)
+def _saturate_weight_to_fp16(weight):
+    """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
+
+    Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+    """
+    check_type(dt.float32, weight)
+    dim_of(weight, min(weight.ndim, 1))
+    if weight.flags.c_contiguous:
+        values = weight.reshape(-1)[: weight.shape[0] * weight.shape[1]]
+        np.clip(values, -65504, 65504, out=values)
+    return weight

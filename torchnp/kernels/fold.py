@@ -19,24 +19,25 @@ ndarray = np.ndarray
 _DTYPES = (dt.bool_, *dt.FLOATS, dt.complex64, dt.complex128)
 
 
-def _pairs(**given: Ints | int) -> list[Ints]:
-    """The arguments as pairs; a bare number stands for two, a list of one does not."""
-    pairs: list[Ints] = [
-        (int(v),) * 2 if isinstance(v, (int, np.integer)) else tuple(map(int, v)) for v in given.values()
-    ]
-    for name, value in zip(given, pairs, strict=True):
-        check(len(value) == 2, f"It is expected {name} equals to 2, but got size {len(value)}")
-    return pairs
+_WINDOW = ("kernel_size", "dilation", "padding", "stride")
 
 
-def _check_window(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> None:
-    for values, name in ((kernel_size, "kernel"), (stride, "stride"), (dilation, "dilation")):
-        if min(values) <= 0:
-            got = f"{name}_height: {values[0]} {name}_width: {values[1]}"
-            words = "kernel size" if name == "kernel" else name
-            raise RuntimeError(f"{words} should be greater than zero, but got {got}")
+def _pair(name: str, value: Ints | int) -> tuple[int, ...]:
+    """An argument as a pair; a bare number stands for two, a list of one does not."""
+    pair = (int(value),) * 2 if isinstance(value, (int, np.integer)) else tuple(map(int, value))
+    check(len(pair) == 2, f"It is expected {name} equals to 2, but got size {len(pair)}")
+    return pair
+
+
+def _window(*values: Ints | int) -> list[tuple[int, ...]]:
+    """Sizes, dilation, padding and stride of the windows as pairs, checked."""
+    kernel_size, dilation, padding, stride = found = list(map(_pair, _WINDOW, values))
+    for pair, name in ((kernel_size, "kernel"), (stride, "stride"), (dilation, "dilation")):
+        words = f"{'kernel size' if name == 'kernel' else name} should be greater than zero, but got"
+        check(min(pair) > 0, f"{words} {name}_height: {pair[0]} {name}_width: {pair[1]}")
     words = f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
     check(min(padding) >= 0, words)
+    return found
 
 
 def _look_empty(*names: str) -> Any:
@@ -53,49 +54,37 @@ def _look_empty(*names: str) -> Any:
     return look
 
 
-_WINDOW = ("kernel_size", "dilation", "padding", "stride")
-
-
 @kernel(
     "im2col", like=np.lib.stride_tricks.sliding_window_view, differs=["blocks-as-columns"],
     writes=Writes(out=_look_empty(*_WINDOW)),
 )  # fmt: skip
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
-    kernel_size, dilation, padding, stride = _pairs(
-        kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
-    )
-    _check_window(kernel_size, dilation, padding, stride)
+    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride)
     if self.ndim < 3:
         raise dim_out_of_range(self.ndim or 2, self.ndim)
     words = "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input,"
     check(self.ndim <= 4 and 0 not in self.shape[-3:], f"{words} but got: {shape_text(self.shape)}")
     sizes = self.shape[-2:]
     out = out_sizes(sizes, kernel_size, stride, padding, dilation)
-    words = (
-        f"Given input with spatial size {sizes}, {kernel_size=}, {dilation=}, {padding=}, calculated shape of the array"
-    )
-    check(min(out) >= 1, f"{words} of sliding blocks as {out}, but its components must be at least one.")
+    given = f"Given input with spatial size {sizes}, {kernel_size=}, {dilation=}, {padding=}, calculated shape of"
+    words = f"the array of sliding blocks as {out}, but its components must be at least one."
+    check(min(out) >= 1, f"{given} {words}")
     require("im2col_out_cpu", self.dtype, _DTYPES)
     x = pad(self, padding, padding)
     columns = np.empty((*self.shape[:-2], math.prod(kernel_size), *out), self.dtype)
     for i, tap in enumerate(taps(kernel_size)):
         columns[..., i, :, :] = x[(..., *tap_slices(tap, out, stride, dilation))]
-    lead = self.shape[:-3]
-    return columns.reshape(*lead, self.shape[-3] * math.prod(kernel_size), math.prod(out))
+    return columns.reshape(*self.shape[:-3], self.shape[-3] * math.prod(kernel_size), math.prod(out))
 
 
 @kernel("col2im", differs=["blocks-as-columns"], writes=Writes(out=_look_empty("output_size", *_WINDOW)))
 def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
-    output_size, kernel_size, dilation, padding, stride = _pairs(
-        output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
-    )
-    _check_window(kernel_size, dilation, padding, stride)
-    words = (
-        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input,"
-    )
-    check(self.ndim in (2, 3) and 0 not in self.shape[-2:], f"{words} but got: {shape_text(self.shape)}")
+    output_size = _pair("output_size", output_size)
+    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride)
+    words = "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for"
+    check(self.ndim in (2, 3) and 0 not in self.shape[-2:], f"{words} input, but got: {shape_text(self.shape)}")
     d, size = self.ndim - 2, math.prod(kernel_size)
     words = f"Expected size of input's dimension {d} to be divisible by the product of kernel_size, but got"
     check(self.shape[d] % size == 0, f"{words} input.size({d})={self.shape[d]} and {kernel_size=}.")

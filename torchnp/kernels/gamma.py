@@ -10,7 +10,9 @@ import numpy as np
 from torchnp.checks import broadcast_shapes, require
 from torchnp.dtypes import cast, float32, float64
 from torchnp.kernels._elementwise import check_same_dtype
-from torchnp.kernels.special import digamma
+from torchnp.kernels.numerics.cephes import in_double
+from torchnp.kernels.numerics.fma import horner
+from torchnp.kernels.special import DIGAMMA, digamma
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 
@@ -162,28 +164,46 @@ _BETA = np.array([
 ])  # fmt: skip
 
 
+def _digamma(x: ndarray) -> ndarray:
+    """`digamma` as torch's samplers have it: the quotients of a float32 are summed in double."""
+    zero, extra = x == 0, np.where(x < 0, -np.pi / np.tan(x.dtype.type(np.pi) * x), 0)
+    x = np.where(x < 0, 1 - x, x)
+    total = np.zeros(x.shape)
+    for _ in range(10):
+        low = x < 10
+        total, x = np.where(low, total - 1 / x, total), np.where(low, x + 1, x)
+    z = 1 / (x * x).astype(float64)
+    series = np.where(x < 1e17, z * horner(z, DIGAMMA), 0)
+    value = np.where(x == 10, total + 2.25175258906672110764, total + in_double(np.log, x) - 0.5 / x - series)
+    return cast(np.where(zero, np.inf, value + extra), x.dtype)
+
+
+def _power(x: ndarray, exponent: ndarray) -> ndarray:
+    return np.power(x, exponent, dtype=np.float64).astype(x.dtype)
+
+
 def _by_alpha(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
     """The derivative of a beta value by its first parameter, by Taylor's series for x near 0."""
-    factor = digamma(alpha) - digamma(alpha + beta) - np.log(x)
+    factor = _digamma(alpha) - _digamma(alpha + beta) - in_double(np.log, x)
     numerator = np.ones_like(x)
     series = numerator / alpha * (factor + 1 / alpha)
     for i in range(1, 11):
         numerator = numerator * ((i - beta) * x / i)
         series = series + numerator / (alpha + i) * (factor + 1 / (alpha + i))
-    slope = x * np.power(1 - x, -beta) * series
+    slope = x * _power(1 - x, -beta) * series
     return np.where(np.isnan(slope), x.dtype.type(0), slope)
 
 
 def _by_beta(x: ndarray, alpha: ndarray, beta: ndarray) -> ndarray:
     """The derivative of a beta value by its second parameter, by Taylor's series for x near 0."""
-    factor = digamma(alpha + beta) - digamma(beta)
+    factor = _digamma(alpha + beta) - _digamma(beta)
     numerator, product, slopes, series = np.ones_like(x), np.ones_like(x), np.zeros_like(x), factor / alpha
     for i in range(1, 9):
         numerator = numerator * (-x / i)
         slopes = slopes * (beta - i) + product
         product = product * (beta - i)
         series = series + numerator / (alpha + i) * (slopes + factor * product)
-    slope = -np.power(1 - x, 1 - beta) * series
+    slope = -_power(1 - x, 1 - beta) * series
     return np.where(np.isnan(slope), x.dtype.type(0), slope)
 
 
@@ -215,8 +235,8 @@ def _stirling(x: ndarray) -> ndarray:
     return 1 + 1 / (12 * x) + 1 / (288 * x * x)
 
 
-def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
-    """The derivative by a fraction that corrects an approximation."""
+def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope: ndarray) -> ndarray:
+    """The derivative by a fraction that corrects an approximation, of a ``slope`` of digamma."""
     u = np.log(x)
     a = np.log(alpha) - u
     b = np.log(total) - a
@@ -226,7 +246,7 @@ def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> nda
             p, q = _BETA[:, i, j]
             top = top + of_u * of_a * (p[0] + b * (p[1] + b * (p[2] + b * p[3])))
             bottom = bottom + of_u * of_a * (q[0] + b * (q[1] + b * (q[2] + b * q[3])))
-    return top / bottom * (x * (digamma(total) - digamma(alpha)) / beta)
+    return top / bottom * (x * slope / beta)
 
 
 @kernel("_dirichlet_grad")
@@ -243,5 +263,6 @@ def _dirichlet_grad(x, alpha, total):
     cases = [(x <= 0.5) & (edge < 2.5), (x >= 0.5) & (edge < 0.75), (alpha > 6) & (beta > 6)]
     large = cast(_of_large(wide, wide_alpha, wide_beta), x.dtype)
     slopes = [_by_alpha(x, alpha, beta), -_by_beta(1 - x, beta, alpha), large]
-    slope = np.select(cases, slopes, cast(_of_middle(wide, wide_alpha, wide_beta, wide_total), x.dtype))
-    return slope.reshape(shape)
+    slope = _digamma(total) - _digamma(alpha)
+    middle = cast(_of_middle(wide, wide_alpha, wide_beta, wide_total, slope), x.dtype)
+    return np.select(cases, slopes, middle).reshape(shape)

@@ -79,7 +79,7 @@ def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
     return cat([first, inner, last], axis)
 
 
-def _by_steps(self: ndarray, spacing: Any, dim: Any, edge_order: int) -> list[ndarray]:
+def _by_steps(self: ndarray, dim: Any, edge_order: int, *, spacing: Any = 1) -> list[ndarray]:
     several = isinstance(spacing, (list, tuple))
     dims = _dims(self, len(spacing) if several else None, dim, edge_order)
     steps = spacing if several else [1 if spacing is None else spacing] * len(dims)
@@ -96,17 +96,13 @@ def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: 
 
 # ---------------------------------------------------------------- rows
 
+_OVER = "dimensions, by default all,"
 for _names, _body, _doc in (
-    ("gradient.scalarint", _by_steps, "dimensions, by default all, whose points are a number apart"),
-    (
-        "gradient.scalarrayint",
-        _by_steps,
-        "dimensions, by default all, whose points are as far apart as the numbers say",
-    ),
+    ("gradient.scalarint", _by_steps, f"{_OVER} whose points are a number apart"),
+    ("gradient.scalarrayint", _by_steps, f"{_OVER} whose points are as far apart as the numbers say"),
     ("gradient.scalararray gradient.scalarrayarray", _by_steps, "the dimensions listed"),
-    ("gradient.tensorarrayint", _by_points, "dimensions, by default all, with the coordinates of the points"),
+    ("gradient.array", _by_steps, "the dimensions listed, of points one apart"),
+    ("gradient.tensorarrayint", _by_points, f"{_OVER} with the coordinates of the points"),
     ("gradient.tensorarray", _by_points, "the dimensions listed, with the coordinates of the points"),
 ):
     rows(_names, _body, f"Derivatives along {_doc}.", like=np.gradient)
-_DOC = "Derivatives along the dimensions listed, of points one apart."
-rows("gradient.array", lambda x, *over: _by_steps(x, None, *over), _DOC, like=np.gradient)

@@ -134,14 +134,23 @@ def nearest_corner(axes: list[Axis]) -> tuple[ndarray, ndarray]:
     return _flat([np.rint(a.at) for a in axes], [a.size for a in axes])
 
 
+def cubic_near(x: ndarray, a: float) -> ndarray:
+    """The weight of a neighbour at a distance up to 1."""
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def cubic_far(x: ndarray, a: float) -> ndarray:
+    """The weight of a neighbour at a distance from 1 to 2."""
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
 def cubic_weights(t: ndarray) -> tuple[list[ndarray], list[ndarray]]:
     """Weights of four neighbours and their slopes, a = -0.75."""
     a, far, near = t.dtype.type(-0.75), [t + 1, 2 - t], [t, 1 - t]
-    f = [((a * x - 5 * a) * x + 8 * a) * x - 4 * a for x in far]
-    n = [((a + 2) * x - (a + 3)) * x * x + 1 for x in near]
     df = [(3 * a * x - 10 * a) * x + 8 * a for x in far]
     dn = [(3 * (a + 2) * x - 2 * (a + 3)) * x for x in near]
-    return [f[0], n[0], n[1], f[1]], [df[0], dn[0], -dn[1], -df[1]]
+    weights = [cubic_far(far[0], a), *(cubic_near(x, a) for x in near), cubic_far(far[1], a)]
+    return weights, [df[0], dn[0], -dn[1], -df[1]]
 
 
 def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop: Loop) -> Iterator[Corner]:
@@ -185,36 +194,30 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     # torch rounds every step to the dtype of the image, of half types too.
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
-    if mode == NEAREST:
-        y = gather(planes, *nearest_corner(axes_of(grid, sizes, padding, align_corners, loop)))
+    if mode == BICUBIC:
+        found = cubic_corners(grid, sizes, padding, align_corners, loop)
     else:
-        if mode == BICUBIC:
-            found = cubic_corners(grid, sizes, padding, align_corners, loop)
-        else:
-            found = corners(axes_of(grid, sizes, padding, align_corners, loop))
-        y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-        for c in found:
-            # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
-            weight = c.weight if loop.vector else np.where(c.inside, c.weight, 0)
-            y += gather(planes, c.index, c.inside) * weight[:, None]
+        axes = axes_of(grid, sizes, padding, align_corners, loop)
+        if mode == NEAREST:
+            return gather(planes, *nearest_corner(axes))
+        found = corners(axes)
+    y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
+    for c in found:
+        # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
+        weight = c.weight if loop.vector else np.where(c.inside, c.weight, 0)
+        y += gather(planes, c.index, c.inside) * weight[:, None]
     return y
 
 
-def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n: int, cpu: str, loop: Loop) -> ndarray:
+def _sampler(input, grid, interpolation_mode, padding_mode, align_corners, *, n: int) -> ndarray:
     check_grid(input, grid, n, interpolation_mode)
-    require(cpu, input.dtype, dt.FLOATS)
+    require("grid_sampler_2d_cpu_kernel_impl" if n == 2 else "grid_sampler3d_cpu", input.dtype, dt.FLOATS)
     check_type(input.dtype, grid)
-    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, loop)
+    return _sample(input, grid, interpolation_mode, padding_mode, align_corners, VECTOR if n == 2 else SCALAR)
 
 
-_CPU, _HALF = {"cpu": "grid_sampler_2d_cpu_kernel_impl", "loop": VECTOR}, ["grid-half-even"]
-_DOC = "An image at the points of a grid, coordinates from -1 to 1."
-(grid_sampler_2d,) = rows("grid_sampler_2d", _sampler, _DOC, differs=_HALF, **_CPU)
-_CPU, _DOC = (
-    {"cpu": "grid_sampler3d_cpu", "loop": SCALAR},
-    "A volume at the points of a grid, coordinates from -1 to 1.",
-)
-(grid_sampler_3d,) = rows("grid_sampler_3d", _sampler, _DOC, differs=_HALF, **_CPU)
+_DOC = "An image or volume at the points of a grid, coordinates from -1 to 1."
+grid_sampler_2d, grid_sampler_3d = rows("grid_sampler_2d grid_sampler_3d", _sampler, _DOC, differs=["grid-half-even"])
 
 
 @kernel("_grid_sampler_2d_cpu_fallback", differs=["grid-half-even"])

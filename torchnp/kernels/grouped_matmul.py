@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     check(same, "Grouped gemm output dtype must match `mat_a` dtype")
     out = _padded(_grouped_shape(self, mat2, offs), self.dtype)
     if self.dtype != mat2.dtype:
-        names = " != ".join(dt.c_name(x.dtype, "long") for x in (self, mat2))
+        names = " != ".join(dt.c_name(x.dtype) for x in (self, mat2))
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names}")
     for a, b, c in _groups(self, mat2, offs, out):
         c[...] = product(a, b)
@@ -120,16 +119,14 @@ def _scaled_grouped_mm(
     check(scale_result is None, "Scale result not supported yet", ValueError)
     _check_groups(self, mat2, offs, bias)
     out = _padded(_grouped_shape(self, mat2, offs), dt.bfloat16)
-    both_flat = self.ndim == mat2.ndim == 2
-    rows = _scale(scale_a, self.shape[:-1], len(out) if both_flat else 1)
-    columns = _scale(scale_b, (*mat2.shape[:-2], mat2.shape[-1]), len(out) if both_flat else 1)
+    groups = out.shape[:1] if self.ndim == mat2.ndim == 2 else ()
+    rows = _scale(scale_a, (*groups, *self.shape[:-1], 1))
+    columns = _scale(scale_b, (*groups, *mat2.shape[:-2], 1, mat2.shape[-1]))
     wide = np.zeros(out.shape, np.float32)
-    for i, (a, b, c) in enumerate(_groups(self, mat2, offs, wide)):
+    for a, b, c in _groups(self, mat2, offs, wide):
         c[...] = np.matmul(a.astype(np.float32), b.astype(np.float32))
-        if both_flat:
-            c *= rows[i][:, None] * columns[i]
-    if not both_flat:
-        wide *= _spread(rows, self, offs, wide.shape, -1) * _spread(columns, mat2, offs, wide.shape, -2)
+    for row, column, c in _groups(rows, columns, None if groups else offs, wide):
+        c *= row * column
     out[...] = dt.cast(wide, dt.bfloat16)
     return out
 
@@ -145,20 +142,7 @@ def _scaled_grouped_mm_v2(
     return _scaled_grouped_mm(self, mat2, scale_a[0], scale_b[0], offs, bias, None, out_dtype, use_fast_accum)
 
 
-def _scale(scale: ndarray, shape: tuple[int, ...], groups: int) -> ndarray:
-    """Scales by row or column; of two 2-d matrices one after the other for all groups."""
+def _scale(scale: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """Scales of rows or columns; of two 2-d matrices one after the other for all groups."""
     check(scale.dtype == dt.float32, "Both scale_a and scale_b must be float (fp32) tensors.")
-    if groups > 1 or scale.ndim < len(shape):
-        shape = (groups, *shape)
     return scale.reshape(shape)
-
-
-def _spread(scale: ndarray, x: ndarray, offs: ndarray | None, shape: tuple[int, ...], along: int) -> ndarray:
-    """Scales as they meet the elements of the result: those of a stack are laid out group by group."""
-    if offs is None or x.ndim == 2:
-        return np.expand_dims(scale, along)
-    out = np.ones(shape, np.float32)
-    for i, (start, end) in enumerate(itertools.pairwise([0, *offs.tolist()])):
-        place: Any = np.s_[start:end] if along == -2 else np.s_[:, start:end]
-        out[place] = np.expand_dims(scale[i], along)
-    return out

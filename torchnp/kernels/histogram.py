@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,6 @@ from torchnp.registry import kernel
 from torchnp.scalars import real
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- bincount
 
 
 @kernel("bincount", like=np.bincount, differs=["bincount-weights"])
@@ -47,9 +46,6 @@ def bincount(self, weights=None, minlength=0):
 
 def _check_bins(bins: int, axis: int) -> None:
     check(bins > 0, f"torch.histogram(): bins must be > 0, but got {bins} for dimension {axis}")
-
-
-# ---------------------------------------------------------------- histc
 
 
 @kernel("histc", like=np.histogram, differs=["histc-range", "histc-dtype"])
@@ -95,22 +91,19 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
     wanted = f"{n} sequences of bin edges for a {n}-dimensional histogram"
     check(len(edges) == n, f"{name} expected {wanted} but got {len(edges)}")
     for i, e in enumerate(edges):
-        if e.dtype != x.dtype:
-            told = f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype"
-            raise RuntimeError(f"{told} {words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}")
+        told = f"{name} input tensor and bins tensors should have the same dtype, but got input with dtype"
+        check(e.dtype == x.dtype, f"{told} {words(x.dtype)} and bins for dimension {i} with dtype {words(e.dtype)}")
         where = f"in the bins tensor for dimension {i}"
         check(e.ndim == 1, f"{name} bins tensor should have one dimension, but got {e.ndim} dimensions {where}")
         check(e.size > 0, f"{name} bins tensor should have at least 1 element, but got {e.size} elements {where}")
     if weight is not None:
-        if weight.dtype != x.dtype:
-            told = f"{name} if weight tensor is provided, input tensor and weight tensor should have the same dtype,"
-            raise RuntimeError(f"{told} but got input({words(x.dtype)}), and weight({words(weight.dtype)})")
-        if weight.shape != x.shape[:-1]:
-            raise RuntimeError(
-                f"{name} if weight tensor is provided it should have the same shape as the input tensor excluding its "
-                f"innermost dimension, but got input with shape {shape_text(x.shape)} and weight with shape "
-                f"{shape_text(weight.shape)}"
-            )
+        told = (
+            f"{name} if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got"
+        )
+        check(weight.dtype == x.dtype, f"{told} input({words(x.dtype)}), and weight({words(weight.dtype)})")
+        told = f"{name} if weight tensor is provided it should have the same shape as the input tensor excluding its"
+        shapes = f"input with shape {shape_text(x.shape)} and weight with shape {shape_text(weight.shape)}"
+        check(weight.shape == x.shape[:-1], f"{told} innermost dimension, but got {shapes}")
     for i, e in enumerate(edges):
         _check_bins(e.size - 1, i)
 
@@ -184,25 +177,19 @@ def _histogramdd(self, bins, range, weight, density):
     return _counted(self, edges, weight, density), edges
 
 
-rows(
-    "histogram.bin_ct histogram.bins_tensor", _histogram,
-    "Counts or sums of weights in equal bins, or between given edges, and the edges.",
-    like=np.histogram, differs=["histc-dtype"],
-)  # fmt: skip
+_row = partial(rows, like=np.histogram, differs=["histc-dtype"])
+_COUNTS = "Counts or sums of weights in"
+_row("histogram.bin_ct histogram.bins_tensor", _histogram, f"{_COUNTS} equal bins, or given ones, and the edges.")
 _edges = lambda x, bins, limits, *_: _equal_edges(x, bins, limits)
 rows("_histogramdd_bin_edges", _edges, "The edges of equal bins in each dimension.")
 _counts = lambda x, bins, limits, *how: _counted(x, _equal_edges(x, bins, limits), *how)
-rows("_histogramdd_from_bin_cts", _counts, "Counts or sums of weights in boxes of equal size.")
-rows("_histogramdd_from_bin_tensors", _counted, "Counts or sums of weights in boxes between given edges.")
-rows(
-    "histogramdd histogramdd.int_bins", _histogramdd,
-    "Counts or sums of weights in boxes of equal size, and the edges of each dimension.",
-    like=np.histogramdd, differs=["histc-dtype"],
-)  # fmt: skip
-rows(
-    "histogramdd.TensorList_bins", lambda x, edges, _, *how: (_counted(x, edges, *how), list(edges)),
-    "`histogramdd` between given edges, which are returned as they are.", like=np.histogramdd, differs=["histc-dtype"],
-)  # fmt: skip
+rows("_histogramdd_from_bin_cts", _counts, f"{_COUNTS} boxes of equal size.")
+rows("_histogramdd_from_bin_tensors", _counted, f"{_COUNTS} boxes between given edges.")
+_DOC = f"{_COUNTS} boxes of equal size, and the edges of each dimension."
+_row("histogramdd histogramdd.int_bins", _histogramdd, _DOC, like=np.histogramdd)
+_given = lambda x, edges, _, *how: (_counted(x, edges, *how), list(edges))
+_DOC = "`histogramdd` between given edges, which are returned as they are."
+_row("histogramdd.TensorList_bins", _given, _DOC, like=np.histogramdd)
 
 # ---------------------------------------------------------------- quantiles
 
@@ -246,7 +233,8 @@ def _quantile(x: ndarray, q: Any, dim: int | None, keepdim: bool, interpolation:
     return out if q.ndim else np.asarray(out[0])
 
 
+_row = partial(rows, differs=["quantile-dtypes"])
 _DOC = "Values below which a fraction q of the elements lies; NaN if one is."
-rows("quantile quantile.scalar", _quantile, _DOC, like=np.quantile, differs=["quantile-dtypes"])
+_row("quantile quantile.scalar", _quantile, _DOC, like=np.quantile)
 _DOC = "`quantile` of the elements that are not NaN."
-rows("nanquantile nanquantile.scalar", _quantile, _DOC, like=np.nanquantile, differs=["quantile-dtypes"])
+_row("nanquantile nanquantile.scalar", _quantile, _DOC, like=np.nanquantile)

@@ -14,8 +14,8 @@ from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, s
 from torchnp.kernels._memory import RARE_OR_CHALF, bits
 from torchnp.kernels.copy import clone
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
-from torchnp.kernels.view import expand
-from torchnp.overlap import check_written_at, overlaps_itself
+from torchnp.kernels.view import expand, view
+from torchnp.overlap import check_target, check_written_at, overlaps_itself
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Step, Writes, look_apart
@@ -55,21 +55,22 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
     return tuple(out)
 
 
-def _raise_index(error: IndexError, x: ndarray, index: tuple[Any, ...]) -> None:
+def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
     """torch's error for an index that NumPy refused."""
-    arrays = [i for i in index if i is not ALL]
+    arrays: Any = [i for i in index if i is not ALL]
     try:
         broadcast_shapes(*(a.shape for a in arrays))
     except RuntimeError:
         words = "shape mismatch: indexing tensors could not be broadcast together with shapes"
         raise IndexError(f"{words} {', '.join(shape_text(a.shape) for a in arrays)}") from None
-    for dim, i in enumerate(index):
-        if i is not ALL and i.size:
-            n = x.shape[dim]
-            check(n > 0, "index is out of bounds for dimension with size 0", IndexError)
-            wrong = i[(i < -n) | (i >= n)]
-            if wrong.size:
-                raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {n}") from None
+    sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
+    arrays = np.broadcast_arrays(*arrays)
+    check(0 not in sizes or not arrays[0].size, "index is out of bounds for dimension with size 0", IndexError)
+    # torch goes element by element, and counts the dimensions that are indexed.
+    wrong = np.stack([(i < -n) | (i >= n) for i, n in zip(arrays, sizes, strict=True)], -1)
+    for *place, d in np.argwhere(wrong)[:1]:
+        found = f"index {arrays[d][tuple(place)]} is out of bounds"
+        raise IndexError(f"{found} for dimension {d} with size {sizes[d]}") from None
     raise IndexError(str(error).replace("axis", "dimension")) from None
 
 
@@ -183,42 +184,25 @@ def _value_mismatch(x: ndarray, where: tuple[Any, ...], values: ndarray) -> Runt
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
-    """Add values in the order of the indices, duplicates too."""
+    """Add values in the order of the indices, duplicates too: to rows, if only the first dimensions are indexed."""
     arrays = [d for d, i in enumerate(where) if i is not ALL]
-    leading = len(arrays) if arrays == list(range(len(arrays))) else 0
+    lead = len(arrays) if arrays == list(range(len(arrays))) else 0
     try:
-        if leading:  # rows of the dimensions behind
-            places = _leading_places(out.shape, where[:leading])
-            shape = (*places.shape, *out.shape[leading:])
+        if lead:
+            counted = [np.where(i < 0, i + n, i) for n, i in zip(out.shape, where[:lead])]
+            places = np.ravel_multi_index(counted, out.shape[:lead])
         else:
             places = np.arange(out.size).reshape(out.shape)[where]
-            shape = places.shape
-    except IndexError as error:
+    except (IndexError, ValueError) as error:
         _raise_index(error, out, where)
-    if values.ndim > len(shape):
-        raise _value_mismatch(out, where, values)
+    row = out.shape[lead:] if lead else ()
     try:
-        values = np.broadcast_to(values, shape)
+        values = np.broadcast_to(values, (*places.shape, *row))
     except ValueError:
         raise _value_mismatch(out, where, values) from None
-    if leading:
-        count, width = math.prod(out.shape[:leading]), math.prod(out.shape[leading:])
-        add_rows(out.reshape(count, width), places.reshape(-1), values.reshape(places.size, width))
-    else:
-        np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
-
-
-def _leading_places(shape: tuple[int, ...], where: tuple[ndarray, ...]) -> ndarray:
-    """The row that indices of the first dimensions point to."""
-    places: Any = 0
-    for n, i in zip(shape, where):
-        if i.size and (int(i.min()) < -n or int(i.max()) >= n):
-            raise IndexError
-        try:
-            places = places * n + np.where(i < 0, i + n, i)
-        except ValueError:
-            raise IndexError from None
-    return places
+    if values.size:
+        width = math.prod(row)
+        add_rows(out.reshape(-1, width), places.reshape(-1), values.reshape(-1, width))
 
 
 @kernel("_index_put_impl_", like=np.put)
@@ -307,9 +291,7 @@ def _flat_bounds(index: ndarray, n: int) -> IndexError:
     return IndexError(f"out of range: tried to access index {wrong} on a tensor of {n} elements.")
 
 
-@kernel("put", like=np.put, writes=Writes(after=look_apart))
-def put(self, index, source, accumulate=False):
-    """The tensor with elements written, or added, at positions of the flattened tensor."""
+def _check_put(self: ndarray, index: ndarray, source: ndarray) -> None:
     check(index.dtype == int64, f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
         words = "put_(): self and source expected to have the same dtype, but got self.dtype"
@@ -318,6 +300,19 @@ def put(self, index, source, accumulate=False):
         words = "put_(): Expected source and index to have the same number of elements, but got"
         raise IndexError(f"{words} source.numel() = {source.size}, index.numel() = {index.size}")
     check(self.size > 0 or not index.size, "put_(): Tried to put elements into an empty tensor", IndexError)
+
+
+def _look_put(bound: Bound, targets: list[ndarray]) -> None:
+    """Memory comes after the arguments, and before the positions."""
+    _check_put(bound["self"], bound["index"], bound["source"])
+    check_target(targets[0])
+    look_apart(bound, targets)
+
+
+@kernel("put", like=np.put, writes=Writes(inplace=_look_put))
+def put(self, index, source, accumulate=False):
+    """The tensor with elements written, or added, at positions of the flattened tensor."""
+    _check_put(self, index, source)
     if index.size:
         refuse_elements("take_put_cpu", self, RARE_OR_CHALF)
     out = np.array(self, order="C", copy=True)
@@ -342,9 +337,7 @@ def gather(self, dim, index, *, sparse_grad=False):
     if not index.size:
         return np.empty(index.shape, self.dtype)
     check(index.dtype in INDEX_DTYPES, "gather(): Expected dtype int32/int64 for index")
-    source, i = (self, index) if self.ndim else (self.reshape(1), index)
-    if not index.ndim:
-        i = index.reshape(1)
+    source, i = self.reshape(self.shape or (1,)), index.reshape(index.shape or (1,))
     check(i.ndim == source.ndim, "Index tensor must have the same number of dimensions as input tensor")
     for d, (n, m) in enumerate(zip(i.shape, source.shape)):
         if d != dim and n > m:
@@ -361,7 +354,7 @@ def gather(self, dim, index, *, sparse_grad=False):
 def take_along_dim(self, indices, dim=None):
     """`gather` with index and tensor broadcast against each other; without a dimension, `take`."""
     if dim is None:
-        return gather(self.reshape(-1), 0, indices.reshape(-1))
+        return gather(view(self, [-1]), 0, view(indices, [-1]))
     words = f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
     check(indices.dtype == int64, words)
     if self.ndim != indices.ndim:
@@ -370,9 +363,7 @@ def take_along_dim(self, indices, dim=None):
     dim = wrap_dim(dim, self.ndim)
     check(self.ndim > 0, no_dimensions(dim))
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
-    ahead, behind = slice(dim), slice(dim + 1, None)
-    around = broadcast_shapes(
-        (*self.shape[ahead], 1, *self.shape[behind]), (*indices.shape[ahead], 1, *indices.shape[behind])
-    )
-    shape = lambda x: (*around[ahead], x.shape[dim], *around[behind]) if x.ndim else ()
-    return gather(expand(self, shape(self)), dim, expand(indices, shape(indices)))
+    one_of = lambda shape, n: (*shape[:dim], n, *shape[dim + 1 :])
+    around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))
+    wide = expand(self, one_of(around, self.shape[dim]))
+    return gather(wide, dim, expand(indices, one_of(around, indices.shape[dim])))

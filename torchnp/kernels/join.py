@@ -8,12 +8,11 @@ import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
-from torchnp.errors import empty_list, shape_text
-from torchnp.kernels._memory import bits, empty_in_order
+from torchnp.errors import shape_text
+from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
-from torchnp.layout import CHANNELS_LAST
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 
@@ -30,8 +29,7 @@ def common_dtype(tensors: Sequence[ndarray]) -> np.dtype:
 
 
 def _check_list(tensors: Sequence[ndarray], name: str) -> None:
-    if not len(tensors):
-        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    check(len(tensors) > 0, f"{name} expects a non-empty TensorList")
 
 
 # ---------------------------------------------------------------- cat
@@ -61,30 +59,16 @@ def cat(tensors, dim=0):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     dtype = common_dtype(tensors)
-    shape, total, parts = None, 0, []
-    for i, x in enumerate(tensors):
-        if x.shape == (0,):
-            continue
-        if shape is None:
-            shape = x.shape
-            dim = wrap_dim(dim, len(shape))
-            rest = (*shape[:dim], *shape[dim + 1 :])
-        elif (*x.shape[:dim], *x.shape[dim + 1 :]) != rest or x.ndim != len(shape):
-            _raise_cat(shape, x.shape, dim, i)
-        total += x.shape[dim]
-        parts.append(x if x.dtype is dtype else cast(x, dtype))
-    if shape is None:
+    parts = [x for x in tensors if x.shape != (0,)]
+    if not parts:
         return np.empty(0, dtype)
-    size = (*shape[:dim], total, *shape[dim + 1 :])
-    # np.concatenate would take over the order of axes in memory from its inputs; torch does so for channels_last only.
-    out = empty_in_order(size, dtype, None if parts[0].flags.c_contiguous else _common_order(parts))
-    np.concatenate([bits(x) for x in parts] if dtype.num > 255 else parts, dim, bits(out))
-    return out
-
-
-def _common_order(parts: Sequence[ndarray]) -> tuple[int, ...] | None:
-    order = CHANNELS_LAST.get(parts[0].ndim)
-    return order if order and all(x.transpose(order).flags.c_contiguous for x in parts) else None
+    shape = parts[0].shape
+    dim = wrap_dim(dim, len(shape))
+    rest = (*shape[:dim], *shape[dim + 1 :])
+    for i, x in enumerate(tensors):
+        if x.shape != (0,) and (x.ndim != len(shape) or (*x.shape[:dim], *x.shape[dim + 1 :]) != rest):
+            _raise_cat(shape, x.shape, dim, i)
+    return np.concatenate([bits(x if x.dtype is dtype else cast(x, dtype)) for x in parts], dim).view(dtype)
 
 
 def _raise_cat(first: tuple[int, ...], other: tuple[int, ...], dim: int, position: int) -> None:
@@ -113,14 +97,6 @@ def stack(tensors, dim=0):
             raise RuntimeError(f"{words} {shape_text(x.shape)} at entry {i}")
     widened = (*shape[:dim], 1, *shape[dim:])
     return cat([x.reshape(widened) for x in tensors], dim)
-
-
-@kernel("hstack", like=np.hstack)
-def hstack(tensors):
-    """`cat` along dimension 1, or 0 for vectors."""
-    _check_list(tensors, "hstack")
-    parts = [atleast_1d(x) for x in tensors]
-    return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @kernel("block_diag")
@@ -167,28 +143,18 @@ def _chunk_cat(tensors, dim, num_chunks):
 # ---------------------------------------------------------------- at least so many dimensions
 
 
-@kernel("atleast_1d", like=np.atleast_1d)
-def atleast_1d(self):
-    """The tensor with at least one dimension."""
-    return self if self.ndim else self.reshape(1)
-
-
-@kernel("atleast_2d", like=np.atleast_2d)
-def atleast_2d(self):
-    """The tensor with at least two dimensions, new ones in front."""
-    if self.ndim > 1:
-        return self
-    return unsqueeze(self, 0) if self.ndim else self.reshape(1, 1)
-
-
-@kernel("atleast_3d", like=np.atleast_3d)
-def atleast_3d(self):
-    """The tensor with at least three dimensions: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
-    if self.ndim > 2:
-        return self
-    if self.ndim:
-        return unsqueeze(self if self.ndim == 2 else unsqueeze(self, 0), -1)
-    return self.reshape(1, 1, 1)
+(atleast_1d,) = rows(
+    "atleast_1d", lambda x: x if x.ndim else x.reshape(1), "The tensor with at least one dimension.",
+    like=np.atleast_1d,
+)  # fmt: skip
+(atleast_2d,) = rows(
+    "atleast_2d", lambda x: x if x.ndim > 1 else unsqueeze(atleast_1d(x), 0),
+    "The tensor with at least two dimensions, new ones in front.", like=np.atleast_2d,
+)  # fmt: skip
+(atleast_3d,) = rows(
+    "atleast_3d", lambda x: x if x.ndim > 2 else unsqueeze(atleast_2d(x), -1),
+    "The tensor with at least three dimensions: a vector becomes (1, n, 1), a matrix (m, n, 1).", like=np.atleast_3d,
+)  # fmt: skip
 
 
 def _of_each(tensors, *, to):
@@ -201,9 +167,11 @@ for _to, _like in ((atleast_1d, np.atleast_1d), (atleast_2d, np.atleast_2d), (at
 
 def _raised(tensors, *, op, to, dim):
     _check_list(tensors, op)
-    return cat([to(x) for x in tensors], dim)
+    parts = [to(x) for x in tensors]
+    return cat(parts, min(dim, parts[0].ndim - 1))
 
 
+rows("hstack", _raised, "`cat` along dimension 1, or 0 for vectors.", to=atleast_1d, dim=1, like=np.hstack)
 _DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
 rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack)
 rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack)
@@ -229,7 +197,7 @@ def meshgrid(tensors):
     check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
     for x in tensors:
         if x.ndim > 1:
-            found = "".join(f"{n:2d}" for n in x.shape)
+            found = "".join(f"{n:2d}" for n in x.shape) if x.ndim == 2 else f"({'1,' * (x.ndim - 2)}.,.) = "
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {found}")
     shape, n = [x.size for x in tensors], len(tensors)
     return [expand(x.reshape([x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
@@ -275,12 +243,10 @@ def combinations(self, r=2, with_replacement=False):
 # ---------------------------------------------------------------- lists of tensors in one vector
 
 
-@kernel("flatten_dense_tensors", like=np.concatenate)
-def flatten_dense_tensors(tensors):
-    """All elements of all tensors in one vector."""
-    if len(tensors) == 1:
-        return tensors[0].reshape(-1)
-    return cat([x.reshape(-1) for x in tensors])
+rows(
+    "flatten_dense_tensors", lambda xs: xs[0].reshape(-1) if len(xs) == 1 else cat([x.reshape(-1) for x in xs]),
+    "All elements of all tensors in one vector.", like=np.concatenate,
+)  # fmt: skip
 
 
 @kernel("unflatten_dense_tensors", like=np.split)
@@ -294,14 +260,3 @@ def unflatten_dense_tensors(flat, tensors):
         out.append(reshape(narrow(flat, 0, start, x.size), x.shape))
         start += x.size
     return out
-
-
-@kernel("_foreach_copy", like=np.copyto)
-def _foreach_copy(self, src, non_blocking=False):
-    """Each tensor of ``src`` in the shape and dtype of the one in ``self``."""
-    from torchnp.kernels.copy import copy
-
-    check(len(self) > 0, empty_list())
-    words = f"Tensor lists must have the same number of tensors, got {len(self)} and {len(src)}"
-    check(len(self) == len(src), words)
-    return [copy(x, y) for x, y in zip(self, src)]

@@ -15,7 +15,7 @@ from torchnp.errors import cannot_cast, complex_clamp
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
-from torchnp.quick import exact
+from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Writes
@@ -80,30 +80,25 @@ _CLAMP = ["three-tier-promotion", "clamp-of-bool"]
 
 def _quick_clamp(self, min=None, max=None):
     """Two numbers, neither nan nor beyond float32, around a small tensor of float32 or float64."""
-    if type(self) is not ndarray or not self.ndim or self.size > STRIP:
-        return None
-    dtype = self.dtype
-    if not (dtype is dt.float32 or dtype is dt.float64):
+    if not is_float(self) or not self.ndim or self.size > STRIP:
         return None
     if (type(min) is not float and type(min) is not int) or (type(max) is not float and type(max) is not int):
         return None
     if not (-1e18 < min < 1e18 and -1e18 < max < 1e18):
         return None
-    x = np.maximum(scalar(min, dtype), self)
-    return np.minimum(scalar(max, dtype), x, out=x)
+    x = np.maximum(scalar(min, self.dtype), self)
+    return np.minimum(scalar(max, self.dtype), x, out=x)
 
 
 def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
     """The numbers around integers have a say in the result dtype, which is looked at before their values."""
     x, *given = (n for n in bound.values() if n is not None)
-    if not dt.is_inexact(x.dtype) and not any(isinstance(n, ndarray) for n in given):
+    if not dt.is_inexact(x.dtype) and not any(isinstance(n, (ndarray, complex)) for n in given):
         found = dt.result_type(x, *given)
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 
 
 _WRITES = Writes(inplace=_look_inplace)
-
-
 _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-bound"], "writes": _WRITES}
 
 
@@ -128,9 +123,8 @@ def _clamp_one(self: ndarray, *, min: Any = None, max: Any = None, op: str) -> n
     return _clamp(f"{op}_scalar_cpu", REAL, self, min, max, fixed=True)
 
 
-(clamp_min,) = rows(
-    "clamp_min", _clamp_one, "Limit from below.", like=np.maximum, differs=_CLAMP, foreach="maximum", writes=_WRITES
-)
-rows("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, differs=_CLAMP, foreach="minimum", writes=_WRITES)
-el.binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS, args=("self", "min"))
-el.binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS, args=("self", "max"))
+_row = partial(rows, differs=_CLAMP, writes=_WRITES)
+(clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
+_row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
+el.binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS)
+el.binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS)

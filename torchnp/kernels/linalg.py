@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import broadcast_shapes, check
 from torchnp.errors import no_dimensions, not_implemented, shape_text
-from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import diagonal
+from torchnp.overlap import check_apart
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
@@ -68,38 +71,85 @@ def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
     check(a.shape[-2] == b.shape[-2 if left else -1], words)
 
 
-def raise_first(info: ndarray, name: str, message: str, error: type[RuntimeError] = LinAlgError) -> None:
-    """Raise for the first matrix of a batch whose algorithm failed; ``{}`` stands for its code."""
-    if info.any():
-        at = int(np.flatnonzero(info)[0])
-        batch = "" if info.ndim == 0 else f"(Batch element {at}): "
-        raise error(f"{name}: {batch}{message.format(int(info.flat[at]))}")
+# What it means that an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
+_FAILURES = {
+    "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
+    "order {0} is not positive-definite).",
+    "eig": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+    "eigenvalues (error code: {0}).",
+    "svd": "The algorithm failed to converge because the input matrix contained non-finite values.",
+    "lstsq": "The least squares solution could not be computed because the input matrix does not have full rank (error "
+    "code: {0}).",
+    "lu_factor": "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+}
+_BUG = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch."
 
 
-SINGULAR = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
-NOT_POSITIVE = (
-    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
-    "{} is not positive-definite)."
-)
-ZERO_PIVOT = (
-    "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
-    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-)
+def raise_first(info: ndarray, name: str) -> None:
+    """Raise for the first matrix of a batch whose algorithm failed; a negative code names an argument of LAPACK's."""
+    if not info.any():
+        return
+    at = int(np.flatnonzero(info)[0])
+    code, batch = int(info.flat[at]), "" if info.ndim == 0 else f"(Batch element {at}): "
+    word = next((word for word in _FAILURES if word in name), "")
+    if code < 0 and word != "svd":
+        bug = "Most certainly there is a bug in the implementation calling the backend library."
+        raise RuntimeError(f"{_BUG} {name}: {batch}Argument {-code} has illegal value. {bug}")
+    check(word, f"{_BUG} {name}: Unknown error code: {code}.")
+    raise (RuntimeError if word == "lu_factor" else LinAlgError)(f"{name}: {batch}{_FAILURES[word].format(code)}")
 
 
-def transposed(a: ndarray) -> ndarray:
-    return a.swapaxes(-2, -1)
+@kernel("_linalg_check_errors")
+def _linalg_check_errors(info, api_name, *, is_matrix):
+    """Raise what the error codes of an algorithm mean."""
+    raise_first(info.reshape(() if is_matrix else -1), api_name)
+
+
+# ---------------------------------------------------------------- LAPACK, matrix by matrix
 
 
 def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
     """Room for a batch of matrices in the layout that LAPACK and torch give factors."""
-    return transposed(empty_in_order((*shape[:-2], shape[-1], shape[-2]), dtype, None))
+    return layout.empty(shape, dtype, layout.columns(shape))
 
 
-def _lapack(name: str, dtype: np.dtype) -> Any:
+def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
+    """Into an out that LAPACK can work in the first argument is copied."""
+    x, out = next(iter(bound.values())), outs[0]
+    if out.shape == x.shape and out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
+        check_apart(out, x)
+
+
+def lapack(name: str, dtype: np.dtype) -> Any:
     from scipy.linalg import get_lapack_funcs
 
     return get_lapack_funcs(name, dtype=dtype)
+
+
+def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tuple[ndarray, ndarray]:
+    """The factors of each matrix, and error codes; what the routine gives between the two goes into ``beside``."""
+    out, info = column_major(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    run: Any = lapack(routine, a.dtype) if a.size else None
+    for i in np.ndindex(info.shape if a.size else 0):
+        out[i], *found, info[i] = run(a[i], **options)
+        for kept, value in zip(beside, found):
+            kept[i] = value
+    return out, info
+
+
+def solutions(solve: Callable[..., ndarray], b: ndarray, a: ndarray, *pivots: ndarray) -> ndarray:
+    """``solve(b, a, *pivots)`` for each matrix of batches that broadcast."""
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = column_major((*batch, *b.shape[-2:]), b.dtype)
+    if out.size:
+        given = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (b, a)]
+        given += [np.broadcast_to(x, (*batch, x.shape[-1])) for x in pivots]
+        for i in np.ndindex(batch):
+            out[i] = solve(*(x[i] for x in given))
+    return out
 
 
 # ---------------------------------------------------------------- LU
@@ -110,59 +160,12 @@ def _check_factored(name: str, a: ndarray) -> None:
     check(a.ndim >= 2, f"{name}: {words}")
 
 
-def easier_side(a: ndarray) -> ndarray:
-    """The transpose where that is LAPACK's layout: torch factors it instead, for the determinant."""
-    return transposed(a) if a.flags.c_contiguous and not dt.is_complex(a.dtype) else a
-
-
-def lu_factor(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+def _packed(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Packed LU factors, pivots counted from 1, and 0 or the place of the first zero pivot, for each matrix."""
     check_lapack("lu_cpu", a)
-    m, n = a.shape[-2:]
-    lu = column_major(a.shape, a.dtype)
-    pivots = np.empty((*a.shape[:-2], min(m, n)), np.int32)
-    info = np.zeros(a.shape[:-2], np.int32)
-    if a.size == 0:
-        return lu, pivots, info
-    getrf = _lapack("getrf", a.dtype)
-    for i in np.ndindex(a.shape[:-2]):
-        lu[i], swaps, info[i] = getrf(a[i])
-        pivots[i] = swaps + 1
-    return lu, pivots, info
-
-
-def permutation(pivots: ndarray, m: int) -> ndarray:
-    """The order of rows that the exchanges of ``pivots`` lead to."""
-    order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
-    for batch in np.ndindex(pivots.shape[:-1]):
-        row = order[batch]
-        for i, p in enumerate(pivots[batch] - 1):
-            row[i], row[p] = row[p], row[i]
-    return order
-
-
-@kernel("linalg_lu_factor_ex")
-def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False):
-    """Packed LU factors with partial pivoting, pivots, and an error code for each matrix."""
-    _check_factored("torch.lu_factor", A)
-    check_lapack("lu_cpu", A)
-    check(pivot or not A.size, "linalg.lu_factor: LU without pivoting is not implemented on the CPU")
-    lu, pivots, info = lu_factor(A)
-    if check_errors:
-        raise_first(info, "torch.linalg.lu_factor_ex", ZERO_PIVOT, RuntimeError)
-    return lu, pivots, info
-
-
-@kernel("linalg_lu_factor")
-def linalg_lu_factor(A, *, pivot=True):
-    """Packed LU factors with partial pivoting, and pivots."""
-    lu, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
-    raise_first(info, "torch.linalg.lu_factor", ZERO_PIVOT, RuntimeError)
-    return lu, pivots
-
-
-_DOC = "Packed LU factors, pivots and error codes."
-rows("_lu_with_info", lambda A, pivot, _: linalg_lu_factor_ex(A, pivot=pivot), _DOC)
+    pivots = np.zeros((*a.shape[:-2], min(a.shape[-2:])), np.int32)
+    lu, info = factored("getrf", a, pivots)
+    return lu, pivots + np.int32(1), info
 
 
 def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
@@ -174,18 +177,40 @@ def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
-    order = permutation(pivots, m)
-    return transposed(order[..., :, None] == np.arange(m)).astype(dtype)
+    """What the exchanges of ``pivots`` make of the rows of a matrix, undone."""
+    order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
+    for batch in np.ndindex(pivots.shape[:-1]):
+        row = order[batch]
+        for i, p in enumerate(pivots[batch] - 1):
+            row[i], row[p] = row[p], row[i]
+    return (order[..., :, None] == np.arange(m)).mT.astype(dtype)
+
+
+def _lu_factor(a: ndarray, pivot: bool, check_errors: bool = True, *, name: str = "torch.linalg.lu_factor_ex") -> Any:
+    _check_factored("torch.lu_factor", a)
+    check_lapack("lu_cpu", a)
+    check(pivot or not a.size, "linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+    lu, pivots, info = _packed(a)
+    if check_errors:
+        raise_first(info, name)
+    return lu, pivots, info
+
+
+_DOC = "Packed LU factors with partial pivoting, pivots, and an error code for each matrix."
+rows("linalg_lu_factor_ex", _lu_factor, _DOC, writes=Writes(out=look_in_place))
+rows("_lu_with_info", lambda A, pivot, _: _lu_factor(A, pivot, False), _DOC)
+_DOC = "Packed LU factors with partial pivoting, and pivots."
+_writes = Writes(out=look_in_place)
+rows("linalg_lu_factor", _lu_factor, _DOC, name="torch.linalg.lu_factor", part=slice(2), writes=_writes)
 
 
 @kernel("linalg_lu")
 def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
     _check_factored("linalg.lu", A)
-    lu, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
-    if not pivot:
-        return np.empty(0, A.dtype), *_unpacked(lu)
-    return _permutation_matrix(pivots, A.shape[-2], A.dtype), *_unpacked(lu)
+    lu, pivots, _ = _lu_factor(A, pivot, False)
+    order = _permutation_matrix(pivots, A.shape[-2], A.dtype) if pivot else np.empty(0, A.dtype)
+    return order, *_unpacked(lu)
 
 
 def _row_pivots(lu: ndarray, pivots: ndarray) -> ndarray:
@@ -222,19 +247,21 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 # ---------------------------------------------------------------- determinants
 
 
-def _diagonal_and_sign(lu: ndarray, pivots: ndarray) -> tuple[ndarray, ndarray]:
+def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """The diagonal of U, the determinant of P, packed factors and pivots."""
+    check_square(name, a)
+    check_inexact(name, a, low_precision)
+    # torch factors the transpose where that is LAPACK's layout.
+    lu, pivots, _ = _packed(a.mT if a.flags.c_contiguous and not dt.is_complex(a.dtype) else a)
     exchanges = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1)
-    return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1)
+    return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1).astype(a.dtype), lu, pivots
 
 
 @kernel("_linalg_det", differs=["no-integers-linalg"])
 def _linalg_det(A):
     """Determinants, with the LU factors that they were computed from."""
-    check_square("linalg.det", A)
-    check_inexact("linalg.det", A)
-    lu, pivots, _ = lu_factor(easier_side(A))
-    diagonal, sign = _diagonal_and_sign(lu, pivots)
-    return np.asarray(np.multiply.reduce(diagonal, -1) * sign.astype(A.dtype)), lu, pivots
+    diagonal, sign, lu, pivots = _triangle("linalg.det", A, True)
+    return np.asarray(np.multiply.reduce(diagonal, -1) * sign), lu, pivots
 
 
 _OF_DET = {"like": np.linalg.det, "differs": ["no-integers-linalg"]}
@@ -244,14 +271,10 @@ linalg_det, _ = rows("linalg_det det", _linalg_det, "Determinants.", part=0, **_
 @kernel("_linalg_slogdet", differs=["no-integers-linalg"])
 def _linalg_slogdet(A):
     """Sign and logarithm of the absolute determinant, with the LU factors."""
-    check_square("linalg.slogdet", A)
-    check_inexact("linalg.slogdet", A, False)
-    lu, pivots, _ = lu_factor(easier_side(A))
-    diagonal, sign = _diagonal_and_sign(lu, pivots)
+    diagonal, sign, lu, pivots = _triangle("linalg.slogdet", A, False)
     length = np.abs(diagonal)
     direction = diagonal / length if dt.is_complex(A.dtype) else np.sign(diagonal)
-    direction = np.where(length == 0, A.dtype.type(0), direction)
-    signs = np.multiply.reduce(direction, -1) * sign.astype(A.dtype)
+    signs = np.multiply.reduce(np.where(length == 0, A.dtype.type(0), direction), -1) * sign
     return np.asarray(signs), np.asarray(np.add.reduce(np.log(length), -1)), lu, pivots
 
 
@@ -273,12 +296,7 @@ def logdet(self):
 # ---------------------------------------------------------------- systems
 
 
-_UNSOLVED = "The solver failed because the input matrix is singular."
-
-
-@kernel("_linalg_solve_ex", differs=["solve-vectors", "no-integers-linalg"])
-def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
-    """Solution of A X = B or X A = B, with the LU factors, pivots and error codes."""
+def _solve(A, B, left, check_errors=True, *, name="torch.linalg.solve_ex"):
     check_inexact("linalg.solve", A)
     check_same(A, B, ("A", "B"), "linalg.solve: ")
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
@@ -287,47 +305,29 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
     check_sides("linalg.solve", A, right, left)
     check(left or not vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
           "In this case linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
-    lu, pivots, info = lu_factor(A)
+    lu, pivots, info = _packed(A)
     if check_errors:
-        raise_first(info, "torch.linalg.solve_ex", _UNSOLVED)
-    x = lu_solved(lu, pivots, right, left)
+        raise_first(info, name)
+    x = _lu_solved(lu, pivots, right, left)
     return x[..., 0] if vector else x, lu, pivots, info
 
 
-def lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bool = False) -> ndarray:
-    """Solve with packed factors, matrix by matrix."""
-    batch = broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    shape = (*batch, *b.shape[-2:])
-    out = column_major(shape, b.dtype) if left else empty_in_order(shape, b.dtype, None)
-    if out.size == 0:
-        return out
-    getrs = _lapack("getrs", lu.dtype)
-    lu, b = (np.broadcast_to(x, batch + x.shape[-2:]) for x in (lu, b))
-    pivots = np.broadcast_to(pivots, batch + pivots.shape[-1:])
-    # X A = B is A^T X^T = B^T.
-    trans = (2 if adjoint else 0) if left else (0 if adjoint else 1)
-    conjugate = not left and adjoint and dt.is_complex(b.dtype)
-    for i in np.ndindex(batch):
-        rhs = b[i] if left else b[i].T
-        x = getrs(lu[i], pivots[i] - 1, rhs.conj() if conjugate else rhs, trans=trans)[0]
-        x = x.conj() if conjugate else x
-        out[i] = x if left else x.T
-    return out
+def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bool = False) -> ndarray:
+    """Solve with packed factors; X A = B is A^H X^H = B^H."""
+    if not left:
+        x = _lu_solved(lu, pivots, b.mT.conj(), True, not adjoint)
+        return np.conjugate(x, x).mT
+    getrs: Any = lapack("getrs", lu.dtype) if b.size else None
+    trans = 2 if adjoint else 0
+    return solutions(lambda b, lu, pivots: getrs(lu, pivots - 1, b, trans=trans)[0], b, lu, pivots)
 
 
-_WITHOUT_FACTORS = {"part": slice(None, None, 3), "differs": ["solve-vectors", "no-integers-linalg"]}
-(linalg_solve_ex,) = rows(
-    "linalg_solve_ex", lambda A, B, left, check: _linalg_solve_ex(A, B, left=left, check_errors=check),
-    "Solution of A X = B or X A = B, with error codes.", **_WITHOUT_FACTORS,
-)  # fmt: skip
-
-
-@kernel("linalg_solve", like=np.linalg.solve, differs=["solve-vectors", "no-integers-linalg"])
-def linalg_solve(A, B, *, left=True):
-    """Solution of A X = B or X A = B."""
-    x, info = linalg_solve_ex(A, B, left=left)
-    raise_first(info, "torch.linalg.solve", _UNSOLVED)
-    return x
+_OF_SOLVE: Any = {"differs": ["solve-vectors", "no-integers-linalg"]}
+_DOC = "Solution of A X = B or X A = B"
+rows("_linalg_solve_ex", _solve, f"{_DOC}, with the LU factors, pivots and error codes.", **_OF_SOLVE)
+rows("linalg_solve_ex", _solve, f"{_DOC}, with error codes.", part=slice(None, None, 3), **_OF_SOLVE)
+_OF_SOLVE |= {"like": np.linalg.solve, "part": 0}
+(linalg_solve,) = rows("linalg_solve", _solve, f"{_DOC}.", name="torch.linalg.solve", **_OF_SOLVE)
 
 
 @kernel("linalg_lu_solve")
@@ -349,53 +349,28 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
         words = "Pivots given to lu_solve must all be {}. Did you properly pass the result of lu_factor?"
         check(bool((pivots >= 1).all()), words.format("greater or equal to 1"))
         check(bool((pivots <= LU.shape[-2]).all()), words.format("smaller or equal to LU.size(-2)"))
-    return lu_solved(LU, pivots, B, left, adjoint)
+    return _lu_solved(LU, pivots, B, left, adjoint)
 
 
 _DOC = "Solution of A X = self from the packed LU factors of A."
 rows("lu_solve", lambda b, lu, pivots: linalg_lu_solve(lu, pivots, b), _DOC)
 
 
-@kernel("linalg_inv_ex", differs=["no-integers-linalg"])
-def linalg_inv_ex(A, *, check_errors=False):
-    """Inverses, and error codes."""
-    out, info = _inverse(A)
-    if check_errors:
-        raise_first(info, "linalg.inv_ex", SINGULAR)
-    return out, info
-
-
-def _inverse(a: ndarray) -> tuple[ndarray, ndarray]:
+def inverted(a: ndarray, check_errors: bool = True, *, name: str = "linalg.inv_ex") -> tuple[ndarray, ndarray]:
+    """Inverses and error codes; what is raised of these opens with the name."""
     check_square("linalg.inv", a)
     check_inexact("linalg.inv", a, False)
-    lu, pivots, info = lu_factor(a)
+    lu, pivots, info = _packed(a)
+    if check_errors:
+        raise_first(info, name)
     identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    return lu_solved(lu, pivots, identity, True), info
+    return _lu_solved(lu, pivots, identity, True), info
 
 
-def inverted(a: ndarray, name: str) -> ndarray:
-    """Inverses; the error for a singular matrix opens with the name."""
-    out, info = _inverse(a)
-    raise_first(info, name, SINGULAR)
-    return out
-
-
-_OF_INV = {"like": np.linalg.inv, "differs": ["no-integers-linalg"]}
-linalg_inv, _ = rows("linalg_inv inverse", inverted, "Inverses.", name="linalg.inv", **_OF_INV)
-
-# ---------------------------------------------------------------- views and codes
-
+_OF_INV: Any = {"differs": ["no-integers-linalg"]}
+rows("linalg_inv_ex", inverted, "Inverses, and error codes.", **_OF_INV)
+_OF_INV |= {"like": np.linalg.inv, "part": 0, "name": "linalg.inv"}
+linalg_inv, _ = rows("linalg_inv inverse", inverted, "Inverses.", **_OF_INV)
 
 _OF_DIAGONAL = {"like": np.linalg.diagonal, "differs": ["diagonal-writable"]}
 rows("linalg_diagonal", diagonal, "The diagonals of matrices, as a view.", **_OF_DIAGONAL)
-
-
-@kernel("_linalg_check_errors")
-def _linalg_check_errors(info, api_name, *, is_matrix):
-    """Raise what the error codes of an algorithm mean."""
-    known = {"linalg.inv": SINGULAR, "linalg.inv_ex": SINGULAR, "linalg.cholesky": NOT_POSITIVE}
-    messages = known | {"linalg.cholesky_ex": NOT_POSITIVE, "cholesky": NOT_POSITIVE}
-    messages |= {"torch.linalg.solve": _UNSOLVED, "torch.linalg.solve_ex": _UNSOLVED}
-    if api_name.startswith("torch.linalg.lu_factor"):
-        raise_first(info, api_name, ZERO_PIVOT, RuntimeError)
-    raise_first(info, api_name, messages.get(api_name, "Unknown error code: {}."))

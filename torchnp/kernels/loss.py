@@ -1,8 +1,9 @@
-"""Losses of two tensors of one shape, elementwise and then reduced, and margin losses; others of classes are in `nll`."""
+"""Losses of two tensors of one shape and margin losses, with their gradients; others of classes are in `nll`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from torchnp.scalars import number, scalar
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
+_NUMBERS = el.INTS | el.FLOATS
 
 
 def reduce(loss: ndarray, reduction: int) -> ndarray:
@@ -40,41 +42,59 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     return el.finish(total, out)
 
 
-def _elementwise(cpu: str, self: ndarray, target: ndarray) -> tuple[ndarray, ndarray, np.dtype]:
-    el.check_broadcast(self, target)
-    (x, t), out = el.in_opmath(cpu, el.FLOATS, self, target)
-    return x, t, out
+def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: ndarray) -> tuple[Any, np.dtype]:
+    """Tensors in the dtype of the computation, half types in ``stepwise`` as they are; and the dtype of the result."""
+    el.check_broadcast(*tensors)
+    wide, out = el.in_opmath(cpu, takes, *tensors)
+    return [dt.cast(x, out) for x in wide] if out in stepwise else wide, out
 
 
-def reshaped(x: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """A result without dimensions of size 1 in the shape of the input, if it was not broadcast."""
-    check(x.size == math.prod(shape), output_shape(shape, x.shape))
-    return x.reshape(shape)
+def _slope(
+    cpu: str, takes: Any, stepwise: Collection[np.dtype], reduction: int, grad_output: ndarray, self: ndarray,
+    target: ndarray, scale: float = 1.0,
+) -> tuple[Any, Any, ndarray]:  # fmt: skip
+    """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
+    el.check_broadcast(grad_output, self, target)
+    el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
+    (g, x, t), _ = _operands(cpu, takes, stepwise, grad_output, self, target)
+    return g, x - t, number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
 
 
 @kernel("mse_loss")
 def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
-    """The squared difference; half types round the difference too."""
-    x, t, out = _elementwise("mse_cpu", self, target)
-    difference = dt.cast(el.finish(x - t, out), x.dtype)
-    return reduce(el.finish(np.square(difference), out), reduction)
+    """The squared difference."""
+    (x, t), out = _operands("mse_cpu", el.FLOATS, dt.HALVES, self, target)
+    return reduce(el.finish(np.square(x - t), out), reduction)
 
 
-_DOC = "The absolute difference."
-(l1_loss,) = rows("l1_loss", lambda x, target, reduction: reduce(abs(sub(x, target)), reduction), _DOC)
+@kernel("mse_loss_backward")
+def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
+    """``2 * (x - t) * g``, divided by N for the mean."""
+    g, x, norm = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, reduction, grad_output, self, target, 2.0)
+    return el.finish(norm * x * g, self.dtype)
+
+
+_absolute = lambda x, target, reduction: reduce(abs(sub(x, target)), reduction)
+(l1_loss,) = rows("l1_loss", _absolute, "The absolute difference.")
 
 
 @kernel("smooth_l1_loss")
 def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: float = 1.0) -> ndarray:
     """Quadratic where the difference is below ``beta``, linear beyond."""
     check(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
-    x, t, out = _elementwise("smooth_l1_cpu", self, target)
+    (x, t), out = _operands("smooth_l1_cpu", el.FLOATS, (dt.float16,), self, target)
     if beta == 0:
         return l1_loss(self, target, reduction)
-    if out == dt.float16:  # rounded at each step
-        x, t = dt.cast(x, out), dt.cast(t, out)
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
     return reduce(el.finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
+
+
+@kernel("smooth_l1_loss_backward")
+def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
+    """``g`` times the difference over ``beta``, limited to [-1, 1]."""
+    g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
+    b = number(float(beta), x.dtype)
+    return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
 
 @kernel("huber_loss")
@@ -83,30 +103,59 @@ def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float 
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
     el.check_broadcast(self, target)
     el.check_result_dtype(dt.result_type(self, target), self.dtype)
-    x, t, out = _elementwise("huber_cpu", self, target)
-    if out == dt.bfloat16:  # rounded at each step
-        x, t = dt.cast(x, out), dt.cast(t, out)
+    (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
     return reduce(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
+
+
+@kernel("huber_loss_backward")
+def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
+    """``g`` times the difference, limited to [-delta, delta]."""
+    el.check_broadcast(grad_output, self, target)
+    el.check_same_dtype(self, target, grad_output)
+    g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
+    d = number(float(delta), x.dtype)
+    return el.finish(np.where(x <= -d, -norm * g * d, np.where(x >= d, norm * g * d, norm * x * g)), self.dtype)
 
 
 # ---------------------------------------------------------------- probabilities
 
 
+def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
+    """Tensors without dimensions of size 1, in which torch broadcasts them; half types are rounded at each step."""
+    squeezed = [x.squeeze() for x in tensors]
+    el.check_broadcast(*squeezed)
+    el.check_same_dtype(*tensors)
+    require(cpu, tensors[0].dtype, el.FLOATS)
+    return squeezed
+
+
+def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
+    """A result of squeezed tensors in the input's shape, if that was not broadcast; times weights."""
+    values = np.asarray(values)
+    check(values.size == math.prod(shape), output_shape(shape, values.shape))
+    values = values.reshape(shape)
+    return values if weight is None else el.in_place(values, mul(values, weight))
+
+
 @kernel("binary_cross_entropy")
 def binary_cross_entropy(self: ndarray, target: ndarray, weight: ndarray | None = None, reduction: int = 1) -> ndarray:
     """``-(t * log(x) + (1 - t) * log(1 - x))``, each logarithm at least -100."""
-    # torch squeezes both before it broadcasts, and the result has the input's shape.
-    x, t = self.squeeze(), target.squeeze()
-    el.check_broadcast(x, t)
-    el.check_same_dtype(self, target)
-    require("binary_cross_entropy", self.dtype, el.FLOATS)  # half types are rounded at each step
-    check(np.all((x >= 0) & (x <= 1)), "all elements of input should be between 0 and 1")
-    check(np.all((t >= 0) & (t <= 1)), "all elements of target should be between 0 and 1")
+    x, t = _squeezed("binary_cross_entropy", self, target)
+    for name, v in (("input", x), ("target", t)):
+        check(np.all((v >= 0) & (v <= 1)), f"all elements of {name} should be between 0 and 1")
     floor, one = number(-100.0, x.dtype), number(1, x.dtype)
     loss = (t - one) * np.maximum(np.log1p(-x), floor) - t * np.maximum(np.log(x), floor)
-    loss = reshaped(np.asarray(loss), self.shape)
-    return reduce(loss if weight is None else el.in_place(loss, mul(loss, weight)), reduction)
+    return reduce(_weighted(loss, self.shape, weight), reduction)
+
+
+@kernel("binary_cross_entropy_backward")
+def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
+    """``g * (x - t) / (x * (1 - x))``, the divisor at least 1e-12."""
+    g, x, t = _squeezed("binary_cross_entropy_backward", grad_output, self, target)
+    one, small = number(1, x.dtype), number(float(np.float32(1e-12)), x.dtype)  # in double precision too
+    grad = _weighted(g * (x - t) / np.maximum((one - x) * x, small), self.shape, weight)
+    return div(grad, self.size) if reduction == MEAN else grad
 
 
 @kernel("binary_cross_entropy_with_logits")
@@ -127,10 +176,20 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 @kernel("soft_margin_loss")
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
-    value = log1p(exp(mul(neg(target), self)))
+    value = log1p(exp(mul(self, neg(target))))
     el.check_result_dtype(value.dtype, self.dtype)
     check(value.shape == self.shape, output_shape(self.shape, value.shape))
     return reduce(dt.cast(value, self.dtype), reduction)
+
+
+@kernel("soft_margin_loss_backward")
+def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
+    """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
+    z = exp(mul(neg(target), self))
+    norm = 1.0 / self.size if reduction == MEAN and self.size else 1.0
+    value = mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
+    el.check_result_dtype(value.dtype, self.dtype)
+    return dt.cast(value, self.dtype)
 
 
 @kernel("kl_div")
@@ -172,8 +231,8 @@ def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, re
 @kernel("margin_ranking_loss")
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """``max(0, -target * (input1 - input2) + margin)``."""
-    loss = add_scalar(mul(neg(target), sub(input1, input2)), margin)
-    return reduce(clamp_min(loss, 0), reduction)
+    difference = sub(input1, input2)
+    return reduce(clamp_min(add_scalar(mul(neg(target), difference), margin), 0), reduction)
 
 
 def _sum_last(x: ndarray) -> ndarray:
@@ -225,64 +284,70 @@ def _samples(self: ndarray) -> ndarray:
     return self if self.ndim == 2 else self.reshape(1, -1)
 
 
-def multi_margin(
+def _multi_margin(
     cpu: str, self: ndarray, target: ndarray, p: Any, margin: Any, weight: ndarray | None
 ) -> tuple[ndarray, ndarray, ndarray]:
     """For each sample its target class, for each class how far it reaches into the margin, and the class weight."""
     check(p in (1, 2), "only p == 1 and p == 2 supported")
     x = _samples(self)
     n, c = x.shape
-    words = (
-        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size)."
-    )
+    words = "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size)"
     found = f"but got {shape_text(target.shape)}. Input has shape {shape_text(self.shape)}."
-    check(target.ndim <= 1 and target.size == n, f"{words} Expected target size [{n}], {found}")
-    words = f"inconsistent weight size, expected {c} but got {shape_text(weight.shape) if weight is not None else ''}"
-    check(weight is None or (weight.ndim <= 1 and weight.size == c), words)
+    check(target.ndim <= 1 and target.size == n, f"{words}. Expected target size [{n}], {found}")
+    if weight is None:
+        weight = np.ones(c, x.dtype)
+    fits = weight.ndim <= 1 and weight.size == c
+    check(fits, f"inconsistent weight size, expected {c} but got {shape_text(weight.shape)}")
     if x.size:
         require(cpu, self.dtype, el.WIDE)
         check_type(dt.int64, target)
-        check_type(self.dtype, *(() if weight is None else (weight,)))
+        check_type(self.dtype, weight)
     index = target.reshape(-1)
     check(np.all((index >= 0) & (index < c)), "target out of range")
     reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
     reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch leaves out NaN, too
     np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
-    factor = np.ones(n, x.dtype) if weight is None else weight.reshape(-1)[index]
-    return index, reach, factor
+    return index[:, None], reach, weight.reshape(-1)[index[:, None]]
 
 
 @kernel("multi_margin_loss")
 def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
     """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
-    _, reach, factor = multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
-    terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor[:, None], reach.dtype.type(0))
-    loss = terms.sum(axis=1) / reach.dtype.type(reach.shape[1])
-    return _reduced(loss, reduction, target.ndim > 0)
+    _, reach, factor = _multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
+    terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor, reach.dtype.type(0))
+    return _reduced(terms.sum(axis=1) / reach.dtype.type(reach.shape[1]), reduction, target.ndim > 0)
+
+
+@kernel("multi_margin_loss_backward")
+def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
+    """The classes inside the margin push, the target takes the sum."""
+    index, reach, factor = _multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
+    push = _share(reach, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
+    grad = np.where(reach > 0, push * factor, reach.dtype.type(0))
+    np.put_along_axis(grad, index, 0 - grad.sum(axis=1, keepdims=True), axis=1)
+    return (grad * _column(grad_output, reduction)).reshape(self.shape)
 
 
 def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
     if reduction == NONE:
         return loss if batched else loss.reshape(())
-    return np.asarray(loss.sum() / (loss.dtype.type(len(loss)) if reduction == MEAN else loss.dtype.type(1)))
+    return np.asarray(loss.sum() / loss.dtype.type(len(loss) if reduction == MEAN else 1))
 
 
-def multilabel_reach(x: ndarray, target: ndarray, is_target: ndarray | None = None) -> tuple[ndarray, ndarray, ndarray]:
+def _share(x: ndarray, reduction: int) -> np.number:
+    """The gradient of each term in the sum over classes."""
+    n, c = x.shape
+    return x.dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
+
+
+def _column(grad_output: ndarray, reduction: int) -> ndarray:
+    return grad_output.reshape(-1 if reduction == NONE else 1, 1)
+
+
+def _multilabel(
+    cpu: str, self: ndarray, target: ndarray, position: int, is_target: ndarray | None = None
+) -> tuple[ndarray, ndarray, ndarray]:
     """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
-    listed = np.logical_and.accumulate(target >= 0, axis=1)
-    index = np.where(listed, target, 0)
-    if is_target is None:
-        is_target = np.zeros(x.shape, np.bool_)
-        rows, columns = np.nonzero(listed)
-        is_target[rows, target[rows, columns]] = True
-    picked = np.take_along_axis(x, index, axis=1)
-    reach = 1 - picked[:, :, None] + x[:, None, :]
-    counts = (reach > 0) & listed[:, :, None] & ~is_target[:, None, :]
-    return index, is_target, np.where(counts, reach, x.dtype.type(0))
-
-
-def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) -> tuple[ndarray, ndarray]:
-    """Input and target as samples by classes."""
     x = _samples(self)
     words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
     check((target.size == 1 and self.ndim == 0) or target.shape == self.shape, words)
@@ -291,17 +356,38 @@ def check_multilabel(cpu: str, self: ndarray, target: ndarray, position: int) ->
     if x.size:
         require(cpu, self.dtype, el.WIDE)
         check_type(dt.int64, target)
-    return x, rows
+    listed = np.logical_and.accumulate(rows >= 0, axis=1)
+    if is_target is None:
+        is_target = np.zeros(x.shape, np.bool_)
+        sample, _ = np.nonzero(listed)
+        is_target[sample, rows[listed]] = True
+    else:
+        sizes = f"{shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}"
+        check(is_target.shape == target.shape, f"inconsistent is_target size: {sizes}")
+        is_target = is_target.reshape(x.shape) != 0
+    index = np.where(listed, rows, 0)
+    reach = 1 - np.take_along_axis(x, index, axis=1)[:, :, None] + x[:, None, :]
+    counts = (reach > 0) & listed[:, :, None] & ~is_target[:, None, :]
+    return index, is_target, np.where(counts, reach, x.dtype.type(0))
 
 
 @kernel("multilabel_margin_loss_forward")
 def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: int) -> tuple[ndarray, ndarray]:
     """``max(0, 1 - x[target] + x[other])`` over targets and other classes, and which classes are targets."""
-    x, rows = check_multilabel("multilabel_margin_loss_forward_out_frame", self, target, 2)
-    _, is_target, reach = multilabel_reach(x, rows)
-    loss = reach.sum(axis=(1, 2)) / x.dtype.type(x.shape[1])
-    return _reduced(loss, reduction, self.ndim == 2), is_target.astype(x.dtype).reshape(target.shape)
+    _, is_target, reach = _multilabel("multilabel_margin_loss_forward_out_frame", self, target, 2)
+    loss = reach.sum(axis=(1, 2)) / self.dtype.type(reach.shape[2])
+    return _reduced(loss, reduction, self.ndim == 2), is_target.astype(self.dtype).reshape(target.shape)
 
 
 _DOC = "`multilabel_margin_loss_forward`, the loss alone."
 rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)
+
+
+@kernel("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
+    """Each class inside a target's margin is pushed down, the target up."""
+    index, _, reach = _multilabel("multilabel_margin_loss_backward_out_frame", self, target, 3, is_target)
+    inside = (reach > 0).astype(self.dtype)
+    grad = inside.sum(axis=1)
+    np.add.at(grad, (np.arange(len(grad))[:, None], index), -inside.sum(axis=2))
+    return (grad * _share(grad, reduction) * _column(grad_output, reduction)).reshape(self.shape)

@@ -8,16 +8,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check
-from torchnp.kernels.linalg import _lapack, check_epsilon, check_lapack, column_major, raise_first
+from torchnp.kernels.linalg import check_epsilon, check_lapack, column_major, lapack, raise_first
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
 _NAME = "torch.linalg.lstsq"
-_NOT_FULL = "The least squares solution could not be computed because the input matrix does not have full rank (error code: {})."
-_NAN = (
-    "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. torch.linalg.lstsq: Argument {} has illegal value."
-)
 
 
 @kernel("linalg_lstsq", like=np.linalg.lstsq, differs=["lstsq-results", "lstsq-tolerance"])
@@ -67,18 +63,18 @@ def _solve(a: ndarray, right: ndarray, limit: float, driver: str) -> tuple[ndarr
             x[...] = 0
         return x, rank, values
     for i in np.ndindex(*batch):
-        for given, argument in ((a[i], 4), (right[i], 6)):
-            if np.isnan(given).any():
-                raise RuntimeError(_NAN.format(argument))
+        info[i] = next((-argument for given, argument in ((a[i], 4), (right[i], 6)) if np.isnan(given).any()), 0)
+        if info[i]:
+            continue
         x[i], *counts, info[i] = _DRIVERS[driver](a[i], x[i], limit)
         for kept, count in zip((rank, values), counts, strict=False):
             kept[i] = count
-    raise_first(info, _NAME, _NOT_FULL)
+    raise_first(info, _NAME)
     return x, rank, values
 
 
 def _gels(a: ndarray, b: ndarray, _: float) -> tuple[Any, ...]:
-    _, x, info = _lapack("gels", a.dtype)(a, b)
+    _, x, info = lapack("gels", a.dtype)(a, b)
     return x, info
 
 
@@ -86,23 +82,23 @@ def _gelsy(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
     room = _room("gelsy_lwork", a, b, limit)[0]
     # torch does not clear the list of columns that go first, so its rank of a matrix without full rank may vary.
     first = np.zeros(a.shape[1], np.int32)
-    _, x, _, rank, info = _lapack("gelsy", a.dtype)(a, b, first, limit, room)
+    _, x, _, rank, info = lapack("gelsy", a.dtype)(a, b, first, limit, room)
     return x, rank, info
 
 
 def _gelsd(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
-    x, values, rank, info = _lapack("gelsd", a.dtype)(a, b, *_room("gelsd_lwork", a, b), limit)
+    x, values, rank, info = lapack("gelsd", a.dtype)(a, b, *_room("gelsd_lwork", a, b), limit)
     return x, rank, values, info
 
 
 def _gelss(a: ndarray, b: ndarray, limit: float) -> tuple[Any, ...]:
-    _, x, values, rank, _, info = _lapack("gelss", a.dtype)(a, b, limit)
+    _, x, values, rank, _, info = lapack("gelss", a.dtype)(a, b, limit)
     return x, rank, values, info
 
 
 def _room(query: str, a: ndarray, b: ndarray, *limit: float) -> list[int]:
     """The sizes of the work space that a driver asks for."""
-    *sizes, _ = _lapack(query, a.dtype)(*a.shape, b.shape[1], *limit)
+    *sizes, _ = lapack(query, a.dtype)(*a.shape, b.shape[1], *limit)
     return [int(np.real(n)) for n in sizes]
 
 

@@ -97,13 +97,8 @@ def nonzero(self):
 
 
 rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere, differs=["nonzero-rows"])
-
-
-@kernel("nonzero_numpy", like=np.nonzero)
-def nonzero_numpy(self):
-    """The positions of nonzero elements, one vector for each dimension."""
-    rows = nonzero(self if self.ndim else self.reshape(1))
-    return [rows[:, d] for d in range(rows.shape[1])]
+_DOC = "The positions of nonzero elements, one vector for each dimension."
+rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np.nonzero)
 
 
 @kernel("nonzero_static", like=np.argwhere)

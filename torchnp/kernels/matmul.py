@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of
 from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.products import (
@@ -16,14 +16,17 @@ from torchnp.kernels.numerics.products import (
     check_matrices,
     check_products,
     expanded,
-    factor,
     product,
+    weighted,
     words,
 )
+from torchnp.kernels.view import view
+from torchnp.layout import iterated, layout_of, place
+from torchnp.overlap import check_target
 from torchnp.quick import within
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
-from torchnp.writes import Bound, Writes, step_by_step
+from torchnp.writes import Bound, Expanded, Step, Writes, step_by_step
 
 ndarray = np.ndarray
 
@@ -62,10 +65,16 @@ def mm(self, mat2):
 def bmm(self, mat2):
     """Products of the matrices of two batches."""
     _check_batches(self, mat2)
-    if self.size and mat2.size:
-        check_products("bmm", self.dtype)
-    check_type(self.dtype, mat2)
-    return product(self, mat2)
+    return batched(self, mat2)
+
+
+def batched(a: ndarray, b: ndarray) -> ndarray:
+    """Products of matrices that fit; of empty ones nothing is looked at, and the second's dtype is the result's."""
+    if not (a.size and b.size):
+        return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
+    check_products("bmm", a.dtype)
+    check_type(a.dtype, b)
+    return product(a, b)
 
 
 def _check_batches(a: ndarray, b: ndarray) -> None:
@@ -108,10 +117,7 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
     if mat1.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)
-    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
-    # alpha 0 leaves the product out, NaN and all, but for the half types; baddbmm never does.
-    total = product(mat1, mat2, round_=False) if a != 0 or dt.is_half(self.dtype) else None
-    return beta_times(base, b, None if total is None else total if a == 1 else total * a)
+    return weighted(base, beta, alpha, mat1, mat2)
 
 
 @kernel("_addmm_activation", differs=[*_SUM, "alpha-zero"])
@@ -126,41 +132,54 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
+def _stepwise(*along: tuple[tuple[str, int], ...]) -> Expanded:
+    """`step_by_step`; of an empty product the target is multiplied by beta, which refuses it."""
+    write = step_by_step(*along)
+
+    def run(bound: Bound, target: ndarray, step: Step) -> None:
+        if not bound["mat" if "mat" in bound else "batch1"].size and bound.get("beta", 1) != 0:
+            check_target(target)
+        write(bound, target, step)
+
+    return run
+
+
 # The products' factors are free: torch hands them to BLAS without a look at their memory.
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
-    expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)), free=("batch1", "batch2")
+    expanded=_stepwise((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
+    free=("batch1", "batch2"),
 )
 
 
 @kernel("baddbmm", differs=_SUM, writes=_BADDBMM)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
-    _check_batches(batch1, batch2)
-    base = expanded(self, (*batch1.shape[:2], batch2.shape[2]))
+    shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
+    base = expanded(self, tuple(shape))
     if self.dtype != batch1.dtype:
         pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
         raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
-    if batch1.size and batch2.size:
-        check_products("baddbmm", self.dtype)
+    _check_batches(batch1, batch2)
+    if not (batch1.size and batch2.size):
+        return dt.cast(beta_times(base, beta), batch2.dtype)
+    check_products("baddbmm", self.dtype)
     check_type(batch1.dtype, batch2)
-    b, a = factor(beta, self.dtype), factor(alpha, self.dtype)
-    total = product(batch1, batch2, round_=False)
-    return dt.cast(beta_times(base, b, total if a == 1 else total * a), self.dtype)
+    return dt.cast(weighted(base, beta, alpha, batch1, batch2, always=True), self.dtype)
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
 @kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2")))
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
+    base = expanded(self, (batch1.shape[dim_of(batch1, 1)], batch2.shape[dim_of(batch2, 2)]))
     check(batch1.ndim == 3, "batch1 must be a 3D tensor")
     check(batch2.ndim == 3, "batch2 must be a 3D tensor")
     (n, rows, inner), (count, found, columns) = batch1.shape, batch2.shape
     check(n == count, f"batch1 and batch2 must have same number of batches, got {n} and {count}")
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
-    base = expanded(self, (rows, columns))
     if batch1.shape[0] == 0 or base.size == 0:
-        return dt.cast(np.asarray(beta_times(base, factor(beta, self.dtype), None)), self.dtype)
+        return dt.cast(np.asarray(beta_times(base, beta)), self.dtype)
     if dt.is_half(self.dtype):  # torch rounds after each matrix
         out = base
         for a, b in zip(batch1, batch2, strict=True):
@@ -169,9 +188,6 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     # The sum over the batch is one product with the batch counted into the inner dimension.
     wide = batch1.transpose(1, 0, 2).reshape(rows, -1)
     return addmm(base, wide, batch2.reshape(-1, columns), beta=beta, alpha=alpha)
-
-
-# ---------------------------------------------------------------- with a result of another dtype
 
 
 def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:
@@ -198,7 +214,7 @@ for _name, _body, _differs, _too in (
 # ---------------------------------------------------------------- vectors
 
 
-_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"))
+_ADDMV = Writes(expanded=_stepwise((("mat", 0),)), free=("mat", "vec"))
 
 
 @kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
@@ -218,9 +234,8 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     if not mat.size:
         return np.multiply(base, single(beta, self.dtype)) if beta != 0 else np.zeros(base.shape, self.dtype)
     check_products("addmv_impl_cpu", self.dtype)
-    b, a = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)) for x in (beta, alpha))
-    total = product(mat, vec, round_=False) if a != 0 or dt.is_half(self.dtype) else None
-    return dt.cast(beta_times(base, b, None if total is None else total if a == 1 else total * a), self.dtype)
+    beta, alpha = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)).item() for x in (beta, alpha))  # rounded
+    return dt.cast(weighted(base, beta, alpha, mat, vec), self.dtype)
 
 
 @kernel("mv", like=np.matmul, differs=_PRODUCT)
@@ -259,6 +274,11 @@ def vdot(self, other):
     return product(self.conj() if dt.is_complex(self.dtype) else self, other)
 
 
+def _check_vectors(name: str, **vectors: ndarray) -> None:
+    for word, v in vectors.items():
+        check(v.ndim == 1, f"{name}: Expected 1-D argument {word}, but got {v.ndim}-D")
+
+
 def _look_addr(bound: Bound, _: list[ndarray]) -> None:
     x, u, v = bound["self"], bound["vec1"], bound["vec2"]
     if u.ndim == v.ndim == 1:
@@ -270,8 +290,7 @@ def _look_addr(bound: Bound, _: list[ndarray]) -> None:
 @kernel("addr", differs=["half-opmath", "beta-zero"], writes=Writes(inplace=_look_addr))
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """beta * self + alpha * outer(vec1, vec2)."""
-    for name, v in (("vec1", vec1), ("vec2", vec2)):
-        check(v.ndim == 1, f"addr: Expected 1-D argument {name}, but got {v.ndim}-D")
+    _check_vectors("addr", vec1=vec1, vec2=vec2)
     base = expanded(self, (vec1.size, vec2.size))
     out = dt.result_type(self, vec1, vec2)
     for name, number in (("beta", beta), ("alpha", alpha)):
@@ -283,16 +302,17 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
         raise not_implemented("addr_cpu", out)
     if out == dt.bool_:
         pair = np.logical_and.outer(vec1, vec2) if scalar(alpha, out) else np.zeros(base.shape, bool)
-        return np.logical_or(base, pair) if scalar(beta, out) else pair
-    # The half types are rounded after each step here, as torch does.
-    b, a = scalar(beta, out), scalar(alpha, out)
-    pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
-    return pair if b == 0 else b * dt.cast(base, out) + pair
+        total = np.logical_or(base, pair) if scalar(beta, out) else pair
+    else:  # The half types are rounded after each step here, as torch does.
+        b, a = scalar(beta, out), scalar(alpha, out)
+        pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
+        total = pair if b == 0 else b * dt.cast(base, out) + pair
+    laid = iterated((layout_of(base), layout_of(view(vec1, (vec1.size, 1))), layout_of(vec2)))
+    return place(total, laid)
 
 
 def _outer(a: ndarray, b: ndarray) -> ndarray:
-    for name, v in (("self", a), ("vec2", b)):
-        check(v.ndim == 1, f"outer: Expected 1-D argument {name}, but got {v.ndim}-D")
+    _check_vectors("outer", self=a, vec2=b)
     out = dt.result_type(a, b)
     inner = dt.opmath(out)
     return dt.cast(np.multiply.outer(dt.cast(a, inner), dt.cast(b, inner)), out)

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.errors import out_dtype, shape_text
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
@@ -56,56 +56,44 @@ def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
     return layout.place(out.reshape(shape), tuple(strides))
 
 
-@kernel("linalg_matrix_norm", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
-def linalg_matrix_norm(self, ord, dim=(-2, -1), keepdim=False, *, dtype=None):
-    """Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."""
-    ord = float(ord)
-    check(abs(ord) in (1, 2, math.inf), f"linalg.matrix_norm: Order {ord:g} not supported.")
-    linalg.check_matrix("linalg.matrix_norm", self)
-    axes = _matrix_axes(self, dim)
-    linalg.check_inexact("linalg.matrix_norm", self)
-    pick = _amax if ord > 0 else amin
-    if abs(ord) == 2:
-        return _of_singular_values(self, axes, keepdim, dtype, pick)
+def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> ndarray:
+    name = "linalg.matrix_norm"
+    if not isinstance(ord, str):
+        ord = float(ord)
+        check(abs(ord) in (1, 2, math.inf), f"{name}: Order {ord:g} not supported.")
+    linalg.check_matrix(name, x)
+    check(not isinstance(ord, str) or ord in ("fro", "nuc"), f"{name}: Order {ord} not supported.")
+    axes = _matrix_axes(x, dim)
+    linalg.check_inexact(name, x)
+    if ord == "fro":
+        return layout.dense(linalg_vector_norm(x, 2, list(axes), keepdim, dtype=dtype))
+    pick = sum_dim if ord == "nuc" else _amax if ord > 0 else amin
+    if ord in ("nuc", 2, -2):
+        return _of_singular_values(x, axes, keepdim, dtype, pick)
     by, over = axes if abs(ord) == 1 else axes[::-1]
-    sums = linalg_vector_norm(self, 1.0, [by], keepdim, dtype=dtype)
+    sums = linalg_vector_norm(x, 1.0, [by], keepdim, dtype=dtype)
     return layout.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
 
 
-@kernel("linalg_matrix_norm.str_ord", like=np.linalg.matrix_norm, differs=["no-integers-linalg"])
-def linalg_matrix_norm_str(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    """Frobenius or nuclear norms of matrices."""
-    linalg.check_matrix("linalg.matrix_norm", self)
-    check(ord in ("fro", "nuc"), f"linalg.matrix_norm: Order {ord} not supported.")
-    axes = _matrix_axes(self, dim)
-    linalg.check_inexact("linalg.matrix_norm", self)
-    if ord == "fro":
-        return layout.dense(linalg_vector_norm(self, 2, list(axes), keepdim, dtype=dtype))
-    return _of_singular_values(self, axes, keepdim, dtype, sum_dim)
-
-
+_DOC = "Norms of matrices: by columns (1), by rows (inf) or spectral (2); the smallest for negative orders."
+_OF_MATRIX: Any = {"like": np.linalg.matrix_norm, "differs": ["no-integers-linalg"]}
+rows("linalg_matrix_norm", _matrix_norm, _DOC, **_OF_MATRIX)
+rows("linalg_matrix_norm.str_ord", _matrix_norm, "Frobenius or nuclear norms of matrices.", **_OF_MATRIX)
 _OF_NORM: Any = {"like": np.linalg.norm, "differs": ["no-integers-linalg"]}
 _NUCLEAR = {"by_name": True, "ord": "nuc", **_OF_NORM}
-rows("nuclear_norm nuclear_norm.dim", linalg_matrix_norm_str, "Sums of singular values.", **_NUCLEAR)
-
-
-def _norm_dims(x: ndarray, ord: Any, dim: Any) -> list[int] | None:
-    if dim is None:
-        words = f"If dim is not specified but ord is, the input must be 1D or 2D. Got {x.ndim}D."
-        check(ord is None or x.ndim in (1, 2), f"linalg.norm: {words}")
-        return None
-    return [dim] if isinstance(dim, int) else list(dim)
+rows("nuclear_norm nuclear_norm.dim", _matrix_norm, "Sums of singular values.", **_NUCLEAR)
 
 
 def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> ndarray:
-    dims = _norm_dims(self, ord, dim)
-    if isinstance(ord, str):
-        return linalg_matrix_norm_str(self, ord, dims or (0, 1), keepdim, dtype=dtype)
-    words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
-    check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
-    if ord is not None and (len(dims) == 2 if dims is not None else self.ndim == 2):
-        return linalg_matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
-    return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+    words = f"If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
+    check(dim is not None or ord is None or self.ndim in (1, 2), f"linalg.norm: {words}")
+    dims = dim if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if not isinstance(ord, str):
+        words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
+        check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
+        if ord is None or (self.ndim if dims is None else len(dims)) != 2:
+            return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+    return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
 _DOC = "Norm of vectors (one dimension, or all flattened without ``ord``) or matrices (two)."
@@ -125,7 +113,7 @@ def linalg_cond(self, p=None):
         return np.asarray(first / last if p is None or p > 0 else last / first)
     check(abs(float(p)) in (1, math.inf), f"linalg.cond got an invalid norm type: {float(p):g}")
     linalg.check_square(f"linalg.cond(ord={float(p):g})", self)
-    return _cond(self, linalg_matrix_norm, p)
+    return _cond(self, p)
 
 
 @kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg"])
@@ -137,14 +125,14 @@ def linalg_cond_str(self, p):
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p == "nuc":
         linalg.check_inexact("linalg.svd", self)
-    return _cond(self, linalg_matrix_norm_str, p)
+    return _cond(self, p)
 
 
-def _cond(x: ndarray, norm: Any, p: Any) -> ndarray:
-    inverse, info = linalg._inverse(x)
+def _cond(x: ndarray, p: Any) -> ndarray:
+    inverse, info = linalg.inverted(x, False)
     if p == "nuc":  # an inverse that is none has no singular values
         inverse = np.where(info[..., None, None] > 0, 0, inverse)
-    out = norm(x, p) * norm(inverse, p)
+    out = _matrix_norm(x, p) * _matrix_norm(inverse, p)
     return np.where(info > 0, out.dtype.type(np.inf), out)
 
 
@@ -153,7 +141,7 @@ def _look_power(bound: Bound, outs: list[ndarray]) -> None:
     x, d, n = bound["self"].dtype, outs[0].dtype, abs(bound["n"])
     last_is_product = bound["n"] == -1 or n == 2 or n & (n - 1)
     if d != x and dt.is_inexact(d) and last_is_product and not (dt.is_complex(x) and not dt.is_complex(d)):
-        raise RuntimeError(f"Expected out tensor to have dtype {dt.c_name(x)}, but got {dt.c_name(d)} instead")
+        raise out_dtype(x, d)
 
 
 @kernel(
@@ -208,9 +196,6 @@ def linalg_vander(x, *, N=None):
     return np.concatenate([first, cumprod(powers, -1)], -1)
 
 
-# ---------------------------------------------------------------- tensors as matrices
-
-
 @kernel("linalg_tensorinv", like=np.linalg.tensorinv)
 def linalg_tensorinv(self, ind=2):
     """Inverse of the matrix whose rows are the first ``ind`` dimensions."""
@@ -219,7 +204,7 @@ def linalg_tensorinv(self, ind=2):
     m, n = math.prod(rows), math.prod(columns)
     words = f"prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}"
     check(m == n, f"Expected self to satisfy the requirement {words}")
-    return linalg.inverted(self.reshape(m, n), "inv").reshape(*columns, *rows)
+    return linalg.inverted(self.reshape(m, n), name="inv")[0].reshape(*columns, *rows)
 
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, refuse
 from torchnp.errors import not_implemented, output_shape
-from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered, square_of_ones
+from torchnp.kernels._elementwise import int_to_float
+from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
+from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.quick import Quick, axes, within
@@ -28,18 +30,13 @@ ndarray = np.ndarray
 _DIFFERS = ["correction", "empty-dim", "no-integers", "half-opmath"]
 
 
-def _check(name: str, x: ndarray) -> None:
-    if not dt.is_inexact(x.dtype):
-        who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
-        raise RuntimeError(f"{who} floating point and complex dtypes")
-
-
 def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
     """Variance (or its root, as the name says) and mean.
 
     torch accumulates in double for float32 too, so that a small variance beside a large mean comes out right.
     """
-    _check(name, x)
+    who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
+    check(dt.is_inexact(x.dtype), f"{who} floating point and complex dtypes")
     axes = axes_of(dim, x.ndim)
     if x.dtype in dt.FLOAT8S and x.size:
         if name.endswith("_mean") or (axes is not None and len(axes) < x.ndim):
@@ -47,30 +44,21 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
     freedom = n - (1 if correction is None else real(correction))
-    if dt.is_complex(x.dtype):
-        wide = dt.cast(x, dt.complex128)
-        parts = [wide.real, wide.imag]
-    else:
-        parts = [x.astype(np.float64)]
+    wide = dt.cast(x, dt.complex128) if dt.is_complex(x.dtype) else x.astype(np.float64)
+    parts = [wide.real, wide.imag] if dt.is_complex(x.dtype) else [wide]
     # A variance of all elements alone goes by their sum; sums of narrower types are exact, or as good as that.
     running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
     found = [_spread_and_mean(part, axes, n, keepdim, running) for part in parts]
-    total = found[0][0]
-    if freedom <= 0 and total.size:
-        warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-            "(input numel divided by output numel).",
-            UserWarning,
-            stacklevel=2,
-        )
+    if freedom <= 0 and found[0][0].size:
+        words = f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor"
+        warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
     spread = sum(t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found)
-    if name.startswith("std"):
-        spread = np.sqrt(spread)
-    mean = np.empty(total.shape, np.float64 if len(found) == 1 else np.complex128)
+    mean = np.empty(found[0][0].shape, wide.dtype)
     mean.real = found[0][1]
     if len(found) == 2:
         mean.imag = found[1][1]
-    return dt.cast(np.asarray(spread), dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
+    spread = np.asarray(np.sqrt(spread) if name.startswith("std") else spread)
+    return dt.cast(spread, dt.to_real(x.dtype)), dt.cast(mean, x.dtype)
 
 
 def _spread_and_mean(x: ndarray, axes: Any, n: int, keepdim: bool, running: bool) -> tuple[ndarray, ndarray]:
@@ -94,37 +82,32 @@ def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
     if not np.isinf(mean).any():
         return mean
     axes = listed_axes(axes, x.ndim)
-    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(*(n for n in _reduced(x, axes)), -1)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(*reduced_shape(x.shape, axes, False), -1)
     early = np.logical_not(np.isfinite(rows[..., :-1])).any(-1).reshape(mean.shape)
     return np.where(np.isinf(mean) & early, np.nan, mean)
 
 
-def _quick_spread(self, dim, correction, keepdim):
-    """Variance in double of few float32 elements along the short dense rows of a matrix."""
-    if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or self.size > FEW:
-        return None
-    n = self.shape[1]
-    if keepdim is not False or n > 16 or not self.size or not self.flags.c_contiguous:
-        return None
-    if axes(dim, 2) not in ((1,), (-1,)):
-        return None
-    if correction is not None and type(correction) is not int and type(correction) is not float:
-        return None
-    freedom = n - (1 if correction is None else correction)
-    if not 0 < freedom <= 1e18:
-        return None
-    x = self.astype(np.float64)
-    mean = x.dot(square_of_ones(n, dt.float64))  # in every column, which spares the broadcasting
-    np.divide(mean, number(n, dt.float64), mean)
-    np.subtract(x, mean, x)
-    total = np.multiply(x, x, x).dot(ones(n, dt.float64))
-    return np.divide(total, number(float(freedom), dt.float64), total)
-
-
 def _quick(root: bool) -> Quick:
+    """Variance in double, or its root, of few float32 elements along the short dense rows of a matrix."""
+
     def quick(self, dim=None, *, correction=None, keepdim=False):
-        spread = _quick_spread(self, dim, correction, keepdim)
-        return None if spread is None else (np.sqrt(spread, spread) if root else spread).astype(dt.float32)
+        if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or not 0 < self.size <= FEW:
+            return None
+        n = self.shape[1]
+        if keepdim is not False or n > 16 or axes(dim, 2) not in ((1,), (-1,)) or not self.flags.c_contiguous:
+            return None
+        if correction is not None and type(correction) is not int and type(correction) is not float:
+            return None
+        freedom = n - (1 if correction is None else correction)
+        if not 0 < freedom <= 1e18:
+            return None
+        x = self.astype(np.float64)
+        mean = x.dot(ones((n, n), dt.float64))  # in every column, which spares the broadcasting
+        np.divide(mean, number(n, dt.float64), mean)
+        np.subtract(x, mean, x)
+        total = np.multiply(x, x, x).dot(ones(n, dt.float64))
+        np.divide(total, number(float(freedom), dt.float64), total)
+        return (np.sqrt(total, total) if root else total).astype(dt.float32)
 
     return within(1, quick, "both sum in double, in another order, and round to float once")
 
@@ -174,22 +157,16 @@ def logsumexp(self, dim, keepdim=False):
     # torch takes the largest over no dimension at all here, and its own result does not fit.
     if axes is None and self.ndim and self.size and not keepdim:
         raise output_shape((), (1,) * self.ndim)
-    out = self.dtype if dt.is_inexact(self.dtype) else dt.get_default_dtype()
-    if out in dt.FLOAT8S:
-        raise not_implemented("max_values_cpu" if self.size else "exp_vml_cpu", out)
-    if out == dt.complex32:
-        raise not_implemented("exp_vml_cpu", out)
+    out = int_to_float(self.dtype)
+    refuse("max_values_cpu" if self.size else "exp_vml_cpu", out, dt.FLOAT8S)
+    refuse("exp_vml_cpu", out, (dt.complex32,))
     x = dt.cast(self, dt.opmath(out))
     if x.size == 0:
         return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)
     top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
     top = np.where(np.isinf(top), top.dtype.type(0), top)
     total = np.log(add_reduce(np.exp(x - top), axes, True)) + top
-    return dt.cast(total if keepdim else total.reshape(_reduced(x, axes)), out)
-
-
-def _reduced(x: ndarray, axes: Any) -> tuple[int, ...]:
-    return () if axes is None else tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    return dt.cast(total if keepdim else total.reshape(reduced_shape(x.shape, axes, False)), out)
 
 
 # ---------------------------------------------------------------- covariance

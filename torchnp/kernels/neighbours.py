@@ -11,6 +11,7 @@ from torchnp import layout
 from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
+from torchnp.kernels.fft_kernels import along
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumsum
 from torchnp.registry import kernel
@@ -19,14 +20,15 @@ from torchnp.writes import Bound, Writes
 ndarray = np.ndarray
 
 
-def _part(x: ndarray, axis: int, start: int | None, stop: int | None) -> ndarray:
-    return x[(slice(None),) * axis + (slice(start, stop),)]
-
-
 def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
-    """An order of 0 copies the tensor, which takes no other dtype."""
-    x, d = bound["self"].dtype, outs[0].dtype
-    check(bound["n"] != 0 or x == d, f"expected scalar_type {dt.scalar_name(x)} but found {dt.scalar_name(d)}")
+    """An order of 0 copies the tensor, which takes no other dtype; of no elements torch looks for the second."""
+    x, d, n = bound["self"], outs[0].dtype, bound["n"]
+    check(n != 0 or x.dtype == d, f"expected scalar_type {dt.scalar_name(x.dtype)} but found {dt.scalar_name(d)}")
+    if x.ndim and n > 0:
+        axis = wrap_dim(bound["dim"], x.ndim)
+        parts = [p for p in (bound["prepend"], x, bound["append"]) if p is not None and p.ndim == x.ndim]
+        words = "start out of range (expected to be in range of [0, 0], but got 1)"
+        check(any(p.shape[axis] for p in parts), words, IndexError)
 
 
 @kernel("diff", like=np.diff, differs=["diff-of-number", "zero-dim-axis"], writes=Writes(out=_look_diff))
@@ -44,18 +46,15 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         for i, (a, b) in enumerate(zip(self.shape, part.shape, strict=True)):
             check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
     common = dt.result_type(*parts)
-    x = _joined([dt.cast(p, common) for p in parts], parts, axis) if len(parts) > 1 else self
+    x = self
+    if len(parts) > 1:  # in the memory format that all suggest as they were given
+        x = np.concatenate([dt.cast(p, common) for p in parts], axis)
+        x = layout.place(x, layout.in_format(x.shape, layout.joined([layout.layout_of(p) for p in parts])))
     for _ in range(min(n, x.shape[axis])):
-        after, before = _part(x, axis, 1, None), _part(x, axis, None, -1)
+        after, before = along(x, axis, 1, None), along(x, axis, None, -1)
         x = after != before if common == dt.bool_ else sub(after, before)
         x = layout.place(x, layout.iterated([layout.layout_of(after)]))
     return layout.cloned(x) if x is self else x
-
-
-def _joined(parts: list[ndarray], given: list[ndarray], axis: int) -> ndarray:
-    """Parts one after another, in the memory format that all suggest as they were given."""
-    x = np.concatenate(parts, axis)
-    return layout.place(x, layout.in_format(x.shape, layout.joined([layout.layout_of(p) for p in given])))
 
 
 # ---------------------------------------------------------------- trapezoidal rule
@@ -68,7 +67,7 @@ def _widths(name: str, y: ndarray, x: ndarray, axis: int) -> ndarray:
         x = x.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
     elif x.ndim < y.ndim:
         x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
-    return sub(_part(x, axis, 1, None), _part(x, axis, None, -1))
+    return sub(along(x, axis, 1, None), along(x, axis, None, -1))
 
 
 def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> None:
@@ -79,7 +78,7 @@ def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> Non
 
 
 def _neighbours(y: ndarray, axis: int) -> ndarray:
-    return add(_part(y, axis, 1, None), _part(y, axis, None, -1))
+    return add(along(y, axis, 1, None), along(y, axis, None, -1))
 
 
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
@@ -90,7 +89,7 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
         _check_samples("trapezoid", y, x)
         return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
     _check_samples("trapezoid", y, None, x)
-    ends = add(_part(y, axis, 0, 1), _part(y, axis, -1, None)).squeeze(axis)
+    ends = add(along(y, axis, 0, 1), along(y, axis, -1, None)).squeeze(axis)
     return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
 
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
+from torchnp.checks import check, check_shape, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
+from torchnp.kernels._memory import empty_in_order, memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
@@ -25,37 +26,72 @@ def _check_target(target: ndarray) -> None:
     check(target.dtype in (dt.int64, dt.uint8), f"expected target dtype to be Long or Byte, but got {name}")
 
 
-def check_dtypes(cpu: str, self: ndarray, weight: ndarray | None) -> None:
-    """Refuse what torch's kernel has no code for, and weights of another dtype."""
+def _factors(
+    cpu: str, self: ndarray, target: ndarray, weight: ndarray | None, ignore_index: int
+) -> tuple[ndarray, ndarray, ndarray]:
+    """The target classes, class 0 for those ignored; which count; and their weights, in the dtype of the computation."""
     require(cpu, self.dtype, FLOATS)
-    check_type(self.dtype, *(() if weight is None else (weight,)))
-
-
-def classes(target: ndarray, ignore_index: int, count: int) -> tuple[ndarray, ndarray]:
-    """The targets with ignored ones replaced by class 0, and which ones count; others have to be classes."""
+    if weight is not None:
+        check_type(self.dtype, weight)
     target = target.astype(np.int64, copy=False)
     counted = target != ignore_index
-    outside = counted & ((target < 0) | (target >= count))
+    outside = counted & ((target < 0) | (target >= self.shape[1]))
     if outside.any():
         raise IndexError(f"Target {target[outside].flat[0]} is out of bounds.")
-    return np.where(counted, target, 0), counted
+    index, inner = np.where(counted, target, 0), dt.opmath(self.dtype)
+    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
+    return index[:, None], counted, np.where(counted, factor, inner.type(0))
 
 
 def _forward(
-    x: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
+    cpu: str, x: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
 ) -> tuple[ndarray, ndarray]:
     """The loss of scores of shape (N, C, ...) for targets of shape (N, ...), and the sum of the weights."""
-    dtype, inner = x.dtype, dt.opmath(x.dtype)
-    index, counted = classes(target, ignore_index, x.shape[1])
-    picked = dt.cast(np.take_along_axis(x, index[:, None], axis=1)[:, 0], inner) if x.shape[1] else np.zeros(0, inner)
-    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
-    factor = np.where(counted, factor, inner.type(0))
+    index, counted, factor = _factors(cpu, x, target, weight, ignore_index)
+    inner = factor.dtype
+    picked = dt.cast(np.take_along_axis(x, index, axis=1)[:, 0], inner) if x.shape[1] else np.zeros(0, inner)
     loss = np.where(counted, -picked * factor, inner.type(0))
     if reduction == NONE:
-        return finish(loss, dtype), np.zeros((), dtype)
-    total_weight = np.asarray(factor.sum(dtype=np.float64)).astype(inner)
-    total = np.asarray(loss.sum(dtype=np.float64)).astype(inner)
-    return finish(total / total_weight if reduction == MEAN else total, dtype), finish(total_weight, dtype)
+        return finish(loss, x.dtype), np.zeros((), x.dtype)
+    total, total_weight = (np.asarray(v.sum(dtype=np.float64)).astype(inner) for v in (loss, factor))
+    return finish(total / total_weight if reduction == MEAN else total, x.dtype), finish(total_weight, x.dtype)
+
+
+def _backward(
+    cpu: str, g: ndarray, self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int,
+    total_weight: ndarray, each: bool,
+) -> ndarray:  # fmt: skip
+    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
+    if not each:
+        words = f"Expected a single element grad_output tensor, but got: {shape_text(g.shape)}"
+        check(g.ndim <= 1 and g.size == 1, words)
+        g = g.reshape(())
+    require(cpu, self.dtype, FLOATS)
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
+    index, counted, factor = _factors(cpu, self, target, weight, ignore_index)
+    if not each:
+        check_type(self.dtype, total_weight)
+    inner = factor.dtype
+    g = dt.cast(g, inner)
+    if reduction == MEAN:
+        g = g / dt.cast(total_weight.reshape(()), inner)
+    value = np.where(counted, -factor * g, inner.type(0))
+    grad = np.zeros(self.shape, self.dtype)
+    np.put_along_axis(grad, index, finish(value, self.dtype)[:, None], axis=1)
+    return grad
+
+
+def _sizes(name: str, self: ndarray, target: ndarray) -> str:
+    return f"(got {name}: {shape_text(self.shape)}, target: {shape_text(target.shape)}"
+
+
+def _check_all_or_none(weight: ndarray | None, n_classes: int) -> None:
+    check(weight is None or weight.size == n_classes, "weight tensor should be defined either for all or no classes")
+
+
+def _check_total(total_weight: ndarray) -> None:
+    found = f"{shape_text(total_weight.shape)} ({total_weight.size} elements)"
+    check(total_weight.size == 1, f"expected total_weight to be a  single element tensor, got: {found}")
 
 
 @kernel("nll_loss_forward")
@@ -64,39 +100,67 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
     _check_target(target)
-    if self.ndim == 1 and target.size != 1:
-        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.size}")
-    if self.ndim == 2:
+    if self.ndim == 1:
+        words = f"For 1D input, 1D target must have size 1, but got target size: {target.size}"
+        check(target.size == 1, words, ValueError)
+    else:
         check(target.ndim, no_dimensions(0))
-    words = f"size mismatch (got input: {shape_text(self.shape)}, target: {shape_text(target.shape)})"
-    check(self.ndim == 1 or (target.ndim == 1 and self.shape[0] == target.shape[0]), words)
+        check(self.shape[0] == target.shape[0], f"size mismatch {_sizes('input', self, target)})")
     _check_weight(weight, self.shape[-1], "")
-    check_dtypes("nll_loss_out_frame", self, weight)
-    if self.ndim == 2:
-        return _forward(self, target, weight, reduction, ignore_index)
-    # A single score vector is always reduced: "none" gives its loss and the weight of its target.
-    return _forward(self[None], target.reshape(1), weight, MEAN if reduction == MEAN else SUM, ignore_index)
+    if self.ndim == 1:  # a single score vector is always reduced: "none" gives its loss and the weight of its target
+        self, target, reduction = self[None], target.reshape(1), MEAN if reduction == MEAN else SUM
+    return _forward("nll_loss_out_frame", self, target, weight, reduction, ignore_index)
+
+
+@kernel("nll_loss_backward")
+def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
+    """Minus the weighted gradient at the target class, 0 elsewhere."""
+    check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
+    check(target.ndim <= 1, multi_target())
+    check(self.ndim == 1 or self.shape[0] == target.shape[0], f"size mismatch {_sizes('input', self, target)})")
+    _check_total(total_weight)
+    _check_all_or_none(weight, self.shape[-1])
+    each = reduction == NONE and self.ndim == 2
+    if each:
+        check(grad_output.ndim, no_dimensions(0))
+        check_shape(grad_output, self.shape[:1])
+    x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(1))
+    rest = (weight, reduction, ignore_index, total_weight, each)
+    return _backward("nll_loss_backward_out_frame", grad_output, x, index, *rest).reshape(self.shape)
+
+
+def _check_images(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
+    words = f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+    check(target.ndim == 3, words)
+    words = f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
+    check(self.ndim == 4, words)
+    _check_all_or_none(weight, self.shape[1])
+    words = f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}"
+    check((self.shape[0], *self.shape[2:]) == target.shape, words)
 
 
 @kernel("nll_loss2d_forward")
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
-    check_nll2d(self, target, weight)
+    _check_images(self, target, weight)
     _check_target(target)
     check(target.dtype == dt.int64 or (not target.size and reduction != NONE), expected_type(dt.int64, target.dtype))
-    check_dtypes("nll_loss2d_forward_out_frame", self, weight)
-    return _forward(self, target, weight, reduction, ignore_index)
+    return _forward("nll_loss2d_forward_out_frame", self, target, weight, reduction, ignore_index)
 
 
-def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
-    words = f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
-    check(target.ndim == 3, words)
-    words = f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
-    check(self.ndim == 4, words)
-    words = "weight tensor should be defined either for all or no classes"
-    check(weight is None or weight.size == self.shape[1], words)
-    words = f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}"
-    check((self.shape[0], *self.shape[2:]) == target.shape, words)
+@kernel("nll_loss2d_backward")
+def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
+    """`nll_loss_backward` of scores (N, C, H, W)."""
+    _check_images(self, target, weight)
+    dense = empty_in_order(self.shape, self.dtype, memory_order(self)).flags.c_contiguous
+    check(dense, "grad_input must be contiguous")
+    _check_total(total_weight)
+    if reduction == NONE:
+        words = "grad_output must have same dimension as target (3) but got dimension:"
+        check(grad_output.ndim == 3, f"{words} {shape_text(grad_output.shape)}")
+        check(grad_output.shape == target.shape, f"size mismatch {_sizes('grad_output', grad_output, target)}")
+    rest = (weight, reduction, ignore_index, total_weight, reduction == NONE)
+    return _backward("nll_loss2d_backward_out_frame", grad_output, self, target, *rest)
 
 
 (nll_loss,) = rows("nll_loss", nll_loss_forward, "`nll_loss_forward`, the loss alone.", part=0)
@@ -107,16 +171,16 @@ def check_nll2d(self: ndarray, target: ndarray, weight: ndarray | None) -> None:
 def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     """Negative log likelihood of scores (C), (N, C) or (N, C, ...)."""
     check(self.ndim >= 1, f"Expected 1 or more dimensions (got {self.ndim})", ValueError)
-    if self.ndim != 1 and (target.ndim == 0 or self.shape[0] != target.shape[0]):
-        size = target.shape[0] if target.ndim else 0
-        raise ValueError(f"Expected input batch_size ({self.shape[0]}) to match target batch_size ({size}).")
+    n, size = self.shape[0], target.shape[0] if target.ndim else 0
+    words = f"Expected input batch_size ({n}) to match target batch_size ({size})."
+    check(self.ndim == 1 or (target.ndim and n == size), words, ValueError)
     if self.ndim <= 2:
         return nll_loss(self, target, weight, reduction, ignore_index)
     if self.ndim == 4:
         return nll_loss2d(self, target, weight, reduction, ignore_index)
     expected = (self.shape[0], *self.shape[2:])
     check(target.shape == expected, f"Expected target size {shape_text(expected)}, got {shape_text(target.shape)}")
-    (n, c), points = self.shape[:2], math.prod(self.shape[2:])
+    c, points = self.shape[1], math.prod(self.shape[2:])
     flat = nll_loss2d(self.reshape(n, c, 1, points), target.reshape(n, 1, points), weight, reduction, ignore_index)
     return flat.reshape(expected) if reduction == NONE else flat
 
@@ -149,9 +213,9 @@ def _check_reduction(reduction: int) -> None:
     check(reduction in (NONE, MEAN, SUM), f"Invalid reduction type encountered in cross_entropy: {reduction}")
 
 
-def _along(weight: ndarray, like: ndarray, axis: int) -> ndarray:
-    """Class weights shaped to broadcast against scores."""
-    return weight.reshape([-1 if d == axis else 1 for d in range(like.ndim)])
+def _weighted(x: ndarray, weight: ndarray | None, axis: int) -> ndarray:
+    """Scores times the weights of their classes."""
+    return x if weight is None else mul(x, weight.reshape([-1 if d == axis else 1 for d in range(x.ndim)]))
 
 
 def _sum(x: ndarray, axis: int | None) -> ndarray:
@@ -161,37 +225,30 @@ def _sum(x: ndarray, axis: int | None) -> ndarray:
 def _of_probabilities(
     self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
 ) -> ndarray:
-    axis = 0 if self.ndim == 1 else 1
+    axis = min(self.ndim - 1, 1)
     n_classes = self.shape[axis]
     _check_reduction(reduction)
     scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
         target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
-    product = mul(scores, target)
-    if weight is not None:
-        product = mul(product, _along(weight, product, axis))
-    if reduction == NONE:
-        return neg(_sum(product, axis))
-    total = neg(_sum(product, None))
+    total = neg(_sum(_weighted(mul(scores, target), weight, axis), axis if reduction == NONE else None))
     return div(total, self.size // n_classes if self.size else 0) if reduction == MEAN else total
 
 
 def _smoothed(
     scores: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> ndarray:
-    axis = 0 if scores.ndim == 1 else 1
-    n_classes = scores.shape[axis]
+    axis = min(scores.ndim - 1, 1)
     _check_reduction(reduction)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
-    smooth = neg(_sum(scores if weight is None else mul(scores, _along(weight, scores, axis)), axis))
+    smooth = neg(_sum(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
     smooth = np.where(ignored, smooth.dtype.type(0), smooth)
-    if reduction == MEAN:
-        if weight is None:
-            total = div(_sum(smooth, None), int(np.count_nonzero(~ignored)))
-        else:
-            picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
-            total = div(_sum(smooth, None), _sum(picked, None))
-    else:
+    if reduction != MEAN:
         total = reduce(smooth, reduction)
-    return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / n_classes))
+    elif weight is None:
+        total = div(_sum(smooth, None), int(np.count_nonzero(~ignored)))
+    else:
+        picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
+        total = div(_sum(smooth, None), _sum(picked, None))
+    return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / scores.shape[axis]))

@@ -80,10 +80,12 @@ def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
     return np.isinf(first * first)
 
 
-def _repeated(row: Any, x: ndarray) -> Any:
+def _repeated(p: ndarray | None, x: ndarray) -> Any:
     """A row as often as a tile has rows, where there are several tiles: operands of one shape need no broadcasting."""
-    step = TILE // x.shape[1]
-    return np.tile(row, (step, 1)) if len(x) >= 2 * step > 2 and type(row) is ndarray else None
+    if p is None:
+        return None
+    step, row = TILE // x.shape[1], inner(p).reshape(1, -1)
+    return np.tile(row, (step, 1)) if len(x) >= 2 * step > 2 else row
 
 
 def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None, lead: str = ", ") -> int:
@@ -112,10 +114,10 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     kept = input.shape[: input.ndim - len(normalized_shape)] + (1,) * len(normalized_shape)
     if n == 0:
         return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
-    scale = None if weight is None else inner(weight).reshape(-1)
-    shift = inner(bias).reshape(-1) if bias is not None else None if weight is None else x.dtype.type(0)
+    scale, shift = _repeated(weight, x), _repeated(bias, x)
+    if scale is not None and shift is None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
+        shift = np.zeros((1, 1), x.dtype)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
-    wide_scale, wide_shift = _repeated(scale, x), _repeated(shift, x)
     for block in tiles(*x.shape):
         d, mean[block], variance = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
@@ -124,11 +126,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
             shifted = np.float64(-mean[block] * rstd[block])
             row[...] = x[block].astype(np.float64) * rstd[block] + shifted
         if scale is not None:
-            np.multiply(row, scale if wide_scale is None else wide_scale[: len(row)], row)
-        if shift is not None and wide_shift is not None:
-            np.add(row, wide_shift[: len(row)], row)
-        elif shift is not None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
-            np.add(row, shift, row)
+            np.multiply(row, scale[: len(row)], row)
+        if shift is not None:
+            np.add(row, shift[: len(row)], row)
     out = dt.cast(y.reshape(input.shape), input.dtype)
     return out, dt.cast(mean.reshape(kept), stats), dt.cast(rstd.reshape(kept), stats)
 
@@ -140,13 +140,12 @@ rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=Tr
 def _fused_rms_norm(input, normalized_shape, weight, eps):
     """Rows over the root of their mean square, times weight; also 1 / root."""
     shape = tuple(normalized_shape)
-    require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     n = check_layer(input, shape, weight, lead="")
+    require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     x = inner(input)
     axes = tuple(range(x.ndim - len(shape), x.ndim))
-    if eps is None:
-        eps = np.finfo(dt.to_real(x.dtype)).eps
     real = dt.to_real(x.dtype)
+    eps = np.finfo(real).eps if eps is None else eps
     mean_square = add_reduce(x * x, axes, True) / real.type(n)
     rstd = (1 / np.sqrt(mean_square + real.type(eps))).astype(x.dtype)
     y = x * rstd
@@ -170,11 +169,7 @@ def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> l
     return found[1] if as_it_is else layout.contiguous(shape)
 
 
-@kernel("rms_norm", differs=["half-opmath"])
-def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Root-mean-square normalisation."""
-    check_layer(input, normalized_shape, weight, lead="")
-    return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+rows("rms_norm", _fused_rms_norm, "Root-mean-square normalisation.", part=0, differs=["half-opmath"])
 
 
 def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
@@ -210,8 +205,8 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     y = y.reshape(N, C, HxW)
     if weight is not None:
         np.multiply(y, inner(weight).reshape(C, 1), y)
-    if bias is not None:
-        np.add(y, inner(bias).reshape(C, 1), y)
+    if weight is not None or bias is not None:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
+        np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
     y = with_layout(dt.cast(y.reshape(input.shape), input.dtype), input)
     return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
 
@@ -222,8 +217,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
     check_group(input, weight, bias, channels, num_groups)
-    if not _in_format(input):
-        input = np.ascontiguousarray(input)
+    input = input if _in_format(input) else np.ascontiguousarray(input)
     return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
 
 
@@ -250,10 +244,12 @@ def renorm(self, p, dim, maxnorm):
 def _weight_norm_interface(v, g, dim=0):
     """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms."""
     require("weight_norm_kernel", v.dtype, dt.FLOATS)
+    check_type(v.dtype, g)
     x = inner(v)
     axes = tuple(i for i in range(v.ndim) if i != wrap_dim(dim, v.ndim))
     norms = np.sqrt(add_reduce(x * x, axes, True))
-    return dt.cast(x * (inner(g) / norms), v.dtype), norms
+    scale = inner(g).reshape(-1)[: norms.size].reshape(norms.shape) / norms  # torch looks at no shape of g
+    return dt.cast(x * scale, v.dtype), norms
 
 
 _DOC = "v * g / |v| with a norm for each slice along ``dim``."

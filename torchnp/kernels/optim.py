@@ -12,6 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, require
 from torchnp.errors import expected_true
 from torchnp.kernels._rows import rows
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -22,23 +23,25 @@ def _number(x: Any) -> float:
     return float(x) if not isinstance(x, ndarray) else float(x.astype(np.float64).reshape(()))
 
 
-def _skipped(found_inf: ndarray | None) -> bool:
-    """A gradient overflowed somewhere: the whole step is left out."""
-    return found_inf is not None and _number(found_inf) == 1.0
+def _steps(
+    name: str, params: Arrays, grads: Arrays, *states: Arrays, weight_decay: float, maximize: bool,
+    grad_scale: ndarray | None, found_inf: ndarray | None,
+) -> Iterator[Any]:  # fmt: skip
+    """Each parameter, itself and its gradient in the dtype of the computation, that dtype's type, and what it has of states.
 
-
-def _in_opmath(
-    name: str, params: Arrays, grads: Arrays, grad_scale: ndarray | None, maximize: bool
-) -> Iterator[tuple[ndarray, ndarray, np.dtype]]:
-    """Each parameter and its gradient in the dtype of the computation; unscaling is written back, as torch does."""
-    for p, grad in zip(params, grads, strict=True):
+    Unscaling is written back to the gradient, as torch does.
+    """
+    if found_inf is not None and _number(found_inf) == 1.0:  # a gradient overflowed: the whole step is left out
+        return
+    for p, grad, *state in zip(params, grads, *states, strict=True):
         inner = dt.opmath(p.dtype)
         require(name, grad.dtype, dt.FLOATS)
-        g = dt.cast(grad, inner)
+        x, g = dt.cast(p, inner), dt.cast(grad, inner)
         if grad_scale is not None:
             g = g / np.asarray(_number(grad_scale), inner)
-            grad[...] = dt.cast(g, grad.dtype)
-        yield dt.cast(p, inner), -g if maximize else g, inner
+            grad[...] = g
+        g = -g if maximize else g
+        yield p, x, g + x * inner.type(weight_decay) if weight_decay else g, inner.type, *state
 
 
 @kernel("_fused_sgd_", "_fused_sgd_.tensor_lr", differs=["half-opmath"])
@@ -47,54 +50,38 @@ def _fused_sgd_(
     grad_scale=None, found_inf=None,
 ) -> None:  # fmt: skip
     """Stochastic gradient descent with momentum."""
-    if _skipped(found_inf):
-        return
-    rate = _number(lr)
-    for i, (x, g, inner) in enumerate(_in_opmath("fused_sgd_kernel", self, grads, grad_scale, maximize)):
-        one = inner.type
-        if weight_decay:
-            g = g + x * one(weight_decay)
-        if momentum:
-            buffer = momentum_buffer_list[i]
-            b = g if is_first_step else dt.cast(buffer, inner) * one(momentum) + g * one(1 - dampening)
-            buffer[...] = dt.cast(b, buffer.dtype)
+    rate, buffers = _number(lr), [momentum_buffer_list] if momentum else []
+    options = {"maximize": maximize, "grad_scale": grad_scale, "found_inf": found_inf}
+    for p, x, g, one, *state in _steps("fused_sgd_kernel", self, grads, *buffers, weight_decay=weight_decay, **options):
+        for buffer in state:
+            b = g if is_first_step else dt.cast(buffer, g.dtype) * one(momentum) + g * one(1 - dampening)
+            buffer[...] = b
             g = g + b * one(momentum) if nesterov else b
-        self[i][...] = dt.cast(x - g * one(rate), self[i].dtype)
+        p[...] = x - g * one(rate)
 
 
 def _adam(
-    params: Arrays, grads: Arrays, exp_avgs: Arrays, exp_avg_sqs: Arrays, max_exp_avg_sqs: Arrays, steps: Arrays,
-    lr: Any, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
-    grad_scale: ndarray | None, found_inf: ndarray | None, decoupled: bool,
+    params: Arrays, grads: Arrays, exp_avgs: Arrays, exp_avg_sqs: Arrays, max_exp_avg_sqs: Arrays, steps: Arrays, *,
+    lr: Any, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, decoupled: bool, **options: Any,
 ) -> None:  # fmt: skip
     tops = len(max_exp_avg_sqs)
     check(tops == len(params) or not amsgrad, expected_true("max_exp_avg_sqs.size() == n_tensors"))
     check(not tops or amsgrad, expected_true("max_exp_avg_sqs.empty()"))
-    if _skipped(found_inf):
-        return
-    rate = _number(lr)
-    given = _in_opmath("fused_adam_kernel", params, grads, grad_scale, maximize)
-    for i, ((x, g, inner), p, avg, sq, step) in enumerate(
-        zip(given, params, exp_avgs, exp_avg_sqs, steps, strict=True)
+    rate, added, share = _number(lr), 0.0 if decoupled else weight_decay, 1 - beta1
+    states = (exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs) if amsgrad else (exp_avgs, exp_avg_sqs, steps)
+    for p, x, g, one, avg, sq, step, *top in _steps(
+        "fused_adam_kernel", params, grads, *states, weight_decay=added, **options
     ):
-        one, m, v = inner.type, dt.cast(avg, inner), dt.cast(sq, inner)
-        if weight_decay:
-            if decoupled:
-                x = x - x * one(rate * weight_decay)
-            else:
-                g = g + x * one(weight_decay)
-        share = 1 - beta1
+        if decoupled and weight_decay:
+            x = x - x * one(rate * weight_decay)
+        m, v = dt.cast(avg, g.dtype), dt.cast(sq, g.dtype)
         # torch interpolates from the nearer end.
-        m = m + (g - m) * one(share) if share < 0.5 else g - (g - m) * one(1 - share)
-        v = v * one(beta2) + g * g * one(1 - beta2)
-        avg[...], sq[...] = dt.cast(m, avg.dtype), dt.cast(v, sq.dtype)
-        if amsgrad:
-            top = max_exp_avg_sqs[i]
-            v = np.maximum(dt.cast(top, inner), v)
-            top[...] = dt.cast(v, top.dtype)
+        avg[...] = m = m + (g - m) * one(share) if share < 0.5 else g - (g - m) * one(1 - share)
+        sq[...] = v = v * one(beta2) + g * g * one(1 - beta2)
+        for most in top:
+            most[...] = v = np.maximum(dt.cast(most, g.dtype), v)
         size, root = rate / (1 - beta1 ** _number(step)), math.sqrt(1 - beta2 ** _number(step))
-        denominator = np.sqrt(v) / one(root) + one(eps)
-        p[...] = dt.cast(x - m / denominator * one(size), p.dtype)
+        p[...] = x - m / (np.sqrt(v) / one(root) + one(eps)) * one(size)
 
 
 _ADAM, _ADAMW = "_fused_adam_ _fused_adam_.tensor_lr", "_fused_adamw_ _fused_adamw_.tensor_lr"
@@ -103,23 +90,18 @@ rows(_ADAM, _adam, "Adam; weight decay is added to the gradient.", decoupled=Fal
 rows(_ADAMW, _adam, "AdamW; weight decay shrinks the parameter itself.", decoupled=True, **_HALF)
 
 
-@kernel("_fused_adagrad_", "_fused_adagrad_.tensor_lr", differs=["half-opmath"])
-def _fused_adagrad_(
-    self, grads, state_sums, state_steps, *, lr, lr_decay, weight_decay, eps, maximize, grad_scale=None, found_inf=None
+def _adagrad(
+    self: Arrays, grads: Arrays, sums: Arrays, steps: Arrays, *, lr: Any, lr_decay: float, eps: float, **options: Any
 ) -> None:
-    """Adagrad: rates shrink with the sum of squared gradients."""
-    if _skipped(found_inf):
-        return
     rate = _number(lr)
-    given = _in_opmath("fused_adagrad_kernel", self, grads, grad_scale, maximize)
-    for (x, g, inner), p, total, step in zip(given, self, state_sums, state_steps, strict=True):
-        one = inner.type
-        if weight_decay:
-            g = g + x * one(weight_decay)
-        s = dt.cast(total, inner) + g * g
-        total[...] = dt.cast(s, total.dtype)
+    for p, x, g, one, total, step in _steps("fused_adagrad_kernel", self, grads, sums, steps, **options):
+        total[...] = s = dt.cast(total, g.dtype) + g * g
         now = rate / (1 + (_number(step) - 1) * lr_decay)
-        p[...] = dt.cast(x - g / (np.sqrt(s) + one(eps)) * one(now), p.dtype)
+        p[...] = x - g / (np.sqrt(s) + one(eps)) * one(now)
+
+
+_DOC = "Adagrad: rates shrink with the sum of squared gradients."
+rows("_fused_adagrad_ _fused_adagrad_.tensor_lr", _adagrad, _DOC, **_HALF)
 
 
 def _check_numbers(**given: ndarray) -> None:
@@ -136,6 +118,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
     _check_numbers(inv_scale=inv_scale, found_inf=found_inf)
     factor = inv_scale.reshape(())
     for x in self:
+        check_target(x)
         wide = dt.cast(x, dt.opmath(x.dtype))
         if not np.isfinite(wide).all():
             found_inf[...] = 1

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from torchnp import layout
 from torchnp.checks import check, refuse_elements
 from torchnp.dtypes import bool_
 from torchnp.errors import negative_size, shape_text
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, is_contiguous
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
@@ -26,10 +27,13 @@ NOT_PADDED = RARE_OR_CHALF | {bool_}
 
 def image_order(x: ndarray) -> tuple[int, ...] | None:
     """The channels_last order, if the tensor has it."""
-    for ndim, name, order in ((4, "channels_last", (0, 2, 3, 1)), (5, "channels_last_3d", (0, 2, 3, 4, 1))):
-        if x.ndim == ndim and not x.flags.c_contiguous and is_contiguous(x, name):
-            return order
-    return None
+    order = layout.CHANNELS_LAST.get(x.ndim)
+    return order if order and not x.flags.c_contiguous and x.transpose(order).flags.c_contiguous else None
+
+
+def sides(x: ndarray, pad: Pads) -> list[tuple[int, int, int]]:
+    """The dimensions that are padded, the last first, each with how much on its left and on its right."""
+    return [(x.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(len(pad) // 2)]
 
 
 @kernel("constant_pad_nd", like=np.pad, differs=["pad-order", "pad-crops"])
@@ -39,8 +43,7 @@ def constant_pad_nd(self, pad, value=0):
     words = "Length of pad should be no more than twice the number of dimensions of the input. Pad length is"
     check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)}while the input has {self.ndim}dimensions.")
     part, shape, place = self, list(self.shape), [slice(None)] * self.ndim
-    for i in range(len(pad) // 2):
-        dim, (left, right) = self.ndim - 1 - i, pad[2 * i : 2 * i + 2]
+    for dim, left, right in sides(self, pad):
         if left < 0:
             part = narrow(part, dim, -left, part.shape[dim] + left)
         if right < 0:
@@ -77,45 +80,41 @@ def _circular(n: int, left: int, right: int) -> ndarray:
 def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
     """The tensor with its last dimensions read at padded positions."""
     source, shape, place = bits(x), list(x.shape), [slice(None)] * x.ndim
-    pads = [(x.ndim - 1 - i, *pad[2 * i : 2 * i + 2]) for i in range(len(pad) // 2)]
-    for dim, left, right in pads:
+    for dim, left, right in sides(x, pad):
         shape[dim] += left + right
         place[dim] = slice(left, left + x.shape[dim])
     out = empty_in_order(shape, source.dtype, image_order(x))
     if min(pad, default=0) < 0:
-        for dim, left, right in pads:
+        for dim, left, right in sides(x, pad):
             source = source.take(positions(x.shape[dim], left, right), dim)
         out[...] = source
         return out.view(x.dtype)
     # The middle is copied once; each frame is then read from what stands beside it.
     out[tuple(place)] = source
-    for dim, left, right in pads:
+    for dim, left, right in sides(x, pad):
         shown = positions(x.shape[dim], left, right) + left
         out[at(dim, slice(0, left))] = out.take(shown[:left], dim)
         out[at(dim, slice(shape[dim] - right, shape[dim]))] = out.take(shown[len(shown) - right :], dim)
     return out.view(x.dtype)
 
 
-def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
+def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool, named: Sequence[int] = ()) -> None:
     """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
     found = f", but got: {len(pad)}" if reflects else ""
     check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{found}")
-    words = (
-        f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions"
-    )
+    words = f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero"
     filled = 0 not in x.shape[x.ndim == n + 2 :]
-    check(x.ndim in (n + 1, n + 2) and filled, f"{words} for input, but got: {shape_text(x.shape)}")
+    check(x.ndim in (n + 1, n + 2) and filled, f"{words} dimensions for input, but got: {shape_text(x.shape)}")
     outs = []
-    for i in range(n):
-        dim, (left, right) = x.ndim - 1 - i, pad[2 * i : 2 * i + 2]
+    for i, (dim, left, right) in enumerate(sides(x, pad)):
         size = x.shape[dim]
         words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
-        found = f"padding ({left}, {right}) at dimension {dim} of input {shape_text(x.shape)}"
+        found = f"padding ({left}, {right}) at dimension {dim} of input {shape_text(named or x.shape)}"
         check(not reflects or (left < size and right < size), f"{words} {found}")
         outs.append(size + left + right)
     if max(outs) < 1:
-        letters = "WHD"[:n][::-1]
-        told = ", ".join(f"{c}: {x.shape[x.ndim - n + k]}" for k, c in enumerate(letters))
+        letters = "DHW"[3 - n :]
+        told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
         raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
     if min(outs) < 0:
@@ -128,31 +127,24 @@ def _padded(self, padding, *, op, n, positions):
     return _shown(self, padding, positions)
 
 
-_REFLECT = rows(
-    "reflection_pad1d reflection_pad2d reflection_pad3d", _padded,
-    "The last dimensions mirrored at their first and last elements.", like=np.pad,
-    differs=["pad-order", "pad-reflect-once", "pad-crops"], positions=reflected,
-)  # fmt: skip
-_REPLICATE = rows(
-    "replication_pad1d replication_pad2d replication_pad3d", _padded,
-    "The last dimensions continued by their first and last elements.", like=np.pad, differs=["pad-order", "pad-crops"],
-    positions=replicated,
-)  # fmt: skip
+_NAMES, _DIFFERS = "reflection_pad1d reflection_pad2d reflection_pad3d", ["pad-order", "pad-reflect-once", "pad-crops"]
+_DOC = "The last dimensions mirrored at their first and last elements."
+_REFLECT = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, positions=reflected)
+_NAMES, _DIFFERS = "replication_pad1d replication_pad2d replication_pad3d", ["pad-order", "pad-crops"]
+_DOC = "The last dimensions continued by their first and last elements."
+_REPLICATE = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, positions=replicated)
 
 
 @kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-crops"])
 def _pad_circular(self, pad):
     """The last dimensions continued as if their ends met."""
     n = len(pad) // 2
-    words = (
-        "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of length"
-    )
-    found = f"{2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}"
+    words = "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of"
+    found = f"length {2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}"
     check(self.ndim in (n + 1, n + 2), f"{words} {found}")
-    for i in range(n):
-        size, (left, right) = self.shape[self.ndim - 1 - i], pad[2 * i : 2 * i + 2]
-        check(left <= size and right <= size, "Padding value causes wrapping around more than once.")
-        check(size + left + right >= 0, "Negative padding value is resulting in an empty dimension")
+    for dim, left, right in sides(self, pad):
+        check(max(left, right) <= self.shape[dim], "Padding value causes wrapping around more than once.")
+        check(self.shape[dim] + left + right >= 0, "Negative padding value is resulting in an empty dimension")
     return _shown(self, pad[: 2 * n], _circular)
 
 
@@ -174,7 +166,9 @@ def _pad_enum(self, pad, mode, value=None):
     check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)} and input of dimension {self.ndim}")
     if mode == 3:
         return constant_pad_nd(self, pad, value or 0)
-    check(not value, f'Padding mode "{_MODES[mode]}" doesn\'t take in value argument')
+    if value:
+        check(0 <= mode < 3, f"Invalid padding mode ({mode})")
+        raise RuntimeError(f'Padding mode "{_MODES[mode]}" doesn\'t take in value argument')
     n = len(pad) // 2
     if n in (1, 2, 3) and self.ndim in (n + 1, n + 2) and 0 <= mode < 3:
         if mode == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -20,30 +21,38 @@ ndarray = np.ndarray
 FLOAT = ("int-to-default-float",)  # the difference of every float function of integers
 COPIES = el.INTS | el.UNSIGNED | el.FLOATS
 
-# ---------------------------------------------------------------- exponentials and logarithms
-
-exp = el.unary("exp", np.exp, el.int_to_float, cpu="exp_vml_cpu", differs=FLOAT)
-el.unary("exp2 special_exp2", np.exp2, el.int_to_float, cpu="exp2", differs=FLOAT)
-el.unary("expm1 special_expm1", np.expm1, el.int_to_float, cpu="expm1_vml_cpu", differs=FLOAT)
-log = el.unary("log", np.log, el.int_to_float, cpu="log_vml_cpu", differs=FLOAT)
-el.unary("log10", np.log10, el.int_to_float, cpu="log10_vml_cpu", differs=FLOAT)
-log1p = el.unary("log1p special_log1p", np.log1p, el.int_to_float, cpu="log1p_vml_cpu", differs=FLOAT)
-el.unary("log2", np.log2, el.int_to_float, cpu="log2_vml_cpu", differs=FLOAT)
-sqrt = el.unary("sqrt", np.sqrt, el.int_to_float, cpu="sqrt_vml_cpu", differs=FLOAT)
-el.unary("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), el.int_to_float, cpu="rsqrt_cpu", differs=FLOAT)
+# ---------------------------------------------------------------- functions of floats
 
 
-reciprocal = el.unary(
-    "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), el.int_to_float, cpu="reciprocal_cpu", like=np.reciprocal,
-    differs=["reciprocal-of-integers", "reciprocal-of-complex-zero"],
-)  # fmt: skip
+def _log1p(z: ndarray) -> ndarray:
+    """Of a small complex number NumPy loses what is added to 1; torch does not."""
+    x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
+    size = x * (2 + x) + y * y  # of 1 + z, squared, less 1
+    small = np.where(size == 0, x, np.log1p(size) / 2)
+    out = np.empty_like(z)
+    out.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x / 2 + 0.5, y / 2)) + np.log(2))
+    out.imag = np.arctan2(y, x + 1)
+    out[np.isnan(x) | np.isnan(y)] = complex(np.nan, np.nan)
+    return out
 
-# ---------------------------------------------------------------- trigonometry
 
-el.unary("sin", np.sin, el.int_to_float, cpu="sin_vml_cpu", differs=FLOAT)
-cos = el.unary("cos", np.cos, el.int_to_float, cpu="cos_vml_cpu", differs=FLOAT)
-el.unary("tan", np.tan, el.int_to_float, cpu="tan_vml_cpu", differs=FLOAT)
-el.unary("asin arcsin", np.arcsin, el.int_to_float, cpu="asin_vml_cpu", differs=FLOAT)
+_of_floats = partial(el.unary, result=el.int_to_float, differs=FLOAT)
+log1p = _of_floats("log1p special_log1p", np.log1p, cpu="log1p_vml_cpu", complex=_log1p)
+exp = _of_floats("exp", np.exp, cpu="exp_vml_cpu")
+log = _of_floats("log", np.log, cpu="log_vml_cpu")
+sqrt = _of_floats("sqrt", np.sqrt, cpu="sqrt_vml_cpu")
+cos = _of_floats("cos", np.cos, cpu="cos_vml_cpu")
+_function: np.ufunc
+for _names, _function in (
+    ("expm1 special_expm1", np.expm1), ("log10", np.log10), ("log2", np.log2), ("sin", np.sin), ("tan", np.tan),
+    ("asin arcsin", np.arcsin), ("atan arctan", np.arctan), ("tanh", np.tanh),
+):  # fmt: skip
+    _of_floats(_names, _function, cpu=f"{_names.split()[0]}_vml_cpu")
+for _names, _function in (
+    ("sinh", np.sinh), ("cosh", np.cosh), ("asinh arcsinh", np.arcsinh), ("acosh arccosh", np.arccosh),
+    ("atanh arctanh", np.arctanh),
+):  # fmt: skip
+    _of_floats(_names, _function, cpu=f"{_names.split()[0]}_cpu")
 
 
 def _acos(z: ndarray) -> ndarray:
@@ -51,52 +60,39 @@ def _acos(z: ndarray) -> ndarray:
     return np.pi / 2 - np.arcsin(z) if z.dtype == dt.complex128 else np.arccos(z)
 
 
-el.unary("acos arccos", np.arccos, el.int_to_float, cpu="acos_vml_cpu", complex=_acos, differs=FLOAT)
-el.unary("atan arctan", np.arctan, el.int_to_float, cpu="atan_vml_cpu", differs=FLOAT)
-el.unary("sinh", np.sinh, el.int_to_float, cpu="sinh_cpu", differs=FLOAT)
-el.unary("cosh", np.cosh, el.int_to_float, cpu="cosh_cpu", differs=FLOAT)
-el.unary("tanh", np.tanh, el.int_to_float, cpu="tanh_vml_cpu", differs=FLOAT)
-el.unary("asinh arcsinh", np.arcsinh, el.int_to_float, cpu="asinh_cpu", differs=FLOAT)
-el.unary("acosh arccosh", np.arccosh, el.int_to_float, cpu="acosh_cpu", differs=FLOAT)
-el.unary("atanh arctanh", np.arctanh, el.int_to_float, cpu="atanh_cpu", differs=FLOAT)
-
-
 def _sinc(x: ndarray) -> ndarray:
     y = x * x.dtype.type(np.pi)
     return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)
 
 
-el.unary("sinc special_sinc", _sinc, el.int_to_float, cpu="sinc_cpu", like=np.sinc, differs=["int-to-default-float"])
+_of_floats("acos arccos", np.arccos, cpu="acos_vml_cpu", complex=_acos)
+_of_floats("exp2 special_exp2", np.exp2, cpu="exp2")
+_of_floats("sinc special_sinc", _sinc, cpu="sinc_cpu", like=np.sinc)
+_of_floats("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), cpu="rsqrt_cpu")
+reciprocal = _of_floats(
+    "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), cpu="reciprocal_cpu", like=np.reciprocal,
+    differs=["reciprocal-of-integers", "reciprocal-of-complex-zero"],
+)  # fmt: skip
 
 
-def _no_complex(words: str) -> list[tuple]:
-    return [(el.ANY_COMPLEX, RuntimeError, words)]
+def _no_complex(words: str, error: type[Exception] = RuntimeError) -> el.Refusals:
+    return [(el.ANY_COMPLEX, error, words)]
 
 
 for _name, _like, _factor in (("deg2rad", np.deg2rad, np.pi / 180), ("rad2deg", np.rad2deg, 180 / np.pi)):
-    el.unary(
-        _name, lambda x, factor=_factor: x * number(factor, x.dtype), el.int_to_float, cpu="mul_cpu_reduced_float",
-        refuses=_no_complex(f"{_name} is not supported for complex tensors."), like=_like, differs=FLOAT,
+    _of_floats(
+        _name, lambda x, factor=_factor: x * number(factor, x.dtype), cpu="mul_cpu_reduced_float",
+        refuses=_no_complex(f"{_name} is not supported for complex tensors."), like=_like,
     )  # fmt: skip
 
 # ---------------------------------------------------------------- rounding
 
-
-def _rounding(name: str) -> dict[str, Any]:
-    words = f"{name} is not supported for complex inputs"
-    return {
-        "cpu": f"{name}_vml_cpu",
-        "takes": COPIES,
-        "refuses": [(el.ANY_COMPLEX, NotImplementedError, words)],
-        "integer": np.positive,
-        "differs": ["no-bool-rounding"],
-    }
-
-
-el.unary("ceil", np.ceil, **_rounding("ceil"))
-el.unary("floor", np.floor, **_rounding("floor"))
-el.unary("trunc fix", np.trunc, **_rounding("trunc"))
-el.unary("round", np.rint, cpu="round_vml_cpu", takes=COPIES, integer=np.positive, like=np.round)
+_rounding = partial(el.unary, takes=COPIES, integer=np.positive)
+for _names, _function in (("ceil", np.ceil), ("floor", np.floor), ("trunc fix", np.trunc)):
+    _words = f"{_function.__name__} is not supported for complex inputs"
+    _given: dict[str, Any] = {"refuses": _no_complex(_words, NotImplementedError), "differs": ["no-bool-rounding"]}
+    _rounding(_names, _function, cpu=f"{_function.__name__}_vml_cpu", **_given)
+_rounding("round", np.rint, cpu="round_vml_cpu", like=np.round)
 el.unary("frac", lambda x: x - np.trunc(x), cpu="frac_cpu", takes=el.FLOATS)
 
 
@@ -134,8 +130,6 @@ def copied(x: ndarray) -> ndarray:
     return x.copy(order="K")
 
 
-_SIGNED: dict[str, Any] = {"cpu": "sign_cpu", "bool": copied, "integer": np.sign}
-
 abs = el.unary("abs absolute", np.abs, el.complex_to_real, cpu="abs_cpu", takes=el.NUMBERS | frozenset(dt.FLOAT8S[:4]))
 _NEGATED_MASK = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
@@ -146,17 +140,15 @@ neg = el.unary(
     refuses=[(el.BOOL, RuntimeError, _NEGATED_MASK)],
 )  # fmt: skip
 _COMPLEX_SIGN = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
-sign = el.unary(
-    "sign", _sign, takes=el.INTS | el.FLOATS | el.BOOL, refuses=[(el.ANY_COMPLEX, NotImplementedError, _COMPLEX_SIGN)],
-    like=np.sign, differs=["sign-of-nan", "sign-of-bool"], **_SIGNED,
+_signs = partial(
+    el.unary, cpu="sign_cpu", takes=el.NUMBERS | el.BOOL, bool=copied, integer=np.sign, like=np.sign,
+    differs=["sign-of-nan", "sign-of-bool"],
 )  # fmt: skip
-el.unary(
-    "sgn", _sign, takes=el.NUMBERS | el.BOOL, complex=_sgn, like=np.sign, differs=["sign-of-nan", "sign-of-bool"],
-    **_SIGNED,
-)  # fmt: skip
+sign = _signs("sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError))
+_signs("sgn", _sign, complex=_sgn)
 el.unary(
     "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
-    refuses=[(el.ANY_COMPLEX, NotImplementedError, "signbit is not implemented for complex tensors.")],
+    refuses=_no_complex("signbit is not implemented for complex tensors.", NotImplementedError),
     integer=lambda x: x < 0, bool=np.zeros_like,
 )  # fmt: skip
 el.unary(
@@ -188,23 +180,16 @@ def conj_physical(self: ndarray) -> ndarray:
 # ---------------------------------------------------------------- predicates
 
 _FINITE = el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS | el.ANY_COMPLEX | {dt.float8_e5m2}
-
-
-def _no_complex_infinity(name: str) -> dict[str, Any]:
-    return {
-        "cpu": f"{name}_cpu",
-        "takes": el.BOOL | el.INTS | el.UNSIGNED | el.FLOATS,
-        "refuses": _no_complex(f"{name} does not support complex inputs."),
-        "integer": lambda x: np.zeros_like(x, np.bool_),
-        "bool": np.zeros_like,
-    }
-
-
 el.unary("isnan", np.isnan, el.always_bool, differs=["predicate-strided"], takes=el.ALL)
 el.unary("isinf", np.isinf, el.always_bool, cpu="isinf", takes=_FINITE)
 el.unary("isfinite", np.isfinite, el.always_bool, cpu="isfinite", takes=_FINITE | {dt.float8_e8m0fnu})
-el.unary("isposinf", lambda x: x == np.inf, el.always_bool, like=np.isposinf, **_no_complex_infinity("isposinf"))
-el.unary("isneginf", lambda x: x == -np.inf, el.always_bool, like=np.isneginf, **_no_complex_infinity("isneginf"))
+for _predicate, _infinity in ((np.isposinf, np.inf), (np.isneginf, -np.inf)):
+    _name = _predicate.__name__
+    el.unary(
+        _name, lambda x, infinity=_infinity: x == infinity, el.always_bool, cpu=f"{_name}_cpu", takes=el.BOOL | COPIES,
+        refuses=_no_complex(f"{_name} does not support complex inputs."), like=_predicate,
+        integer=lambda x: np.zeros_like(x, np.bool_), bool=np.zeros_like,
+    )  # fmt: skip
 el.unary(
     "isreal", lambda x: np.ones_like(x, np.bool_), el.always_bool, takes=el.ALL, complex=lambda z: z.imag == 0,
     like=np.isreal,

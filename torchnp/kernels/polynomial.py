@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,14 +26,6 @@ def _recurrence(n: ndarray, first: ndarray, step: Step) -> ndarray:
     return np.where(n < 0, q.dtype.type(0), np.where(n == 0, q.dtype.type(1), q))
 
 
-def _operands(x: ndarray, n: ndarray) -> tuple[ndarray, ndarray]:
-    """Both broadcast to the layout of the result, the degree as an integer."""
-    result = np.asarray(np.add(x, n))
-    wide, degree = np.empty_like(result), np.empty_like(result, np.int64)
-    wide[...], degree[...] = x, n
-    return wide, degree
-
-
 def _alternate(n: ndarray, value: ndarray) -> ndarray:
     """``value`` for even degrees, ``-value`` for odd ones."""
     return np.where(n % 2 == 0, value, -value)
@@ -40,28 +33,23 @@ def _alternate(n: ndarray, value: ndarray) -> ndarray:
 
 def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
     """One of the four kinds at y; above degree ``limit`` inside (-1, 1) by trigonometry."""
-    one = y.dtype.type(1)
-    degree = n.astype(y.dtype)
+    one, half = y.dtype.type(1), y.dtype.type(0.5)
+    degree, ones = n.astype(y.dtype), np.ones_like(y)
     angle = in_double(np.arccos, y)
-    twice = degree + degree + one
+    after, twice = degree + one, degree + degree + one
+    first = {"t": y, "u": y + y, "v": y + y - one, "w": y + y + one}[kind]
+    at_one, edge = {"t": (ones, ones), "u": (after, after), "v": (ones, twice), "w": (twice, ones)}[kind]
+    at_minus_one = _alternate(n, edge)
     if kind == "t":
-        first, at_one, at_minus_one = y, np.ones_like(y), _alternate(n, np.ones_like(y))
         closed = in_double(np.cos, degree * angle)
     elif kind == "u":
-        first, at_one, at_minus_one = y + y, degree + one, _alternate(n, degree + one)
         sine = in_double(np.sin, angle)
-        edge = (degree + one) * in_double(np.cos, (degree + one) * angle) / y
-        closed = np.where(sine != 0, in_double(np.sin, (degree + one) * angle) / sine, edge)
-    elif kind == "v":
-        first, at_one, at_minus_one = y + y - one, np.ones_like(y), _alternate(n, twice)
-        half = y.dtype.type(0.5)
-        ratio = in_double(np.cos, (degree + half) * angle) / in_double(np.cos, angle * half)
-        closed = np.where(in_double(np.sin, angle * half) != 1, ratio, at_minus_one)
+        flat = after * in_double(np.cos, after * angle) / y
+        closed = np.where(sine != 0, in_double(np.sin, after * angle) / sine, flat)
     else:
-        first, at_one, at_minus_one = y + y + one, twice, _alternate(n, np.ones_like(y))
-        half = y.dtype.type(0.5)
-        ratio = in_double(np.sin, (degree + half) * angle) / in_double(np.sin, angle * half)
-        closed = np.where(in_double(np.cos, angle * half) != 1, ratio, at_one)
+        wave, other, ending = (np.cos, np.sin, at_minus_one) if kind == "v" else (np.sin, np.cos, at_one)
+        ratio = in_double(wave, (degree + half) * angle) / in_double(wave, angle * half)
+        closed = np.where(in_double(other, angle * half) != 1, ratio, ending)
     inside = (n > limit) & (np.abs(y) < 1)
     # What has a closed form needs no steps; outside [-1, 1] a recurrence soon ends in nan, however high the degree.
     stepped = _recurrence(np.where(inside | (np.abs(y) == 1), 0, n), first, lambda k, p, q: fma(y + y, q, -p))
@@ -70,32 +58,35 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
     return np.where(n < 0, y.dtype.type(0), value)
 
 
-def _chebyshev_row(kind: str, limit: int, shifted: bool) -> None:
-    def function(x: ndarray, n: ndarray) -> ndarray:
-        x, n = _operands(x, n)
-        return _chebyshev(kind, x + x - 1 if shifted else x, n, limit)
-
-    _row(f"{'shifted_' if shifted else ''}chebyshev_polynomial_{kind}", function)
+def _shifted_chebyshev(kind: str, x: ndarray, n: ndarray, limit: int) -> ndarray:
+    return _chebyshev(kind, x + x - 1, n, limit)
 
 
 def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
+    def run(x: ndarray, n: ndarray) -> ndarray:
+        """Both broadcast to the layout of the result, the degree as an integer."""
+        result = np.asarray(np.add(x, n))
+        wide, degree = np.empty_like(result), np.empty_like(result, np.int64)
+        wide[...], degree[...] = x, n
+        return function(wide, degree)
+
     binary(
-        f"special_{name} special_{name}.x_scalar special_{name}.n_scalar", function, int_to_float, cpu=f"{name}_cpu",
-        takes=WIDE, args=("x", "n"),
+        f"special_{name} special_{name}.x_scalar special_{name}.n_scalar", run, int_to_float, cpu=f"{name}_cpu",
+        takes=WIDE,
         doc=f"{name.replace('_', ' ').capitalize()} of degree n (truncated to an integer; 0 below 0).",
     )  # fmt: skip
 
 
 for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w", 8, 4)):
-    _chebyshev_row(_kind, _limit, False)
-    _chebyshev_row(_kind, _shifted_limit, True)
+    _name = f"chebyshev_polynomial_{_kind}"
+    _row(_name, partial(_chebyshev, _kind, limit=_limit))
+    _row(f"shifted_{_name}", partial(_shifted_chebyshev, _kind, limit=_shifted_limit))
 
 
 def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
     """The physicists' (2) or the probabilists' (1) polynomials; torch gives nan above a degree."""
 
     def function(x: ndarray, n: ndarray) -> ndarray:
-        x, n = _operands(x, n)
         real, y = x.dtype.type, x * x.dtype.type(scale)
         value = _recurrence(np.minimum(n, 513), y, lambda k, p, q: fma(y, q, -(real(scale * k) * p)))
         return np.where(n > (128 if x.dtype == np.float32 else 512), real(np.nan), value)
@@ -104,7 +95,6 @@ def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
 
 
 def _laguerre_l(x: ndarray, n: ndarray) -> ndarray:
-    x, n = _operands(x, n)
     real = x.dtype.type
 
     def step(k: int, p: ndarray, q: ndarray) -> ndarray:
@@ -115,7 +105,6 @@ def _laguerre_l(x: ndarray, n: ndarray) -> ndarray:
 
 
 def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
-    x, n = _operands(x, n)
     real = x.dtype.type
 
     def step(k: int, p: ndarray, q: ndarray) -> ndarray:

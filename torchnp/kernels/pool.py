@@ -124,40 +124,30 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
 
 
 @functools.lru_cache(maxsize=256)
-def _layout(w: Windows) -> tuple[tuple[int, ...] | None, list[tuple]]:
-    """How much to pad after each dimension (None for no padding at all), and where each tap of every window lies."""
-    after = tuple(
-        max((o - 1) * s + d * (k - 1) + 1 - size - p, 0)
-        for o, s, d, k, size, p in zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
-    )
-    slices = [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
-    return after if any(w.padding) or any(after) else None, slices
+def places(w: Windows) -> tuple[tuple[int, ...], list[tuple]]:
+    """How much to pad after each dimension, and where each tap of every window lies in the padded array."""
+    along = zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
+    after = tuple(max((o - 1) * s + d * (k - 1) + 1 - size - p, 0) for o, s, d, k, size, p in along)
+    return after, [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
 
 
 def padded(x: ndarray, w: Windows, value: float) -> ndarray:
     """The array padded so that every window lies in it."""
-    after = _layout(w)[0]
-    return x if after is None else pad(x, w.padding, after, value)
+    after = places(w)[0]
+    return pad(x, w.padding, after, value) if any(w.padding + after) else x
 
 
-def channels_last_of(x: ndarray, n: int) -> bool:
-    """Whether a pool's result has its channels innermost."""
-    return is_channels_last(x if x.ndim == n + 2 else x[None]) if n > 1 else False
+def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
+    """A pool's result: of images, and of ``volumes`` if asked, with channels innermost where its input has them there.
 
-
-def result(x: ndarray, n: int, channels_last: bool) -> ndarray:
-    """A pool's result in its memory format; torch keeps that of an unbatched volume, not of an image."""
-    if channels_last and x.ndim == n + 1:
-        return in_format(x[None], n == 3)[0]
-    return in_format(x, channels_last)
+    torch keeps the memory format of an unbatched volume, not of an image.
+    """
+    batched = x.ndim == n + 2
+    last = (n == 2 or volumes) and is_channels_last(x if batched else x[None])
+    return in_format(y, last) if batched or not last else in_format(y[None], n == 3)[0]
 
 
 # ---------------------------------------------------------------- maximum
-
-
-def lowest(dtype: np.dtype) -> float:
-    """What every value is at least."""
-    return -np.inf if dt.is_floating(dtype) else int(np.iinfo(dtype).min)
 
 
 def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any]:
@@ -165,8 +155,8 @@ def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any
 
     The first of equal maxima counts, the last NaN, and the first element if all are -inf.
     """
-    p = padded(x, w, lowest(x.dtype))
-    views = [p[place] for place in _layout(w)[1]]
+    p = padded(x, w, -np.inf if dt.is_floating(x.dtype) else int(np.iinfo(x.dtype).min))
+    views = [p[place] for place in places(w)[1]]
     best = views[0].copy("K")
     if not indices:
         for view in views[1:]:
@@ -205,19 +195,19 @@ def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
     return first.astype(small), offsets.reshape(-1), base
 
 
-def _max_pool(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
+def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
+    """`max_pool` of images or volumes, by the arguments of the ops."""
     w = windows(x, n, f"max_pool{n}d", *window)
     require(f"max_pool{n}d", x.dtype, dt.INTS + dt.FLOATS)
     best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
-    channels_last = channels_last_of(x, n)
-    return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
+    return result(dt.cast(best, x.dtype), x, n, volumes=True), result(indices, x, n, volumes=True)
 
 
-max_pool2d_with_indices, max_pool3d_with_indices = rows(
-    "max_pool2d_with_indices max_pool3d_with_indices", _max_pool,
+max_pool2d_with_indices, _ = rows(
+    "max_pool2d_with_indices max_pool3d_with_indices", max_pool_of,
     "Maximum over windows of an image or volume, and its flat index in there.", differs=["pool-windows"],
 )  # fmt: skip
-rows("max_pool2d max_pool3d", _max_pool, "Maximum over windows of an image or volume.", part=0)
+rows("max_pool2d max_pool3d", max_pool_of, "Maximum over windows of an image or volume.", part=0)
 
 
 @kernel("max_pool1d", differs=["pool-windows"])
@@ -225,11 +215,10 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     """Maximum over windows of a sequence."""
     words = "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
     check(self.ndim in (2, 3) and 0 not in self.shape[-2:], words + shape_text(self.shape))
-    kernel = _single(kernel_size, "kernel_size must be an int, list of ints or tuple of ints")
-    words = "stride must be None, an int, list of ints, or tuple of ints"
-    step = kernel if is_omitted(stride) else _single(stride, words)
-    border = _single(padding, "padding must be an int, list of ints, or tuple of ints")
-    spread = _single(dilation, "dilation must be an int, list of ints or tuple of ints")
+    kernel = _single(kernel_size, "kernel_size must be an int, list of ints or")
+    step = kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or")
+    border = _single(padding, "padding must be an int, list of ints, or")
+    spread = _single(dilation, "dilation must be an int, list of ints or")
     for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
         check(value > 0, f"max_pool1d() {name} must be greater than zero, but got {value}")
     check(border >= 0, f"max_pool1d() padding must be non-negative, but got {border}")
@@ -244,7 +233,7 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
 
 def _single(value: Ints, words: str) -> int:
     given = _numbers(value)
-    check(len(given) == 1, f"max_pool1d() {words} of size 1 but got size {len(given)}")
+    check(len(given) == 1, f"max_pool1d() {words} tuple of ints of size 1 but got size {len(given)}")
     return given[0]
 
 
@@ -273,7 +262,7 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
     """Maximum over windows of a sequence, and its index."""
     kernel, step, border = _of_sequence(self, "max_pool1d", kernel_size, stride, padding)
     spread = one_int(dilation, "max_pool1d", "dilation")
-    best, indices = _max_pool(self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
+    best, indices = max_pool_of(self[..., None, :], (1, kernel), (1, step), (0, border), (1, spread), ceil_mode, n=2)
     return np.squeeze(best, -2), np.squeeze(indices, -2)
 
 
@@ -318,7 +307,7 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
             total += view
     total = total + total.dtype.type(0)  # torch's sums start at 0: windows of -0 give 0
     mean = divide(total, divisors(w, count_include_pad, divisor_override))
-    return result(dt.cast(mean, x.dtype), n, n == 2 and channels_last_of(x, n))
+    return result(dt.cast(mean, x.dtype), x, n)
 
 
 def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
@@ -358,17 +347,15 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     check(x.shape == indices.shape, f"{words} indices tensor with shape: {shape_text(indices.shape)}")
     check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
     require(f"max_unpool{n}d", x.dtype, dt.FLOATS)
-    lead = x.shape[:-n]
-    planes, plane = int(np.prod(lead)), int(np.prod(output_size))
-    flat = indices.reshape(planes, int(np.prod(indices.shape[-n:])))
+    planes, plane = math.prod(x.shape[:-n]), math.prod(output_size)
+    flat = indices.reshape(planes, math.prod(indices.shape[-n:]))
     wrong = (flat < 0) | (flat >= plane)
     if wrong.any():
         size = "x".join(map(str, output_size))
         raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
     out = np.zeros(planes * plane, x.dtype)
     out[(flat + np.arange(planes)[:, None] * plane).reshape(-1)] = np.ascontiguousarray(x).reshape(-1)
-    return in_format(out.reshape(*lead, *output_size), n == 2 and is_channels_last(x))
+    return result(out.reshape(*x.shape[:-n], *output_size), x, n)
 
 
-rows("max_unpool2d", _unpool, "Zeros, with the values where `max_pool2d_with_indices` found them.")
-rows("max_unpool3d", _unpool, "Zeros, with the values where `max_pool3d_with_indices` found them.")
+rows("max_unpool2d max_unpool3d", _unpool, "Zeros, with the values where the pool of maxima with indices found them.")

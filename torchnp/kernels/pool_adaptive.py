@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from torchnp.checks import check, check_filled, require
 from torchnp.errors import mean_of, negative_size, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.pool import Windows, channels_last_of, check_sequence, lowest, max_pool, one_int, result
+from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -50,11 +51,11 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check(min(output_size) >= 0, "numel: integer multiplication overflow")
     require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     if x.shape[-n:] == tuple(output_size):
-        return result(x.copy("K"), n, n == 2 and channels_last_of(x, n))
+        return result(x.copy("K"), x, n)
     total = dt.cast(x, dt.opmath(x.dtype))
     for d, out in enumerate(output_size):
         total = _bin_means(total, x.ndim - n + d, out)
-    return result(dt.cast(total, x.dtype), n, n == 2 and channels_last_of(x, n))
+    return result(dt.cast(total, x.dtype), x, n)
 
 
 def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
@@ -87,9 +88,8 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         # torch takes the mean, which has complex numbers too.
         check(dt.is_inexact(x.dtype), mean_of(x.dtype))
         mean = dt.cast(x, dt.opmath(x.dtype)).mean(tuple(range(-n, 0)), keepdims=True)
-        return layout.place(
-            dt.cast(mean, x.dtype), layout.in_format(mean.shape, layout.suggested(*layout.layout_of(x)))
-        )
+        as_it_was = layout.suggested(*layout.layout_of(x))
+        return layout.place(dt.cast(mean, x.dtype), layout.in_format(mean.shape, as_it_was))
     out = _adaptive_avg(x, output_size, n=n)
     return out if n == 2 else layout.dense(out)
 
@@ -120,26 +120,31 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))
         best, indices = max_pool(v, Windows(kernel, kernel, (0,) * n, (1,) * n, sizes, out))
     else:
-        best, indices = _bin_maxima(v, n, out)
-    channels_last = n == 2 and channels_last_of(x, n)
-    return result(dt.cast(best, x.dtype), n, channels_last), result(indices, n, channels_last)
+        best, indices = _maxima(v, *zip(*map(bins, sizes, out), strict=True))
+    return result(dt.cast(best, x.dtype), x, n), result(indices, x, n)
 
 
-def _bin_maxima(x: ndarray, n: int, out: Ints) -> tuple[ndarray, ndarray]:
-    """The first maximum or last NaN of each bin, by its place in the bin."""
-    lead, sizes = x.shape[:-n], x.shape[-n:]
-    spans = [bins(s, o) for s, o in zip(sizes, out, strict=True)]
-    best = np.full((*lead, *out), lowest(x.dtype), x.dtype)
-    indices = np.empty((*lead, *out), np.int64)
-    for step, tap in enumerate(np.ndindex(*(length.max(initial=0) for _, length in spans))):
-        grids = np.ix_(*(np.minimum(start + t, s - 1) for (start, _), t, s in zip(spans, tap, sizes, strict=True)))
-        at = np.zeros((), np.int64)
-        for grid, size in zip(grids, sizes, strict=True):
-            at = at * size + grid
-        values = x[(..., *grids)]
-        take = (values > best) | np.isnan(values) | (step == 0)
-        for d, ((_, length), t) in enumerate(zip(spans, tap, strict=True)):
-            take = take & (length > t).reshape(-1, *[1] * (n - 1 - d))
+def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tuple[ndarray, ndarray]:
+    """The first maximum or last NaN of each bin, by its place in the bin, and its flat place in the plane.
+
+    First elements and lengths are given for each dimension: of all channels, or (N, C, out) of each.
+    """
+    n, out = len(starts), [start.shape[-1] for start in starts]
+    sizes = x.shape[-n:]
+    flat = x.reshape(*x.shape[:-n], math.prod(sizes))
+    best = np.full((*x.shape[:-n], *out), -np.inf, x.dtype)
+    indices = np.empty(best.shape, np.int64)
+    for step, tap in enumerate(np.ndindex(*(np.max(length, initial=0) for length in lengths))):
+        at, inside = np.zeros((), np.int64), np.ones((), np.bool_)
+        for d, (start, length, t, size) in enumerate(zip(starts, lengths, tap, sizes, strict=True)):
+            line = np.minimum(start + t, size - 1)
+            at = at[..., None] * size + line.reshape(*line.shape[:-1], *[1] * d, out[d])
+            inside = inside[..., None] & (length > t)
+        if at.ndim == n:
+            values = flat.take(at, -1)
+        else:
+            values = np.take_along_axis(flat, at.reshape(*flat.shape[:2], math.prod(out)), -1).reshape(at.shape)
+        take = ((values > best) | np.isnan(values) | (step == 0)) & inside
         np.copyto(best, values, where=take)
         np.copyto(indices, at, where=take)
     return best, indices
@@ -206,30 +211,11 @@ def _fractional(x, kernel_size, output_size, samples, *, n):
     batched = x if x.ndim == n + 2 else x[None]
     sizes = batched.shape[2:]
     samples = samples[: batched.shape[0]]
-    # In two dimensions the first sample is for the width.
-    order = [1, 0] if n == 2 else [0, 1, 2]
+    order = [1, 0] if n == 2 else [0, 1, 2]  # in two dimensions the first sample is for the width
     starts = [_starts(samples[..., order[d]], sizes[d], output_size[d], kernel_size[d]) for d in range(n)]
-    v = dt.cast(batched, dt.opmath(x.dtype))
-    flat = v.reshape(*v.shape[:2], int(np.prod(sizes)))
-    best = np.full((*v.shape[:2], int(np.prod(output_size))), -np.inf, v.dtype)
-    indices = np.zeros(best.shape, np.int64)
-    for step, tap in enumerate(np.ndindex(*kernel_size)):
-        at = _places(starts, tap, sizes).reshape(best.shape)
-        values = np.take_along_axis(flat, at, -1)
-        take = (values > best) | np.isnan(values) | (step == 0)
-        np.copyto(best, values, where=take)
-        np.copyto(indices, at, where=take)
+    best, indices = _maxima(dt.cast(batched, dt.opmath(x.dtype)), starts, kernel_size)
     shape = (*x.shape[:-n], *output_size)
     return dt.cast(best, x.dtype).reshape(shape), indices.reshape(shape)
-
-
-def _places(starts: Sequence[ndarray], tap: Sequence[int], sizes: Ints) -> ndarray:
-    """Flat places of one tap of all windows: (N, C, *out)."""
-    at = np.zeros((1, 1), np.int64)
-    for d, (start, t, size) in enumerate(zip(starts, tap, sizes, strict=True)):
-        line = (start + t).reshape(*start.shape[:2], *[1] * d, start.shape[2])
-        at = at[..., None] * size + line
-    return at
 
 
 _DOC = "Maximum over windows whose places follow from random samples, and its flat index."

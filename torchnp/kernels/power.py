@@ -120,8 +120,8 @@ def float_power(self: Any, exponent: Any) -> ndarray:
 _FLOAT = ["three-tier-promotion", "int-to-default-float"]
 
 
-def _logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    """Complex: about the operand of the larger real part."""
+def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
+    """About the operand of the larger real part, so that nothing overflows."""
     first = a.real >= b.real
     high, low = np.where(first, a, b), np.where(first, b, a)
     value = high + np.log1p(np.exp(low - high))
@@ -134,7 +134,7 @@ _to_float("atan2 arctan2", np.arctan2, cpu="atan2_cpu")
 _to_float("copysign.Tensor copysign.Scalar", np.copysign, cpu="copysign_cpu")
 _of_floats = partial(el.binary, takes=el.FLOATS, differs=["float-functions-refuse-integers"])
 _of_floats("hypot", np.hypot, cpu="hypot_cpu")
-_of_floats("logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=_logaddexp)
+_of_floats("logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=complex_logaddexp)
 _of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
 # Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first.
 _nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))

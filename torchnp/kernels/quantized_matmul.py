@@ -88,10 +88,14 @@ def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
     out = np.empty((rows, inner // 2), np.uint8)
     for start in range(0, rows, _BLOCK):
         block = self[start : start + _BLOCK].astype(np.uint8)
-        halves = (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
-        packed = (halves[1] << np.uint8(4)) | halves[0]
-        out[start : start + _BLOCK] = packed.T.reshape(len(block), inner // 2)
+        low, high = _halves(block)
+        out[start : start + _BLOCK] = ((high << np.uint8(4)) | low).T.reshape(len(block), inner // 2)
     return out
+
+
+def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
+    """The rows of a block that go into the low and into the high bits."""
+    return (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
 
 
 def _unpacked(packed: ndarray) -> ndarray:
@@ -99,15 +103,9 @@ def _unpacked(packed: ndarray) -> ndarray:
     rows, inner = packed.shape[0], 2 * packed.shape[1]
     out = np.empty((rows, inner), np.float32)
     for start in range(0, rows, _BLOCK):
-        block = packed[start : start + _BLOCK]
-        count = len(block)
-        both = block.reshape(inner, count // 2).T
-        low, high = (both & 15).astype(np.float32) - 8, (both >> 4).astype(np.float32) - 8
-        target = out[start : start + count]
-        if count == _BLOCK:
-            target[:32], target[32:] = low, high
-        else:
-            target[::2], target[1::2] = low, high
+        low, high = _halves(out[start : start + _BLOCK])
+        both = packed[start : start + _BLOCK].reshape(inner, len(low)).T
+        low[...], high[...] = (both & 15).astype(np.float32) - 8, (both >> 4).astype(np.float32) - 8
     return out
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
 from torchnp.errors import not_implemented
-from torchnp.kernels._memory import factory_dtype, like_order, memory_order
+from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels._rows import rows
-from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, arrange, strided_size
+from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, laid_like, strided_size
+from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -47,45 +50,40 @@ def random(self, *, generator=None):
     """Integers from 0 to the largest value, or to 2**digits in floating types."""
     dtype, n, source = self.dtype, self.size, generator or default_generator
     if not n:
-        values = np.empty(0, dtype)
-    elif dtype in BARE or not (dt.is_integral(dtype) or dtype == dt.bool_ or dtype in FLOATS):
-        raise not_implemented("random_kernel_cpu", dtype)
-    elif dtype == dt.bool_:
-        values = (source.random32(n) & np.uint32(1)).astype(dt.bool_)
-    else:
-        span = (1 << DIGITS[dtype]) + 1 if dt.is_floating(dtype) else np.iinfo(dtype).max + 1
-        words = source.random64(n) if dtype in (dt.int64, dt.float64) else source.random32(n)
-        values = _from_int64(_modulo(words, span).astype(np.int64), dtype)
-    return arrange(values, self.shape, memory_order(self))
+        return self.copy()
+    require("random_kernel_cpu", dtype, (dt.bool_, *dt.INTS, *FLOATS))
+    words = source.random64(n) if dtype in (dt.int64, dt.float64) else source.random32(n)
+    if dtype == dt.bool_:
+        return laid_like(self, (words & np.uint32(1)).astype(dt.bool_))
+    span = (1 << DIGITS[dtype]) + 1 if dt.is_floating(dtype) else np.iinfo(dtype).max + 1
+    return laid_like(self, _from_int64(_modulo(words, span).astype(np.int64), dtype))
 
 
 def _random_from(self, *, from_=0, to, generator):
-    return arrange(_random_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
+    return laid_like(self, _random_values(self.size, self.dtype, from_, to, generator))
 
 
-_declare = partial(rows, like=np.random.randint, differs=["random-stream"])
-_declare(
-    "random.from random.to", _random_from, "Integers in [from, to), by default from 0; without `to`, up to the largest."
-)
+_DOC = "Integers in [from, to), by default from 0; without `to`, up to the largest."
+_LOOK = Writes(inplace=lambda bound, targets: check_target(targets[0]))  # before torch looks at the range
+rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=["random-stream"], writes=_LOOK)
 
 
 def _random_values(n: int, dtype: np.dtype, low: int, high: int | None, generator: Generator | None) -> ndarray:
-    low, high = int(low), None if high is None else int(high)
-    floating = dt.is_floating(dtype)
+    low, floating = int(low), dt.is_floating(dtype)
     if high is None and low == -(2**63):
         return _full_range(n, dtype, generator)
     if high is not None:
-        if low >= high:
-            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        high = int(high)
+        check(low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         if floating:
             require("random_update_from_to", dtype, FLOATS)
-            low, high = _nearest_from(low, dtype), _nearest_to(high, dtype)
+            low, high = _nearest(low, 1, dtype), _nearest(high, -1, dtype)
             words = "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype,"
             check(low < high, f"{words} but got from={low} >= to={high}")
         last = high - 1
     elif floating:
         require("random_from_to_range_calc", dtype, FLOATS)
-        last, low = 1 << DIGITS[dtype], _nearest_from(low, dtype)
+        last, low = 1 << DIGITS[dtype], _nearest(low, 1, dtype)
         words = "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype,"
         check(low < last, f"{words} but got from={low} > to_inc={last}")
     elif dt.is_complex(dtype):
@@ -131,44 +129,36 @@ def _rounded(value: int, dtype: np.dtype) -> float:
     return float(dt.cast(np.array(value, np.int64), dtype))
 
 
-def _nearest_from(low: int, dtype: np.dtype) -> int:
-    """The next value up that the dtype holds, if rounding would fall below `low`."""
-    above = _rounded(low + 1, dtype)
-    if math.isfinite(above) and above < low:
-        return int(above) + (1 << (abs(low + 1).bit_length() - DIGITS[dtype]))
-    return low
+def _nearest(bound: int, step: int, dtype: np.dtype) -> int:
+    """The next value up (a ``step`` of 1) or down (-1) that the dtype holds, if rounding would pass the bound."""
+    beside = _rounded(bound + step, dtype)
+    if math.isfinite(beside) and (beside < bound if step > 0 else beside >= bound):
+        return int(beside) + step * (1 << (abs(bound + step).bit_length() - DIGITS[dtype]))
+    return bound
 
 
-def _nearest_to(high: int, dtype: np.dtype) -> int:
-    """The next value down that the dtype holds, if rounding would reach `high`."""
-    below = _rounded(high - 1, dtype)
-    if math.isfinite(below) and below >= high:
-        return int(below) - (1 << (abs(high - 1).bit_length() - DIGITS[dtype]))
-    return high
+def _between(low: int, high: Any) -> Callable[..., ndarray]:
+    return lambda n, dtype, contiguous, generator: _random_values(n, dtype, low, high, generator)
 
 
-def _randint(*, low=0, high, size, generator=None, dtype, layout, device, pin_memory):
-    size = strided_size(size, layout, device, pin_memory)
-    return _random_values(math.prod(size), factory_dtype(dtype), low, high, generator).reshape(size)
+def _randint(*, low=0, high, size, **options):
+    return filled(size, values=_between(low, high), **options)
 
 
-def _randint_like(self, *, low=0, high, generator=None, dtype, layout, device, pin_memory, memory_format):
+def _randint_like(self, *, low=0, high, **options):
     if isinstance(high, ndarray):
         check(high.ndim == 0, "high must be a scalar tensor and on CPU")
-    strided_size((), layout, device, pin_memory)
-    dtype, order = self.dtype if dtype is None else dt.as_dtype(dtype), like_order(self, memory_format)
-    return arrange(_random_values(self.size, dtype, low, high, generator), self.shape, order)
+    return filled_like(self, values=_between(low, high), **options)
 
 
-rows(
-    "randint randint.generator randint.low randint.low_generator", _randint, "Integers in [low, high), by default from 0.",
-    like=np.random.randint, differs=["random-stream", "randint-modulo"],
-)  # fmt: skip
-rows(
+_DOC = "Integers in [low, high), by default from 0"
+_FORMS = "randint randint.generator randint.low randint.low_generator"
+rows(_FORMS, _randint, f"{_DOC}.", like=np.random.randint, differs=["random-stream", "randint-modulo"])
+_FORMS = (
     "randint_like randint_like.generator randint_like.Tensor randint_like.Tensor_generator randint_like.low_dtype "
-    "randint_like.low_generator_dtype", _randint_like,
-    "Integers in [low, high), by default from 0, shaped and laid out like a tensor.", differs=["random-stream"],
-)  # fmt: skip
+    "randint_like.low_generator_dtype"
+)
+rows(_FORMS, _randint_like, f"{_DOC}, shaped and laid out like a tensor.", differs=["random-stream"])
 
 # ---------------------------------------------------------------- permutations
 
@@ -178,22 +168,18 @@ def _randperm(n, *, generator=None, dtype, layout, device, pin_memory):
     dtype = dt.int64 if dtype is None else factory_dtype(dtype)
     if dtype in (dt.float16, dt.float32, dt.float64):
         most = (1 << DIGITS[dtype]) + 1
-        check(n <= most, f"n cannot be greater than {most} for {_FLOAT_NAMES[dtype]} type.")
+        check(n <= most, f"n cannot be greater than {most} for {dt.scalar_name(dtype)} type.")
     elif dt.is_integral(dtype) or dtype == dt.complex32:
         scalar(n - 1, dtype)  # the largest has to fit
-    if dtype in BARE or not (dt.is_integral(dtype) or dtype in FLOATS):
-        raise not_implemented("randperm", dtype)
+    require("randperm", dtype, (*dt.INTS, *FLOATS))
     source = generator or default_generator
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
 
 
-rows(
-    "randperm randperm.generator", _randperm,
-    "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step.",
-    like=np.random.permutation, differs=["random-stream", "randperm-swaps-forward"],
-)  # fmt: skip
+_DOC = "A permutation of 0 to n - 1: Fisher and Yates from the front, one word a step."
+_DIFFERS = ["random-stream", "randperm-swaps-forward"]
+rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
-_FLOAT_NAMES = {dt.float16: "Half", dt.float32: "Float", dt.float64: "Double"}
 _MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
 _FEW = 4096
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, require
-from torchnp.errors import cannot_cast
+from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, like_order, memory_order
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import add, mul
+from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.fma import fma
+from torchnp.overlap import check_apart, check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
+from torchnp.writes import resize, resize_out
 
 ndarray = np.ndarray
 FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
@@ -37,12 +42,15 @@ def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None
     return values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
-def fill(x: ndarray, values: ndarray, order: tuple[int, ...] | None) -> ndarray:
+def laid_like(x: ndarray, values: ndarray) -> ndarray:
+    """Flat values in memory order, in the shape and the order of ``x``."""
+    return arrange(values, x.shape, memory_order(x))
+
+
+def fill(x: ndarray, values: ndarray) -> ndarray:
     """Write flat values in memory order into `x`."""
-    if any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.strides, strict=True)) and x.size > 1:
-        words = "unsupported operation: more than one element of the written-to tensor refers to a single memory"
-        raise RuntimeError(f"{words} location. Please clone() the tensor before performing the operation.")
-    x[...] = arrange(values, x.shape, order)
+    check_target(x)
+    x[...] = laid_like(x, values)
     return x
 
 
@@ -50,8 +58,7 @@ def strided_size(
     size: Sequence[int], layout: str | None, device: str | None, pin_memory: bool | None
 ) -> tuple[int, ...]:
     """The shape of a factory function, with torch's complaints about what only torch has."""
-    if layout is not None or device is not None or pin_memory:
-        check_options(layout, device, pin_memory)
+    check_options(layout, device, pin_memory)
     return check_size([int(n) for n in size])
 
 
@@ -90,8 +97,7 @@ def _check_range(dtype: np.dtype, low: float, high: float) -> None:
     limit = LARGEST.get(dtype, float(np.finfo(np.float64).max))
     for bound, name in ((low, "from"), (high, "to")):
         check(-limit <= bound <= limit, f"{name} is out of bounds for {dt.c_name(dtype)}")
-    words = f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
-    check(not low > high, words)
+    check(not low > high, f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > limit:
         words = f"uniform_ expects to-from <= std::numeric_limits<{dt.scalar_name(dtype)}>::max(), but found"
         raise RuntimeError(f"{words} to={high:g} and from={low:g} which result in to-from to exceed the limit")
@@ -129,21 +135,21 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
     return z + z.dtype.type(0) if std == 1.0 and mean == 0.0 else fma(z, std, mean)
 
 
-# ---------------------------------------------------------------- uniform
+# ---------------------------------------------------------------- of a size, or like a tensor
 
 
 @kernel("uniform", like=np.random.uniform, differs=["random-stream"])
 def uniform(self, from_=0.0, to=1.0, *, generator=None):
     """Uniform values in [from, to); complex ones have both parts there."""
-    return arrange(uniform_values(self.size, self.dtype, from_, to, generator), self.shape, memory_order(self))
+    return laid_like(self, uniform_values(self.size, self.dtype, from_, to, generator))
 
 
-def _filled(size, *, values, generator=None, dtype, layout, device, pin_memory):
+def filled(size, *, values, generator=None, dtype, layout, device, pin_memory):
     size = strided_size(size, layout, device, pin_memory)
     return values(math.prod(size), factory_dtype(dtype), True, generator).reshape(size)
 
 
-def _filled_like(
+def filled_like(
     self, *, values, generator=None, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
 ):
     strided_size((), layout, device, pin_memory)
@@ -152,8 +158,7 @@ def _filled_like(
     return arrange(values(self.size, dtype, contiguous, generator), self.shape, order)
 
 
-def _units(n: int, dtype: np.dtype, contiguous: bool, generator: Generator | None) -> ndarray:
-    return uniform_values(n, dtype, 0.0, 1.0, generator)
+_units = lambda n, dtype, contiguous, generator: uniform_values(n, dtype, 0.0, 1.0, generator)
 
 
 def _normals(mean: float, std: float) -> Callable[..., ndarray]:
@@ -165,62 +170,9 @@ for _name, _like, _values, _differs, _doc in (
     ("randn", np.random.randn, _normals(0.0, 1.0), "randn-box-muller", "Standard normal values"),
 ):
     _of = {"like": _like, "differs": ["random-stream", _differs], "values": _values}
-    rows(f"{_name} {_name}.generator", _filled, f"{_doc}.", **_of)
+    rows(f"{_name} {_name}.generator", filled, f"{_doc}.", **_of)
     _doc = f"{_doc}, shaped and laid out like a tensor."
-    rows(f"{_name}_like {_name}_like.generator", _filled_like, _doc, differs=["random-stream"], values=_values)
-
-# ---------------------------------------------------------------- normal
-
-_declare = partial(rows, like=np.random.normal, differs=["random-stream"])
-
-
-def _write_normal(self, mean, std, generator):
-    values = normal_values(self.size, self.dtype, mean, std, self.flags.c_contiguous, generator)
-    return fill(self, values, memory_order(self))
-
-
-def _normal_around(mean, std, generator):
-    z = normal_values(mean.size, mean.dtype, 0.0, std, True, generator).reshape(mean.shape)
-    return _inplace(np.add, z, mean)
-
-
-def _normal_each(mean, std, generator):
-    _check_std(std)
-    if not isinstance(mean, ndarray):
-        mean = dt.cast(np.array(mean, np.float64), std.dtype)
-    shape = broadcast_shapes(mean.shape, std.shape)
-    z = normal_values(math.prod(shape), mean.dtype, 0.0, 1.0, True, generator).reshape(shape)
-    return _inplace(np.add, _inplace(np.multiply, z, std), mean)
-
-
-_numbers = lambda mean, std, size, **options: _filled(size, values=_normals(mean, std), **options)
-_declare("normal.float_float", _numbers, "Normal values of one mean and deviation.")
-_DOC = "Write normal values; memory that is not contiguous is filled one value at a time, from other words."
-_declare("normal_", _write_normal, _DOC)
-_like_tensor = lambda x, mean, std, generator: _filled_like(x, values=_normals(mean, std), generator=generator)
-_DOC = "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."
-_declare("normal_functional", _like_tensor, _DOC)
-_declare("normal.Tensor_float", _normal_around, "Normal values of a mean each.")
-_declare(
-    "normal.float_Tensor normal.Tensor_Tensor", _normal_each,
-    "Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have.",
-)  # fmt: skip
-
-
-def _check_std(std: ndarray) -> None:
-    check(not dt.is_complex(std.dtype), "normal expects standard deviation to be non-complex")
-    check(not std.size or np.min(std) >= 0, "normal expects all elements of std >= 0.0")
-
-
-def _inplace(ufunc: np.ufunc, x: ndarray, y: ndarray) -> ndarray:
-    """x.op_(y): computed in the common dtype and written in x's."""
-    common = dt.result_type(x, y)
-    check(dt.can_cast(common, x.dtype), cannot_cast(common, x.dtype))
-    wide = dt.opmath(common)
-    return dt.cast(dt.cast(ufunc(dt.cast(x, wide), dt.cast(y, wide)), common), x.dtype)
-
-
-# ---------------------------------------------------------------- prims
+    rows(f"{_name}_like {_name}_like.generator", filled_like, _doc, differs=["random-stream"], values=_values)
 
 
 @kernel("prims::uniform", like=np.random.uniform, differs=["random-stream"])
@@ -230,12 +182,96 @@ def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     strides = [step * dtype.itemsize for step in stride]
     out = np.ndarray(shape, dtype, np.empty(max(extent, 1), dtype), strides=strides)
-    order = memory_order(out)
-    return fill(out, uniform_values(out.size, dtype, low, high, generator), order)
+    return fill(out, uniform_values(out.size, dtype, low, high, generator))
 
 
 @kernel("prims::normal", like=np.random.normal, differs=["random-stream"])
 def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
     """Normal values; nothing here records gradients."""
-    shape = strided_size(shape, None, device, None)
-    return normal_values(math.prod(shape), dt.as_dtype(dtype), mean, std, True, generator).reshape(shape)
+    options = {"layout": None, "device": device, "pin_memory": None}
+    return filled(shape, values=_normals(mean, std), dtype=dtype, generator=generator, **options)
+
+
+# ---------------------------------------------------------------- normal
+
+_declare = partial(rows, like=np.random.normal, differs=["random-stream"])
+
+
+def _write_normal(self, mean, std, generator):
+    return fill(self, normal_values(self.size, self.dtype, mean, std, self.flags.c_contiguous, generator))
+
+
+def _normal_around(mean, std, generator):
+    z = normal_values(mean.size, mean.dtype, 0.0, std, True, generator).reshape(mean.shape)
+    return in_place(z, add(z, mean))
+
+
+def _normal_each(mean, std, generator):
+    _check_std(std)
+    mean = _mean_tensor(mean, std.dtype)
+    shape = broadcast_shapes(mean.shape, std.shape)
+    z = normal_values(math.prod(shape), mean.dtype, 0.0, 1.0, True, generator).reshape(shape)
+    z = in_place(z, mul(z, std))
+    return in_place(z, add(z, mean))
+
+
+def _check_std(std: ndarray) -> None:
+    check(not dt.is_complex(std.dtype), "normal expects standard deviation to be non-complex")
+    check(not std.size or min_all(std) >= 0, "normal expects all elements of std >= 0.0")
+
+
+def _mean_tensor(mean: Any, dtype: np.dtype) -> ndarray:
+    return mean if isinstance(mean, ndarray) else dt.cast(np.array(mean, np.float64), dtype)
+
+
+_numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean, std), **options)
+_declare("normal.float_float", _numbers, "Normal values of one mean and deviation.")
+_DOC = "Write normal values; memory that is not contiguous is filled one value at a time, from other words."
+_declare("normal_", _write_normal, _DOC)
+_like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
+_DOC = "Normal values shaped and laid out like a tensor; a complex variance is shared by both parts."
+_declare("normal_functional", _like_tensor, _DOC)
+_declare("normal.Tensor_float", _normal_around, "Normal values of a mean each.")
+_DOC = "Normal values of a deviation each, and in the second overload of a mean each, whose dtype they have."
+_declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
+
+# ---------------------------------------------------------------- normal, drawn in the out itself: its dtype and strides decide
+
+
+@kernel("normal.float_float_out", differs=["random-stream"])
+def normal_float_float_out(mean, std, size, *, generator=None, out):
+    """Normal values of one mean and deviation."""
+    size = strided_size(size, None, None, None)
+    return _write_normal(out if out.shape == size else resize(out, size), mean, std, generator)
+
+
+_standard = partial(normal_float_float_out, 0.0, 1.0)
+rows("randn.out randn.generator_out", _standard, "Standard normal values.", differs=["random-stream"])
+
+
+def _written(out: ndarray, shape: tuple[int, ...], std: float, generator: Generator | None) -> ndarray:
+    return _write_normal(out if out.shape == shape else resize_out(out, shape), 0.0, std, generator)
+
+
+@kernel("normal.Tensor_float_out", differs=["random-stream"])
+def normal_tensor_float_out(mean, std=1.0, *, generator=None, out):
+    """Normal values of a mean each, which broadcast with the out."""
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    check_apart(out, mean)
+    out = _written(out, broadcast_shapes(mean.shape, out.shape), std, generator)
+    out[...] = in_place(out, add(out, mean))
+    return out
+
+
+@kernel("normal.Tensor_Tensor_out", "normal.float_Tensor_out", differs=["random-stream"])
+def normal_tensor_tensor_out(mean, std, *, generator=None, out):
+    """Normal values of a mean and a deviation each."""
+    _check_std(std)
+    mean = _mean_tensor(mean, out.dtype)
+    for x in (mean, std):
+        check_apart(out, x)
+    out = _written(out, broadcast_shapes(mean.shape, std.shape), 1.0, generator)
+    out[...] = in_place(out, mul(out, std))
+    out[...] = in_place(out, add(out, mean))
+    return out

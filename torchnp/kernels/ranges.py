@@ -1,4 +1,4 @@
-"""Ranges: arange, range, linspace, logspace, and the indices of triangles."""
+"""Ranges: arange, range, linspace, logspace; the indices of triangles; and windows for spectral analysis."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, require
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels._rows import rows
-from torchnp.kernels.numerics.fma import fma
+from torchnp.kernels.arithmetic import add_scalar, mul, sub
+from torchnp.kernels.create import ones
+from torchnp.kernels.numerics import cephes
+from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
-from torchnp.scalars import item, real, scalar, whole
+from torchnp.kernels.pointwise import cos
+from torchnp.scalars import item, real, scalar, single, whole
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -169,17 +173,14 @@ def _logspace(start, end, steps, base, *options):
     dtype = _space_dtype("logspace", start, end, steps, *options)
     if not steps:
         return np.empty(0, dtype)
-    if dt.is_integral(dtype) and steps > 1:
-        powers = _two_ended(float(scalar(start, dtype)), float(scalar(end, dtype)), steps, dt.float32, False)
-        return dt.cast(np.trunc(np.power(np.float32(base), powers)), dtype)
     if dt.is_complex(dtype):
         return np.power(dtype.type(base), _two_ended(start, end, steps, dtype, False))
     if steps == 1:
-        return dt.cast(np.power(dt.float64.type(base), np.array([start], dt.float64)), dtype)
+        return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
     start, end = (dt.cast(scalar(x, dtype), dt.float64) for x in (start, end))
     step = (end - start) / (steps - 1)
-    if dtype.itemsize == 2:
+    if dt.is_half(dtype):
         step = dt.cast(dt.cast(np.asarray(end - start), dtype), dt.float32) / np.float32(steps - 1)
     index = np.arange(steps, dtype=dt.float64)
     powers = np.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
@@ -204,8 +205,6 @@ for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", 
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
     rows(_names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like)
 
-# ---------------------------------------------------------------- triangle indices
-
 
 def _triangle_indices(row, col, offset, dtype, *options, op):
     check_options(*options)
@@ -220,3 +219,70 @@ def _triangle_indices(row, col, offset, dtype, *options, op):
 for _name, _like, _side in (("tril_indices", np.tril_indices, "below"), ("triu_indices", np.triu_indices, "above")):
     _doc = f"Rows and columns of the entries on and {_side} a diagonal."
     rows(_name, _triangle_indices, _doc, like=_like, differs=["triangle-indices"])
+
+
+# ---------------------------------------------------------------- windows
+
+
+def _window(
+    length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
+    pin_memory: Any,
+) -> ndarray:  # fmt: skip
+    """A window from its shape, a function of the places 0, 1, ... and of their number.
+
+    A periodic window is a symmetric one that is longer by one, without its last value.
+    """
+    check_options(layout, device, pin_memory)
+    dtype = factory_dtype(dtype)
+    if not dt.is_inexact(dtype):
+        named = {"device": (device, "cpu"), "layout": (layout, "Strided"), "requires_grad": (None, "false")}
+        named["pinned_memory"] = (pin_memory, "false")
+        given = [f"{k}={word}{' (default)' * (x is None)}" for k, (x, word) in named.items()]
+        words = ", ".join([f"dtype={dt.c_name(dtype)}", *given, "memory_format=(nullopt)"])
+        raise RuntimeError(f"{op} expects floating point dtypes, got: TensorOptions({words})")
+    check(length >= 0, f"{op} requires non-negative window_length, got window_length={length}")
+    if length <= 1:
+        return ones([length], dtype=dtype)
+    points = length + periodic
+    return shape(arange(points, dtype=dtype), points, *factors)[:length]
+
+
+# Each step is one of torch's own, rounded to the dtype, as is a number that stands first.
+
+
+def _triangle(x: ndarray, points: int) -> ndarray:
+    window = mul(2.0 / (points - 1), x)
+    middle = (points - 1 >> 1) + 1
+    window[middle:] = add_scalar(mul(-1, window[middle:]), 2)
+    return window
+
+
+def _blackman(x: ndarray, points: int) -> ndarray:
+    angle = mul(math.pi / (points - 1), x)
+    narrow, wide = mul(0.08, cos(mul(4, angle))), mul(0.5, cos(mul(2, angle)))
+    return add_scalar(sub(narrow, wide), 0.42)
+
+
+def _cosine(x: ndarray, points: int, alpha: float = 0.54, beta: float = 0.46) -> ndarray:
+    return add_scalar(mul(-beta, cos(mul(math.pi * 2.0 / (points - 1), x))), alpha)
+
+
+def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
+    wide = dt.cast(x, dt.opmath(x.dtype))
+    real = wide.dtype.type
+    half = real((points - 1) / 2.0)
+    t = (wide - half) / half
+    root = np.sqrt(np.abs(fast_fma(-t, t, np.ones(1, wide.dtype))))
+    return dt.cast(cephes.i0(real(beta) * root) / cephes.i0(np.array([beta], wide.dtype)), x.dtype)
+
+
+for _name, _like, _shape, _doc in (
+    ("bartlett", np.bartlett, _triangle, "Triangle that returns to zero at its end."),
+    ("blackman", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
+    ("hann", np.hanning, lambda x, points: _cosine(x, points, 0.5, 0.5), "``0.5 - 0.5 cos(t)`` over one period."),
+    ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
+    ("kaiser", np.kaiser, _kaiser, "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest."),
+):
+    _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())
+    _names = " ".join((f"{_name}_window", *(f"{_name}_window.{form}" for form in ("periodic", *_more))))
+    rows(_names, _window, _doc, shape=_shape, like=_like, differs=["default-dtype"])

@@ -17,8 +17,9 @@ from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
 from torchnp.kernels.slicing import at, diagonal
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Bound, Step, Writes
 
 ndarray = np.ndarray
 
@@ -29,15 +30,16 @@ ndarray = np.ndarray
 def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)
+    if not self.size:
+        return layout.cloned(self)
     # torch has code for the rare dtypes only to move whole rows.
     wide = [d for d in range(self.ndim) if self.shape[d] > 1]
     if any(d in dims for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
         if inner in dims or self.strides[inner] != self.itemsize:
             refuse_elements("flip_cpu", self, RARE_OR_CHALF)
-    turned = self[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(self.ndim))]
     out = empty_in_order(self.shape, self.dtype, memory_order(self))
-    out[...] = turned
+    out[...] = np.flip(self, dims) if self.ndim else self
     return out
 
 
@@ -58,12 +60,12 @@ def rot90(self, k=1, dims=(0, 1)):
     a, b = dims
     first, second = wrap_dim(a, self.ndim), wrap_dim(b, self.ndim)
     check(first != second, f"expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}")
-    a, b, k = first, second, k % 4
+    k %= 4
     if k == 0:
         return clone(self, memory_format="contiguous_format")
     if k == 2:
-        return flip(self, [a, b])
-    return flip(self, [b if k == 1 else a]).swapaxes(a, b)
+        return flip(self, [first, second])
+    return flip(self, [second if k == 1 else first]).swapaxes(first, second)
 
 
 @kernel("roll", like=np.roll, differs=["roll-aligned"])
@@ -156,10 +158,9 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
         raise dim_out_of_range(1 if dim in (0, -1) else dim, 1)
     dim = wrap_dim(dim, self.ndim)
-    if output_size is not None and output_size != repeats * self.shape[dim]:
-        raise RuntimeError(
-            f"repeat_interleave: Invalid output_size, expected {repeats * self.shape[dim]} but got {output_size}"
-        )
+    size = repeats * self.shape[dim]
+    words = f"repeat_interleave: Invalid output_size, expected {size} but got {output_size}"
+    check(output_size in (None, size), words)
     return self.repeat(repeats, dim)
 
 
@@ -183,9 +184,24 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
     return np.arange(columns) <= edge if lower else np.arange(columns) >= edge
 
 
-_DOC, _DIFFERS = "The entries on and {} a diagonal, zero elsewhere.", ["triangle-of-vector"]
-rows("tril", _triangle, _DOC.format("below"), like=np.tril, differs=_DIFFERS)
-rows("triu", _triangle, _DOC.format("above"), like=np.triu, differs=_DIFFERS)
+def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
+    """torch copies into a target that is not contiguous over its batch, and only then looks for shared places."""
+    out = target.copy()
+    step(bound | {"self": out})
+    if target.ndim > 3:
+        (n, *_), (first, *strides) = layout.layout_of(target)
+        outer, *dense = layout.contiguous(target.shape)
+        if strides[:-2] != dense[:-2] or (n > 1 and first not in (0, outer)):
+            check_target(target)
+    target[out == 0] = 0
+
+
+_DOC, _OF_TRI = (
+    "The entries on and {} a diagonal, zero elsewhere.",
+    {"differs": ["triangle-of-vector"], "writes": Writes(expanded=_write_triangle)},
+)
+rows("tril", _triangle, _DOC.format("below"), like=np.tril, **_OF_TRI)
+rows("triu", _triangle, _DOC.format("above"), like=np.triu, **_OF_TRI)
 
 
 @kernel("diag_embed", like=np.diagflat)
@@ -231,20 +247,13 @@ def fill_diagonal_(self, fill_value, wrap=False):
     if self.ndim > 2:
         check(len(set(self.shape)) == 1, "all dimensions of input must be of equal length")
     n = min(self.shape)
-    value = filled(np.empty(n, self.dtype), fill_value)[:1]
-    self[(np.arange(n),) * self.ndim] = value
-    if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
-        rows, columns = self.shape
-        flat = np.arange(n * (columns + 1), rows * columns, columns + 1)
-        self[flat // columns, flat % columns] = value
+    value = filled(np.empty(n, self.dtype), fill_value)
+    if n:
+        np.fill_diagonal(bits(self), bits(value), wrap)
     return self
 
 
 # ---------------------------------------------------------------- channels and pixels
-
-
-def _image(x: ndarray, name: str) -> None:
-    check(x.ndim >= 3, f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
 
 
 def _shuffled(out: ndarray, source: ndarray) -> ndarray:
@@ -252,6 +261,11 @@ def _shuffled(out: ndarray, source: ndarray) -> ndarray:
     dense = layout.empty(out.shape, out.dtype, layout.in_format(out.shape, layout.suggested(*layout.layout_of(source))))
     dense[...] = out
     return dense
+
+
+def _check_image(x: ndarray, r: int, name: str, factor: str) -> None:
+    check(x.ndim >= 3, f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
+    check(r > 0, f"{name} expects a positive {factor}, but got {r}")
 
 
 def _check_pixels(x: ndarray, name: str) -> None:
@@ -264,9 +278,8 @@ def _check_pixels(x: ndarray, name: str) -> None:
 @kernel("pixel_shuffle")
 def pixel_shuffle(self, upscale_factor):
     """Channels (..., C r r, H, W) as pixels (..., C, H r, W r)."""
-    _image(self, "pixel_shuffle")
     r = upscale_factor
-    check(r > 0, f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    _check_image(self, r, "pixel_shuffle", "upscale_factor")
     *batch, c, h, w = self.shape
     if c % (r * r):
         words = "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor,"
@@ -279,9 +292,8 @@ def pixel_shuffle(self, upscale_factor):
 @kernel("pixel_unshuffle")
 def pixel_unshuffle(self, downscale_factor):
     """Pixels (..., C, H r, W r) as channels (..., C r r, H, W)."""
-    _image(self, "pixel_unshuffle")
     r = downscale_factor
-    check(r > 0, f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    _check_image(self, r, "pixel_unshuffle", "downscale_factor")
     *batch, c, h, w = self.shape
     for name, n, d in (("height", h, -2), ("width", w, -1)):
         if n % r:
@@ -308,9 +320,6 @@ def channel_shuffle(self, groups):
     refuse_elements("channel_shuffle_cl" if last else "channel_shuffle", self, RARE_OR_CHALF)
     out = self.reshape(self.shape[0], groups, c // groups, *self.shape[2:]).swapaxes(1, 2)
     return _shuffled(out.reshape(self.shape), self)
-
-
-# ---------------------------------------------------------------- shapes by sum and power
 
 
 @kernel("vander", like=np.vander)

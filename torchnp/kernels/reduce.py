@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dims
+from torchnp.errors import out_dtype
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels._rows import rows
 from torchnp.kernels.extrema import reduced_shape
-from torchnp.quick import Quick, axes, within
+from torchnp.kernels.pointwise import nan_to_num
+from torchnp.quick import Quick, axes, is_float, within
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.writes import Bound, Writes
@@ -47,7 +50,7 @@ _DIRECT = frozenset({dt.float32, dt.float64, dt.complex64, dt.complex128, dt.int
 
 
 def _is_few(x: Any) -> bool:
-    return type(x) is ndarray and x.size <= FEW and (x.dtype is dt.float32 or x.dtype is dt.float64)
+    return is_float(x) and x.size <= FEW
 
 
 def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
@@ -61,30 +64,26 @@ def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
         out = self.dot(ones(self.shape[1], self.dtype))
         if 0.0 not in out.tolist():  # BLAS may leave -0
             return out
-    out = _add(self, given, None, None, keepdim, 0)
-    return out if type(out) is ndarray else _array(out)
-
-
-def _few_sum(x: ndarray) -> Any:
-    """The sum of few float32 or float64 elements, as a scalar."""
-    total = x.reshape(-1).dot(ones(x.size, x.dtype))
-    return total if total else _add(x, None, None, None, False, 0)
+    return np.asarray(_add(self, given, None, None, keepdim, 0))
 
 
 def _quick_sum(self, *, dtype=None):
-    return _array(_few_sum(self)) if dtype is None and _is_few(self) else None
+    if dtype is not None or not _is_few(self):
+        return None
+    total = self.reshape(-1).dot(ones(self.size, self.dtype))
+    return _array(total if total else _add(self, None, None, None, False, 0))
 
 
 def _quick_mean_dim(self, dim, keepdim=False, *, dtype=None):
     total = _quick_sum_dim(self, dim, keepdim, dtype=dtype)
     if total is None or not self.size:
         return None
-    out = np.divide(total, number(self.size // total.size, self.dtype))
-    return out if type(out) is ndarray else _array(out)
+    return np.asarray(np.divide(total, number(self.size // total.size, self.dtype)))
 
 
 def _quick_mean(self, *, dtype=None):
-    return _array(_few_sum(self) / self.size) if dtype is None and _is_few(self) and self.size else None
+    total = _quick_sum(self, dtype=dtype)
+    return None if total is None or not self.size else _array(total[()] / self.size)
 
 
 def _twin(quick: Any, of: Any) -> Quick:
@@ -113,36 +112,55 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
 )  # fmt: skip
 
 
+def look_told(bound: Bound, outs: list[ndarray]) -> None:
+    """An out is of the dtype that is asked for; dimensions come first."""
+    axes_of(bound.get("dim"), bound["self"].ndim)
+    if bound["dtype"] is not None:
+        told, d = dt.as_dtype(bound["dtype"]), outs[0].dtype
+        check(told == d, out_dtype(told, d))
+
+
 def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
-    dtype = bound["self"].dtype
-    check(not dt.is_complex(dtype), "nansum on CPU does not support complex inputs")
-    if dt.is_inexact(dtype):
-        return
-    if bound["dtype"] is None:  # torch calls sum, which computes in its out's dtype
-        bound["dtype"] = outs[0].dtype
-    told, d = dt.as_dtype(bound["dtype"]), outs[0].dtype
-    check(told == d, f"Expected out tensor to have dtype {dt.c_name(told)}, but got {dt.c_name(d)} instead")
+    x, d, told = bound["self"].dtype, outs[0].dtype, bound["dtype"]
+    check(not dt.is_complex(x), "nansum on CPU does not support complex inputs")
+    if told is None and not dt.is_inexact(x):  # torch calls sum, which computes in its out's dtype
+        bound["dtype"] = d
+    if dt.is_inexact(x) and told is not None and dt.is_inexact(dt.as_dtype(told)):
+        names = f"{dt.scalar_name(d)} and {dt.scalar_name(dt.as_dtype(told))}"
+        check(dt.as_dtype(told) == d, f"nansum: provided dtype must match dtype of result. Got {names}.")
+    look_told(bound, outs)
 
 
 @kernel("nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex"], writes=Writes(out=_look_nansum))
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
+    out = _accumulated(self, dtype)
     if not dt.is_inexact(self.dtype):
         return sum_dim(self, dim, keepdim, dtype=dtype)
-    out = _accumulated(self, dtype)
+    if not dt.is_inexact(out):  # infinities become the largest numbers too
+        return sum_dim(nan_to_num(self), dim, keepdim, dtype=dtype)
     if self.size:
-        refuse("nansum_cpu" if dt.is_inexact(out) else "sum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
-    x = dt.cast(self, dt.opmath(out) if dt.is_floating(out) else out)
-    if dt.is_floating(out):
-        x = np.where(np.isnan(x), x.dtype.type(0), x)
-    return dt.cast(np.asarray(add_reduce(x, axes_of(dim, self.ndim), keepdim)), out)
+        refuse("nansum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
+    x = dt.cast(self, dt.opmath(out))
+    total = add_reduce(np.where(np.isnan(x), x.dtype.type(0), x), axes_of(dim, self.ndim), keepdim)
+    return dt.cast(np.asarray(total), out)
 
 
 # ---------------------------------------------------------------- mean
 
 
-@kernel("mean.dim", like=np.mean, differs=["no-integers", *_OF_SUM[1:]], quick=_twin(_quick_mean_dim, np.mean))
+def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
+    """Of all elements torch looks first whether the out takes the input's dtype."""
+    takes = "dim" in bound or dt.can_cast(bound["self"].dtype, outs[0].dtype)
+    if takes and bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
+        look_told(bound, outs)
+
+
+_OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
+
+
+@kernel("mean.dim", differs=["no-integers", *_OF_SUM[1:]], quick=_twin(_quick_mean_dim, np.mean), **_OF_MEAN)
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
@@ -158,30 +176,20 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
 
-def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
-    """An out is of the dtype that is asked for."""
-    dtype = None if bound["dtype"] is None else dt.as_dtype(bound["dtype"])
-    if dtype not in (None, outs[0].dtype) and dt.is_inexact(dtype):
-        names = f"{dt.c_name(dtype)}, but got {dt.c_name(outs[0].dtype)}"
-        raise RuntimeError(f"Expected out tensor to have dtype {names} instead")
-
-
 rows(
-    "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.", like=np.mean,
-    differs=["no-integers", "half-opmath"], quick=_twin(_quick_mean, np.mean), writes=Writes(out=_look_mean),
+    "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.",
+    differs=["no-integers", "half-opmath"], quick=_twin(_quick_mean, np.mean), **_OF_MEAN,
 )  # fmt: skip
 
 
 @kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"])
 def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions of the elements that are not NaN."""
-    if not dt.is_inexact(self.dtype):
-        raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {dt.scalar_name(self.dtype)}"
-        )
-    if dtype is not None and not dt.is_inexact(dt.as_dtype(dtype)):
-        words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex"
-        raise RuntimeError(f"{words} dtype. Got: {dt.scalar_name(dt.as_dtype(dtype))}")
+    words = "nanmean(): expected input to have floating point or complex dtype but got"
+    check(dt.is_inexact(self.dtype), f"{words} {dt.scalar_name(self.dtype)}")
+    out = self.dtype if dtype is None else dt.as_dtype(dtype)
+    words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype."
+    check(dt.is_inexact(out), f"{words} Got: {dt.scalar_name(out)}")
     total = nansum(self, dim, keepdim, dtype=dtype)
     count = add_reduce(self == self, axes_of(dim, self.ndim), keepdim)
     return dt.cast(np.asarray(dt.cast(total, dt.opmath(total.dtype)) / count), total.dtype)
@@ -212,7 +220,8 @@ def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
 
 
 _OF_PROD = ["sum-dtype", "half-prod"]
-rows("prod.dim_int", _prod, "Product along a dimension.", like=np.prod, differs=[*_OF_PROD, "zero-dim-axis"])
+_GIVEN: dict[str, Any] = {"differs": [*_OF_PROD, "zero-dim-axis"], "writes": Writes(out=look_told)}
+rows("prod.dim_int", _prod, "Product along a dimension.", like=np.prod, **_GIVEN)
 rows("prod", _prod, "Product of all elements.", like=np.prod, differs=_OF_PROD)
 
 # ---------------------------------------------------------------- any, all
@@ -228,32 +237,24 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 
 
-for _ufunc, _like, (_all, _one, _several) in (
-    (np.logical_or, np.any, ("any", "any.dim", "any.dims")),
-    (np.logical_and, np.all, ("all", "all.dim", "all.dims")),
-):
-    _doc = f"Whether {_all} {'elements are' if _ufunc is np.logical_and else 'element is'} true; NaN is"
-    rows(_all, _logical, f"{_doc}.", like=_like, differs=["uint8-truth"], ufunc=_ufunc)
-    rows(_one, _logical, f"{_doc}.", like=_like, differs=["uint8-truth", "zero-dim-axis"], ufunc=_ufunc)
-    _doc = f"{_doc}; an empty list reduces nothing."
-    rows(_several, _logical, _doc, like=_like, differs=["uint8-truth"], ufunc=_ufunc)
-
-# ---------------------------------------------------------------- count
+for _like, _ufunc, _word in ((np.any, np.logical_or, "any element is"), (np.all, np.logical_and, "all elements are")):
+    for _dims, _end, _differs in (
+        ("", ".", []), (".dim", ".", ["zero-dim-axis"]), (".dims", "; an empty list reduces nothing.", []),
+    ):  # fmt: skip
+        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth", *_differs], "ufunc": _ufunc}
+        rows(f"{_like.__name__}{_dims}", _logical, f"Whether {_word} true; NaN is{_end}", **_given)
 
 
-@kernel("count_nonzero", like=np.count_nonzero, differs=["zero-dim-axis"])
-def count_nonzero(self, dim=None):
-    """How many elements differ from 0."""
-    if dim is not None:
-        return count_nonzero_dims(self, (dim,))
-    refuse("nonzero_count_cpu", self.dtype, {*dt.BARE_UNSIGNED, *dt.FLOAT8S})
-    return np.asarray(np.count_nonzero(_truth(self)))
+def _count(x: ndarray, dim: Any) -> ndarray:
+    axes = listed_axes(axes_of(dim, x.ndim), x.ndim)
+    if dim is None or not len(dim):
+        refuse("nonzero_count_cpu", x.dtype, {*dt.BARE_UNSIGNED, *dt.FLOAT8S})
+        return np.asarray(np.count_nonzero(_truth(x)))
+    return np.add.reduce(_truth(x), axes, np.int64)
 
 
-@kernel("count_nonzero.dim_IntList", like=np.count_nonzero, differs=["empty-dim", "zero-dim-axis"])
-def count_nonzero_dims(self, dim):
-    """How many elements over dimensions differ from 0."""
-    axes = listed_axes(axes_of(dim, self.ndim), self.ndim)
-    if not len(dim):
-        return count_nonzero(self)
-    return np.add.reduce(_truth(self), axes, np.int64)
+_DOC = "How many elements{} differ from 0."
+_one = lambda x, dim: _count(x, None if dim is None else (dim,))
+_of_count = partial(rows, like=np.count_nonzero)
+_of_count("count_nonzero", _one, _DOC.format(""), differs=["zero-dim-axis"])
+_of_count("count_nonzero.dim_IntList", _count, _DOC.format(" over dimensions"), differs=["empty-dim", "zero-dim-axis"])

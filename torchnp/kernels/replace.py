@@ -9,6 +9,7 @@ from torchnp.kernels._memory import element_strides, storage
 from torchnp.kernels._rows import rows
 from torchnp.kernels.create import resize_
 from torchnp.kernels.view import as_strided
+from torchnp.layout import contiguous
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -34,9 +35,7 @@ def set_source_tensor(self, source):
 def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=()):
     """``source``'s memory by an offset, a shape and strides in elements, read in the dtype of ``self``."""
     check(source.flags.c_contiguous, "passed in tensor to be used as storage must be contiguous")
-    if not stride and len(size):
-        stride = [int(np.prod(size[i + 1 :], dtype=np.int64)) for i in range(len(size))]
-    return as_strided(_memory_as(source, self.dtype), size, stride, storage_offset)
+    return as_strided(_memory_as(source, self.dtype), size, stride or contiguous(size), storage_offset)
 
 
 rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from torchnp.checks import check, require
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
+from torchnp.kernels.grid import cubic_far, cubic_near, cubic_weights
 from torchnp.kernels.numerics.fma import fma
 
 ndarray = np.ndarray
@@ -67,8 +68,7 @@ def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: boo
 def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """The two neighbours."""
     if size == out:
-        index = np.arange(out)[:, None]
-        return Sampling(index, np.ones((out, 1), dtype))
+        return Sampling(np.arange(out)[:, None], np.ones((out, 1), dtype))
     at = np.maximum(positions(size, out, align_corners, scale, dtype), dtype.type(0))
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     share = np.clip(at - low.astype(dtype), 0, 1).astype(dtype)
@@ -76,22 +76,12 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
     return Sampling(np.stack([low, high], 1), np.stack([1 - share, share], 1))
 
 
-def _cubic_near(x: ndarray, a: float) -> ndarray:
-    return ((a + 2) * x - (a + 3)) * x * x + 1
-
-
-def _cubic_far(x: ndarray, a: float) -> ndarray:
-    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-
 @functools.lru_cache(maxsize=256)
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
     at = positions(size, out, align_corners, scale, dtype)
     low = np.floor(at)
-    t = np.clip(at - low, 0, 1).astype(dtype)
-    a = dtype.type(-0.75)
-    weight = np.stack([_cubic_far(t + 1, a), _cubic_near(t, a), _cubic_near(1 - t, a), _cubic_far(2 - t, a)], 1)
+    weight = np.stack(cubic_weights(np.clip(at - low, 0, 1).astype(dtype))[0], 1)
     index = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
     return Sampling(index, weight.astype(dtype))
 
@@ -99,7 +89,7 @@ def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: 
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    return np.where(x < 1, _cubic_near(x, a), np.where(x < 2, _cubic_far(x, a), 0))
+    return np.where(x < 1, cubic_near(x, a), np.where(x < 2, cubic_far(x, a), 0))
 
 
 _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
@@ -233,9 +223,9 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
     n = len(scales)
     _check_forward(x, output_size, n)
     of_bytes = x.dtype == dt.uint8
-    if averages:
+    if averages and x.shape[2:] != tuple(output_size):
         require("compute_index_ranges_weights", x.dtype, (dt.float32, dt.float64, dt.uint8))
-    elif x.dtype not in dt.FLOATS and not (n == 2 and of_bytes):
+    if not averages and x.dtype not in dt.FLOATS and not (n == 2 and of_bytes):
         name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
         raise not_implemented(_small(x, output_size, name, sampling.__name__), x.dtype)
     inner = dt.opmath(x.dtype)
@@ -252,7 +242,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
             # torch takes a column for a row here, along which the weights are the same: those of its first element.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
-    return _fresh(in_format(dt.cast(y, x.dtype), is_channels_last(x)), x)
+    return _result(dt.cast(y, x.dtype), x)
 
 
 def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
@@ -260,8 +250,9 @@ def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
     return interpolated(x, *args, sampling=functools.partial(antialiased, mode), averages=True)
 
 
-def _fresh(y: ndarray, x: ndarray) -> ndarray:
-    """A copy when resampling to the same size has handed the input through."""
+def _result(y: ndarray, x: ndarray) -> ndarray:
+    """The result in the format of the input, and a copy when resampling to the same size has handed that through."""
+    y = in_format(y, is_channels_last(x))
     return y.copy("K") if np.may_share_memory(x, y) else y
 
 
@@ -282,7 +273,7 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
             y = np.repeat(y, out // size, 2 + d)
         else:
             y = y.take(nearest(size, out, scales[d], exact, shortcut), 2 + d)
-    return _fresh(in_format(y, is_channels_last(x)), x)
+    return _result(y, x)
 
 
 # ---------------------------------------------------------------- rows
@@ -302,30 +293,24 @@ def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[...,
 
 _NEAREST = "Sequence, image or volume of another size, each element a copy of the one"
 _SHRINKS = "averaging when it shrinks."
-for _names, _run, _given, _differs, _doc in (
-    (
-        "upsample_nearest1d upsample_nearest2d upsample_nearest3d", copied, {"exact": False},
-        ["nearest-floor", "upsample-scales"], f"{_NEAREST} at or before its place.",
-    ),
-    (
-        "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", copied, {"exact": True},
-        ["upsample-scales"], f"{_NEAREST} nearest to its centre.",
-    ),
-    (
-        "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", interpolated, {"sampling": linear},
-        ["align-corners", "upsample-scales"], "Linear interpolation of a sequence, image or volume.",
-    ),
-    (
-        "upsample_bicubic2d", interpolated, {"sampling": cubic}, ["cubic-coefficient", "upsample-scales"],
-        "Cubic convolution of an image (a = -0.75).",
-    ),
-    ("_upsample_bilinear2d_aa", averaged, {"mode": "bilinear"}, [], f"Linear interpolation of an image, {_SHRINKS}"),
-    (
-        "_upsample_bicubic2d_aa", averaged, {"mode": "bicubic"}, ["cubic-coefficient"],
-        f"Cubic convolution of an image (a = -0.5), {_SHRINKS}",
-    ),
-    ("_upsample_lanczos2d_aa", averaged, {"mode": "lanczos"}, [], f"Windowed sinc of an image, {_SHRINKS}"),
-):  # fmt: skip
-    rows(_names, _run, _doc, differs=_differs, **_given)
-    _names = " ".join(f"{name}.vec" for name in _names.split())
-    rows(_names, _by_factors, "The op of the same name by output size or scale factors.", run=_run, **_given)
+
+
+def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
+    """Rows of one way to resample, and those that call it by output size or scale factors."""
+    rows(names, run, doc, differs=differs, **given)
+    names = " ".join(f"{name}.vec" for name in names.split())
+    rows(names, _by_factors, "The op of the same name by output size or scale factors.", run=run, **given)
+
+
+_NAMES, _DOC = "upsample_nearest1d upsample_nearest2d upsample_nearest3d", f"{_NEAREST} at or before its place."
+_resampling(_NAMES, copied, _DOC, ["nearest-floor", "upsample-scales"], exact=False)
+_NAMES = "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d"
+_resampling(_NAMES, copied, f"{_NEAREST} nearest to its centre.", ["upsample-scales"], exact=True)
+_NAMES, _DOC = "upsample_linear1d upsample_bilinear2d upsample_trilinear3d", "Linear interpolation of a sequence,"
+_resampling(_NAMES, interpolated, f"{_DOC} image or volume.", ["align-corners", "upsample-scales"], sampling=linear)
+_DOC, _DIFFERS = "Cubic convolution of an image (a = -0.75).", ["cubic-coefficient", "upsample-scales"]
+_resampling("upsample_bicubic2d", interpolated, _DOC, _DIFFERS, sampling=cubic)
+_resampling("_upsample_bilinear2d_aa", averaged, f"Linear interpolation of an image, {_SHRINKS}", mode="bilinear")
+_DOC = f"Cubic convolution of an image (a = -0.5), {_SHRINKS}"
+_resampling("_upsample_bicubic2d_aa", averaged, _DOC, ["cubic-coefficient"], mode="bicubic")
+_resampling("_upsample_lanczos2d_aa", averaged, f"Windowed sinc of an image, {_SHRINKS}", mode="lanczos")

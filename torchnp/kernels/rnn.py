@@ -52,21 +52,31 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     return dt.cast(y, x.dtype)
 
 
-def _lstm(gates: ndarray, state: State, w: Weights) -> State:
-    h, c = state
-    gates = gates + linear(h, w.hh, w.bias_hh)
+def lstm_gates(gates: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """The gates i, f, g and o of an LSTM, activated."""
     i, f, g, o = np.split(gates, 4, -1)
-    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-    h = _sigmoid(o) * np.tanh(c)
+    return _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+
+
+def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """The gates reset, update and new of a GRU, activated, and what the state gives to the last."""
+    (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, -1), np.split(of_state, 3, -1)
+    reset = _sigmoid(ir + hr)
+    return reset, _sigmoid(iz + hz), np.tanh(i_n + reset * hn), hn
+
+
+def lstm(gates: ndarray, state: State, w: Weights) -> State:
+    """One step of an LSTM."""
+    h, c = state
+    i, f, g, o = lstm_gates(gates + linear(h, w.hh, w.bias_hh))
+    c = f * c + i * g
+    h = o * np.tanh(c)
     return (h if w.projection is None else linear(h, w.projection, None)), c
 
 
 def _gru(gates: ndarray, state: State, w: Weights) -> State:
     (h,) = state
-    of_input, of_state = np.split(gates, 3, -1), np.split(linear(h, w.hh, w.bias_hh), 3, -1)
-    reset = _sigmoid(of_input[0] + of_state[0])
-    update = _sigmoid(of_input[1] + of_state[1])
-    new = np.tanh(of_input[2] + reset * of_state[2])
+    _, update, new, _ = gru_gates(gates, linear(h, w.hh, w.bias_hh))
     return (new + update * (h - new),)
 
 
@@ -81,32 +91,24 @@ def _relu(gates: ndarray, state: State, w: Weights) -> State:
 # ---------------------------------------------------------------- layers
 
 
-def _run(cell: Cell, x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndarray, State]:
-    """One direction of one layer over (time, batch, features)."""
-    gates = linear(x, w.ih, w.bias_ih)
-    broadcast_shapes(state[0].shape[:1], gates.shape[1:2])
-    out = np.empty((*x.shape[:2], state[0].shape[-1]), x.dtype)
-    steps = range(len(x) - 1, -1, -1) if reverse else range(len(x))
-    for t in steps:
-        state = cell(gates[t], state, w)
-        out[t] = state[0]
-    return out, state
-
-
-def _run_packed(
-    cell: Cell, x: ndarray, sizes: list[int], state: State, w: Weights, reverse: bool
+def run(
+    cell: Cell, x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None = None
 ) -> tuple[ndarray, State]:
-    """One direction of one layer over packed sequences, longest first: step ``t`` has ``sizes[t]`` of them."""
+    """One direction of one layer over (time, batch, features).
+
+    Or over packed sequences, longest first, of which step ``t`` has ``sizes[t]``; the others keep their state.
+    """
     gates = linear(x, w.ih, w.bias_ih)
-    out = np.empty((len(x), state[0].shape[-1]), x.dtype)
-    state = tuple(s.copy() for s in state)
-    starts = np.cumsum([0, *sizes])
-    for t in range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes)):
-        n, rows = sizes[t], slice(starts[t], starts[t + 1])
-        new = cell(gates[rows], tuple(s[:n] for s in state), w)
-        for kept, value in zip(state, new, strict=True):
-            kept[:n] = value
-        out[rows] = new[0]
+    if sizes is None:
+        broadcast_shapes(state[0].shape[:1], gates.shape[1:2])
+        steps: list[tuple[Any, int | None]] = [(t, None) for t in range(len(x))]
+    else:
+        steps = [(slice(end - n, end), n) for end, n in zip(np.cumsum(sizes), sizes, strict=True)]
+    out = np.empty((*x.shape[:-1], state[0].shape[-1]), x.dtype)
+    for t, n in reversed(steps) if reverse else steps:
+        new = cell(gates[t], tuple(s[:n] for s in state), w)
+        out[t] = new[0]
+        state = new if n is None else tuple(np.concatenate([a, b[n:]]) for a, b in zip(new, state, strict=True))
     return out, state
 
 
@@ -144,11 +146,7 @@ def _layers(
         outs = []
         for d in range(directions):
             state = tuple(s[layer * directions + d] for s in wide)
-            w = next(rows)
-            if sizes is None:
-                out, end = _run(cell, y, state, w, d == 1)
-            else:
-                out, end = _run_packed(cell, y, sizes, state, w, d == 1)
+            out, end = run(cell, y, state, next(rows), d == 1, sizes)
             outs.append(out)
             ends.append(end)
         y = np.concatenate(outs, -1) if bidirectional else outs[0]
@@ -159,26 +157,26 @@ def _layers(
 
 def _sequence(input: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:
     *options, batch_first = rest
-    x = input.swapaxes(0, 1) if batch_first else input
-    y, ends = _layers(cell, x, None, _states(cell, hx, "lstm"), *options)
+    y, *ends = _packed(input.swapaxes(0, 1) if batch_first else input, None, hx, *options, cell=cell)
     return (y.swapaxes(0, 1) if batch_first else y, *ends)
 
 
-def _packed(data: ndarray, batch_sizes: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:
-    y, ends = _layers(cell, data, [int(n) for n in batch_sizes], _states(cell, hx, "lstm"), *rest)
+def _packed(data: ndarray, batch_sizes: ndarray | None, hx: Any, *rest: Any, cell: Cell) -> tuple:
+    sizes = None if batch_sizes is None else batch_sizes.tolist()
+    y, ends = _layers(cell, data, sizes, _states(cell, hx, "lstm"), *rest)
     return (y, *ends)
 
 
 def _states(cell: Cell, hx: Any, name: str) -> Sequence[ndarray]:
-    check(cell is not _lstm or len(hx) == 2, f"{name} expects two hidden states")
-    return hx if cell is _lstm else [hx]
+    check(cell is not lstm or len(hx) == 2, f"{name} expects two hidden states")
+    return hx if cell is lstm else [hx]
 
 
 # ---------------------------------------------------------------- single cells
 
 
 def _check_gates(cell: Cell, w_ih: ndarray, w_hh: ndarray) -> None:
-    times, size = 4 if cell is _lstm else 3 if cell is _gru else 1, w_hh.shape[1]
+    times, size = 4 if cell is lstm else 3 if cell is _gru else 1, w_hh.shape[1]
     for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
         words = f"{name} first dim must be {times} * hidden_size = {times * size}, but got {w.shape[0]}"
         check(w.shape[0] == times * size, words)
@@ -205,20 +203,13 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     return (layout.place(ends[0], layout.iterated((own, (hx.shape, layout.contiguous(hx.shape))))),)
 
 
-for _names, _cell, _part, _doc in (
-    (
-        "lstm.input lstm.data lstm_cell", _lstm, ...,
-        "Long short-term memory over a batch of sequences; gates in the order i, f, g, o.",
-    ),
-    (
-        "gru.input gru.data gru_cell", _gru, 0,
-        "Gated recurrent units over a batch of sequences; gates in the order reset, update, new.",
-    ),
-    ("rnn_tanh.input rnn_tanh.data rnn_tanh_cell", _tanh, 0, "Plain recurrence with tanh over a batch of sequences."),
-    ("rnn_relu.input rnn_relu.data rnn_relu_cell", _relu, 0, "Plain recurrence with relu over a batch of sequences."),
-):  # fmt: skip
-    _padded, _data, _step = _names.split()
-    _name, _given = _padded.partition(".")[0], {"cell": _cell, "differs": ["half-opmath"]}
-    rows(_padded, _sequence, _doc, **_given)
-    rows(_data, _packed, f"`{_name}` over packed sequences.", **_given)
-    rows(_step, _one, f"One step of `{_name}`.", part=_part, **_given)
+for _name, _cell, _doc in (
+    ("lstm", lstm, "Long short-term memory over a batch of sequences; gates in the order i, f, g, o."),
+    ("gru", _gru, "Gated recurrent units over a batch of sequences; gates in the order reset, update, new."),
+    ("rnn_tanh", _tanh, "Plain recurrence with tanh over a batch of sequences."),
+    ("rnn_relu", _relu, "Plain recurrence with relu over a batch of sequences."),
+):
+    _given = {"cell": _cell, "differs": ["half-opmath"]}
+    rows(f"{_name}.input", _sequence, _doc, **_given)
+    rows(f"{_name}.data", _packed, f"`{_name}` over packed sequences.", **_given)
+    rows(f"{_name}_cell", _one, f"One step of `{_name}`.", part=... if _cell is lstm else 0, **_given)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, require
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
-from torchnp.errors import found_dtype, not_implemented
-from torchnp.kernels._memory import memory_order
+from torchnp.errors import found_dtype
+from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.random import FLOATS, arrange
+from torchnp.kernels.random import FLOATS, laid_like
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
+Sample = Callable[[Generator, int], ndarray]
 
 # ---------------------------------------------------------------- one formula of a uniform or a normal
 
@@ -27,61 +29,60 @@ def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufun
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 
-def _sampled(
-    self: ndarray, name: str, sample: Callable[[Generator, int], ndarray], generator: Generator | None, takes: Any = FLOATS
-) -> ndarray:  # fmt: skip
+def _sampled(self: ndarray, *given: float, generator: Generator | None, op: str, draw: Any) -> ndarray:
+    values = draw(self, *given)
     if not self.size:
         return self.copy()
-    require(f"{name}_cpu", self.dtype, takes)
-    values = cast(sample(generator or default_generator, self.size), self.dtype)
-    return arrange(values, self.shape, memory_order(self))
+    require(f"{op}_cpu", self.dtype, (*INTS, *FLOATS) if op == "geometric" else FLOATS)
+    return laid_like(self, cast(values(generator or default_generator, self.size), self.dtype))
 
 
-@kernel("exponential", like=np.random.exponential, differs=["random-stream"])
-def exponential(self, lambd=1.0, *, generator=None):
-    """Exponential values of rate lambd."""
-    if not lambd > 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    if self.size and not is_floating(self.dtype):
-        words = "Exponential distribution is a continuous probability distribution."
-        raise RuntimeError(f"{words} dtype must be a floating point but you specified {scalar_name(self.dtype)}")
+def _positive(op: str, name: str, value: float) -> None:
+    if not value > 0:
+        raise RuntimeError(f"{op}_ expects {name} > 0.0, but found {name}={value:g}")
+
+
+def _continuous(distribution: str, dtype: np.dtype, spelled: Callable[[np.dtype], str]) -> None:
+    words = f"{distribution} distribution is a continuous probability distribution. dtype must be a floating point but"
+    check(is_floating(dtype), f"{words} you specified {spelled(dtype)}")
+
+
+def _exponential(self: ndarray, rate: float) -> Sample:
+    _positive("exponential", "lambda", rate)
+    if self.size:
+        _continuous("Exponential", self.dtype, scalar_name)
     log1p = _exactly(self.dtype, math.log1p, np.log1p)
-    return _sampled(self, "exponential", lambda source, n: -1.0 / lambd * log1p(-source.uniform64(n)), generator)
+    return lambda source, n: -1.0 / rate * log1p(-source.uniform64(n))
 
 
-@kernel("cauchy", like=np.random.standard_cauchy, differs=["random-stream"])
-def cauchy(self, median=0.0, sigma=1.0, *, generator=None):
-    """Cauchy values around a median."""
-    if not sigma > 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    if not is_floating(self.dtype):
-        words = "Cauchy distribution is a continuous probability distribution."
-        raise RuntimeError(f"{words} dtype must be a floating point but you specified {c_name(self.dtype)}")
+def _cauchy(self: ndarray, median: float, sigma: float) -> Sample:
+    _positive("cauchy", "sigma", sigma)
+    _continuous("Cauchy", self.dtype, c_name)
     tan = _exactly(self.dtype, math.tan, np.tan)
-    values = lambda source, n: fma(tan(math.pi * (source.uniform64(n) - 0.5)), float(sigma), float(median))
-    return _sampled(self, "cauchy", values, generator)
+    return lambda source, n: fma(tan(math.pi * (source.uniform64(n) - 0.5)), float(sigma), float(median))
 
 
-@kernel("log_normal", like=np.random.lognormal, differs=["random-stream"])
-def log_normal(self, mean=1.0, std=2.0, *, generator=None):
-    """Exponentials of normal values."""
-    if not std > 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+def _log_normal(self: ndarray, mean: float, std: float) -> Sample:
+    _positive("log_normal", "std", std)
     exp = _exactly(self.dtype, lambda x: math.exp(x) if x < 709 else float(np.exp(x)), np.exp)
-    exact = self.dtype == float64
-    values = lambda source, n: exp(fma(source.normal64(n, exact), float(std), float(mean)))
-    return _sampled(self, "log_normal", values, generator)
+    return lambda source, n: exp(fma(source.normal64(n, self.dtype == float64), float(std), float(mean)))
 
 
-@kernel("geometric", like=np.random.geometric, differs=["random-stream"])
-def geometric(self, p, *, generator=None):
-    """Trials up to the first success, each of probability p."""
+def _geometric(self: ndarray, p: float) -> Sample:
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    scale = math.log1p(-p)
     log = lambda u: libm(math.log, u) if u.all() else np.log(u)
-    values = lambda source, n: np.ceil(log(source.uniform64(n)) / scale)
-    return _sampled(self, "geometric", values, generator, (*INTS, *FLOATS))
+    return lambda source, n: np.ceil(log(source.uniform64(n)) / math.log1p(-p))
+
+
+_declare = partial(rows, differs=["random-stream"])
+_like: Any = np.random.exponential
+(exponential,) = _declare("exponential", _sampled, "Exponential values of rate lambd.", draw=_exponential, like=_like)
+_like = np.random.standard_cauchy
+_declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like)
+_declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=np.random.lognormal)
+_DOC = "Trials up to the first success, each of probability p."
+_declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric)
 
 
 # ---------------------------------------------------------------- multinomial
@@ -91,8 +92,8 @@ def geometric(self, p, *, generator=None):
 def multinomial(self, num_samples, replacement=False, *, generator=None):
     """Indices drawn in proportion to the weights of each row."""
     check(0 < self.ndim <= 2, "prob_dist must be 1 or 2 dim")
-    if not is_floating(self.dtype):
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {scalar_name(self.dtype)}")
+    words = f"multinomial only supports floating-point dtypes for input, got: {scalar_name(self.dtype)}"
+    check(is_floating(self.dtype), words)
     check(num_samples > 0, "cannot sample n_sample <= 0 samples")
     categories = self.shape[-1]
     words = "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
@@ -101,9 +102,8 @@ def multinomial(self, num_samples, replacement=False, *, generator=None):
     shape = (*self.shape[:-1], num_samples)
     if not math.prod(shape):
         return np.empty(shape, int64)
-    if self.dtype not in FLOATS:
-        raise not_implemented("multinomial" if replacement and num_samples > 1 else "aminmax_cpu", self.dtype)
-    draw = _with_replacement if replacement and num_samples > 1 else _without_replacement
+    draw, cpu = (_with_replacement, "multinomial") if replacement and num_samples > 1 else (_race, "aminmax_cpu")
+    require(cpu, self.dtype, FLOATS)
     return draw(self.reshape(-1, categories), num_samples, generator).reshape(shape)
 
 
@@ -122,10 +122,10 @@ def _with_replacement(weights: ndarray, samples: int, generator: Generator | Non
     return np.stack([np.searchsorted(row, drawn) for row, drawn in zip(bounds, u, strict=True)])
 
 
-def _without_replacement(weights: ndarray, samples: int, generator: Generator | None) -> ndarray:
+def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarray:
     wide = cast(weights, opmath(weights.dtype))
-    weights_ = np.max(wide) < math.inf and np.min(wide) >= 0
-    check(weights_, "probability tensor contains either `inf`, `nan` or element < 0")
+    fair = np.max(wide) < math.inf and np.min(wide) >= 0
+    check(fair, "probability tensor contains either `inf`, `nan` or element < 0")
     check(np.all(np.any(wide != 0, -1)), "invalid multinomial distribution (sum of probabilities <= 0)")
     # The largest of p / Exp(1) is at i in proportion to p[i].
     race = cast(wide / cast(exponential(weights, generator=generator), wide.dtype), weights.dtype)
@@ -157,26 +157,33 @@ def _poisson(rate: float, uniform: Callable[[], float]) -> float:
             count += 1
             product *= uniform()
         return count
-    # Hoermann's transformed rejection
-    log_rate = math.log(rate)
-    b = 0.931 + 2.53 * math.sqrt(rate)
-    a = -0.059 + 0.02483 * b
-    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
-    v_r = 0.9277 - 3.6224 / (b - 2)
+    log_rate, b = math.log(rate), 0.931 + 2.53 * math.sqrt(rate)
+    log_scale = math.log(1.1239 + 1.1328 / (b - 3.4))
+
+    def accepts(k: int, v: float, us: float, spread: float) -> bool:
+        bound = -rate + k * log_rate - math.lgamma(k + 1)
+        return not (us < 0.013 and v > us) and _log(v) + log_scale - math.log(spread) <= bound
+
+    return _transformed(uniform, -0.059 + 0.02483 * b, b, rate + 0.43, 0.9277 - 3.6224 / (b - 2), math.inf, accepts)
+
+
+def _log(v: float) -> float:
+    return math.log(v) if v else -math.inf
+
+
+def _transformed(
+    uniform: Callable[[], float], a: float, b: float, center: float, v_r: float, most: float,
+    accepts: Callable[[int, float, float, float], bool],
+) -> float:  # fmt: skip
+    """Hoermann's transformed rejection."""
     while True:
         u = uniform() - 0.5
         v = uniform()
         us = 0.5 - abs(u)
         if us == 0:  # the quotient is infinite: its integer part is no count
             continue
-        k = math.floor((2 * a / us + b) * u + rate + 0.43)
-        if us >= 0.07 and v <= v_r:
-            return k
-        if k < 0 or (us < 0.013 and v > us) or v == 0:
-            continue
-        if math.log(v) + math.log(inverse_alpha) - math.log(a / (us * us) + b) <= (
-            -rate + k * log_rate - math.lgamma(k + 1)
-        ):
+        k = math.floor((2 * a / us + b) * u + center)
+        if 0 <= k <= most and ((us >= 0.07 and v <= v_r) or accepts(k, v, us, a / (us * us) + b)):
             return k
 
 
@@ -204,7 +211,7 @@ def _binomial(count: np.floating, prob: np.floating, scalar: type, uniform: Call
     if prob != prob or count != count:
         return math.nan
     small = prob if prob <= 0.5 else scalar(1.0 - float(prob))
-    draw = _transformed_rejection if count * small >= 10 else _inversion
+    draw = _rejection if count * small >= 10 else _inversion
     drawn = draw(count, small, uniform)
     return drawn if prob <= 0.5 else count - scalar(drawn)
 
@@ -220,40 +227,22 @@ def _inversion(count: np.floating, prob: np.floating, uniform: Callable[[], floa
         successes += 1
 
 
-def _transformed_rejection(count: np.floating, prob: np.floating, uniform: Callable[[], float]) -> float:
+def _rejection(count: np.floating, prob: np.floating, uniform: Callable[[], float]) -> float:
     n, p = float(count), float(prob)
     failure = type(count)(1) - prob
     deviation = float(np.sqrt(count * prob * failure))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
-    c = float(count * prob) + 0.5
-    v_r = 0.92 - 4.2 / b
     r = float(prob / failure)
     alpha = (2.83 + 5.1 / b) * deviation
     m = math.floor(float((count + type(count)(1)) * prob))
-    while True:
-        u = uniform() - 0.5
-        v = uniform()
-        us = 0.5 - abs(u)
-        if us == 0:
-            continue
-        k = math.floor((2 * a / us + b) * u + c)
-        if k < 0 or k > n:
-            continue
-        if us >= 0.07 and v <= v_r:
-            return k
-        v = math.log(v * alpha / (a / (us * us) + b)) if v else -math.inf
-        bound = (
-            (m + 0.5) * math.log((m + 1) / (r * (n - m + 1)))
-            + (n + 1) * math.log((n - m + 1) / (n - k + 1))
-            + (k + 0.5) * math.log(r * (n - k + 1) / (k + 1))
-            + _stirling_tail(m)
-            + _stirling_tail(n - m)
-            - _stirling_tail(k)
-            - _stirling_tail(n - k)
-        )
-        if v <= bound:
-            return k
+
+    def accepts(k: int, v: float, us: float, spread: float) -> bool:
+        bound = (m + 0.5) * math.log((m + 1) / (r * (n - m + 1))) + (n + 1) * math.log((n - m + 1) / (n - k + 1))
+        bound = bound + (k + 0.5) * math.log(r * (n - k + 1) / (k + 1)) + _tail(m) + _tail(n - m) - _tail(k)
+        return _log(v * alpha / spread) <= bound - _tail(n - k)
+
+    return _transformed(uniform, a, b, float(count * prob) + 0.5, 0.92 - 4.2 / b, n, accepts)
 
 
 _TAILS = (
@@ -262,7 +251,8 @@ _TAILS = (
 )  # fmt: skip
 
 
-def _stirling_tail(k: float) -> float:
+def _tail(k: float) -> float:
+    """What Stirling's formula lacks of log(k!)."""
     if k < len(_TAILS):
         return _TAILS[int(k)]
     square = (k + 1) * (k + 1)

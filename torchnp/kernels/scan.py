@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import refuse, require, wrap_dim
+from torchnp.checks import check, refuse, require, wrap_dim
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
 from torchnp.kernels._rows import rows
+from torchnp.kernels.power import complex_logaddexp
+from torchnp.kernels.reduce import look_told
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
-from torchnp.writes import Writes
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -45,15 +47,15 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
 
 
 def _quick_cumsum(self, dim, *, dtype=None):
-    if type(self) is not ndarray or not is_axis(dim, self.ndim):
+    if type(self) is not ndarray or self.dtype is not dt.float32 or dtype is not None or not is_axis(dim, self.ndim):
         return None
-    if self.dtype is dt.float32 and dtype is None and self.flags.c_contiguous:
-        if self.size > 4096:
-            return _large_cumsum(self, wrap_dim(dim, self.ndim))
-        value = self.astype(dt.float64)
-        np.add(value, _ZERO, value)  # torch starts from +0
-        return np.add.accumulate(value, dim, None, value).astype(dt.float32)
-    return None
+    if not self.flags.c_contiguous:
+        return None
+    if self.size > 4096:
+        return _large_cumsum(self, wrap_dim(dim, self.ndim))
+    value = self.astype(dt.float64)
+    np.add(value, _ZERO, value)  # torch starts from +0
+    return np.add.accumulate(value, dim, None, value).astype(dt.float32)
 
 
 _ZERO = np.zeros(())
@@ -88,8 +90,19 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
     return out
 
 
+def _look(bound: Bound, targets: list[ndarray]) -> None:
+    """The dimension comes first, then whether the target has the dtype that is asked for, then whether there is code."""
+    if bound["self"] is not targets[0]:
+        look_told(bound, targets)
+    elif bound["dtype"] is not None:
+        wrap_dim(bound["dim"], bound["self"].ndim)
+        d, told = targets[0].dtype, dt.as_dtype(bound["dtype"])
+        words = f"input tensor dtype {dt.c_name(d)} and output tensor dtype {dt.c_name(told)} should match"
+        check(d == told, f"Bad in-place call: {words}")
+
+
 _DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"]
-_declare = partial(rows, differs=_DIFFERS, writes=Writes(code_first=True))
+_declare = partial(rows, differs=_DIFFERS, writes=Writes(code_first=True, inplace=_look, out=_look))
 _DOC = "Running {} along a dimension."
 (cumsum,) = _declare("cumsum", _scan, _DOC.format("sums"), ufunc=np.add, like=np.cumsum, quick=exact(_quick_cumsum))
 (cumprod,) = _declare("cumprod", _scan, _DOC.format("products"), ufunc=np.multiply, like=np.cumprod)
@@ -109,21 +122,12 @@ def logcumsumexp(self, dim):
 
 
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
-    """The same step by step: the larger real part in front, so that nothing overflows."""
+    """The same step by step; NaN stays."""
     start = np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
-    steps = itertools.accumulate(
-        np.moveaxis(x, axis, 0), lambda total, row: _complex_logaddexp(row, total), initial=start
-    )
+    nan = complex(np.nan, np.nan)
+    step = lambda total, row: np.where(np.isnan(total) | np.isnan(row), nan, complex_logaddexp(row, total))
+    steps = itertools.accumulate(np.moveaxis(x, axis, 0), step, initial=start)
     return np.stack([*steps][1:], axis) if x.shape[axis] else x.copy()
-
-
-def _complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    swap = a.real < b.real
-    low, high = np.where(swap, a, b), np.where(swap, b, a)
-    total = high + np.log1p(np.exp(low - high))
-    both = np.isinf(low.real) & (low.real == high.real)
-    total = np.where(both, np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high))), total)
-    return np.where(np.isnan(a) | np.isnan(b), complex(np.nan, np.nan), total)
 
 
 # ---------------------------------------------------------------- extrema

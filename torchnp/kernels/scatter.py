@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,10 @@ from torchnp.errors import dim_out_of_range, index_out_of_range, not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
-from torchnp.kernels.numerics.accumulate import (
-    INDEX_DTYPES,
-    add_rows,
-    as_matrix,
-    check_bounds,
-    linear,
-    out_of_bounds,
-    reduce_at,
-)
+from torchnp.kernels.numerics import accumulate
 from torchnp.kernels.slicing import at
+from torchnp.kernels.view import as_strided
+from torchnp.layout import cloned, layout_of
 from torchnp.overlap import check_target, check_written_at
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
@@ -35,126 +28,81 @@ _APART, _APART_LAST = Writes(inplace=look_apart), Writes(after=look_apart)
 
 # ---------------------------------------------------------------- scatter
 
-
-def _check_dtypes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
-    dim = wrap_dim(dim, self.ndim)
-    check(index.dtype in INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
-    if src is not None and self.dtype != src.dtype:
-        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    return dim
+_ADD_OR_MULTIPLY = {None: None, "add": "sum", "multiply": "prod"}
+_ANY = {r: r for r in ("sum", "prod", "mean", "amax", "amin")} | {"max": "amax", "min": "amin"}  # torch's older names
 
 
-def _places(
-    self: ndarray, dim: int, index: ndarray, src: ndarray | None, check_dtype: Callable[[], None]
-) -> tuple[ndarray, ndarray]:
-    """Where the index points to in a row-major copy of ``self``, checked; and that copy, flat."""
-    dim = _check_dtypes(self, dim, index, src)
-    out = np.array(self, order="C", copy=True)
-    if not index.size:
-        return out, np.empty(0, int64)
-    i = index if index.ndim else index.reshape(1)
-    shape = self.shape or (1,)
-    check(i.ndim == len(shape), "Index tensor must have the same number of dimensions as self tensor")
-    if src is not None and max(src.ndim, 1) != i.ndim:
-        check(i.ndim <= max(src.ndim, 1), dim_out_of_range(src.ndim, src.ndim))
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    bad = any(n > m for d, (n, m) in enumerate(zip(i.shape, shape)) if d != dim)
-    if src is not None and not bad:
-        bad = any(n > m for n, m in zip(i.shape, src.shape or (1,)))
-    if bad:
-        than = f" and to be no larger size than src {shape_text(src.shape)}" if src is not None else ""
-        words = f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)}"
-        raise RuntimeError(f"{words} apart from dimension {dim}{than}")
-    check_dtype()
-    check_bounds(i, dim, shape[dim])
-    return out, linear(i, shape, dim)
-
-
-def _part(src: ndarray, places: ndarray) -> ndarray:
-    """The part of a source that the index covers."""
-    if src.shape == places.shape:
-        return src
-    return src.reshape(src.shape or (1,))[tuple(slice(n) for n in places.shape)] if places.size else src.reshape(-1)[:0]
-
-
-@kernel("scatter.src", like=np.put_along_axis, differs=["gather-negative", "index-write-overlap"], writes=_APART)
-def scatter(self, dim, index, src):
-    """The tensor with ``src``'s elements written along a dimension at the positions of the index."""
-    look = lambda: refuse_elements("scatter_gather_tensor_cpu", self, RARE_OR_CHALF)
-    out, places = _places(self, dim, index, src, look)
-    bits(out).reshape(-1)[places] = bits(_part(src, places))
-    return out
-
-
-@kernel("scatter.value", like=np.put_along_axis, differs=["gather-negative"], writes=_APART)
-def scatter_value(self, dim, index, value):
-    """The tensor with one number written along a dimension at the positions of the index."""
-    look = lambda: refuse_elements("scatter_gather_scalar_cpu", self, RARE_OR_CHALF)
-    out, places = _places(self, dim, index, None, look)
-    if places.size:
-        bits(out).reshape(-1)[places] = bits(scalar(value, self.dtype))
-    return out
-
-
-def _check_name(self: ndarray, dim: int, index: ndarray, src: ndarray | None, known: bool, error: Exception) -> None:
-    """torch looks at the name of a reduction after the dimension and the dtypes."""
-    if not known:
-        _check_dtypes(self, dim, index, src)
-        raise error
-
-
-_REDUCE = {"add": "sum", "multiply": "prod"}
-_ADD_OR_MULTIPLY = "reduce argument must be either add or multiply."
-_REDUCE_TWO = ("sum", "prod", "mean", "amax", "amin")
-
-
-def _added_or_multiplied(self, dim, index, *, src=None, value=None, reduce):
-    if src is not None:
+def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, include_self=True, known=_ADD_OR_MULTIPLY):
+    """Elements of ``src``, or one number, written or reduced into a row-major copy along a dimension."""
+    if src is not None and reduce is not None and op == "scatter":
         warn(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
             "release. Use torch.scatter_reduce instead for more reduction options."
         )
-    _check_name(self, dim, index, src, reduce in _REDUCE, RuntimeError(_ADD_OR_MULTIPLY))
-    return _reduced(self, dim, index, src, reduce, True, value)
+    dim = wrap_dim(dim, self.ndim)
+    check(index.dtype in accumulate.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
+    words = "scatter(): Expected self.dtype to be equal to src.dtype"
+    check(src is None or self.dtype == src.dtype, words)
+    if reduce not in known:
+        one_of_two = RuntimeError("reduce argument must be either add or multiply.")
+        raise one_of_two if op == "scatter" else unknown_reduction(reduce)
+    out, reduce = np.array(self, order="C", copy=True), known[reduce]
+    if not index.size:
+        return out
+    i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
+    _check_sizes(self, dim, index, src)
+    _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
+    accumulate.check_bounds(i, dim, shape[dim])
+    places = accumulate.linear(i, shape, dim)
+    values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
+    if reduce is None:
+        bits(out).reshape(-1)[places] = bits(values)
+        return out
+    values = np.broadcast_to(values, places.shape) if src is None else values
+    reduced = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), reduce, include_self)
+    return reduced.reshape(self.shape)
 
 
-_DOC = "that adds or multiplies where it would write."
-rows("scatter.reduce", _added_or_multiplied, f"`scatter` {_DOC}", writes=_APART)
-rows("scatter.value_reduce", _added_or_multiplied, f"`scatter` of one number {_DOC}", writes=_APART)
-(scatter_add,) = rows(
-    "scatter_add", lambda x, dim, index, src: _reduced(x, dim, index, src, "sum", True),
-    "The tensor with ``src``'s elements added along a dimension at the positions of the index.",
-    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART,
-)  # fmt: skip
+def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> None:
+    """Refuse an index of other dimensions than the tensor and the source, or larger beside ``dim`` than these."""
+    shape, sizes = self.shape or (1,), index.shape or (1,)
+    check(len(sizes) == len(shape), "Index tensor must have the same number of dimensions as self tensor")
+    if src is not None and max(src.ndim, 1) != len(sizes):
+        check(len(sizes) <= max(src.ndim, 1), dim_out_of_range(src.ndim, src.ndim))
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    given = sizes if src is None else src.shape or (1,)
+    if any(n > m or (n > s and d != dim) for d, (n, m, s) in enumerate(zip(sizes, given, shape))):
+        than = f" and to be no larger size than src {shape_text(src.shape)}" if src is not None else ""
+        words = f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)}"
+        raise RuntimeError(f"{words} apart from dimension {dim}{than}")
 
 
-@kernel("scatter_reduce.two", differs=["half-opmath"], writes=_APART)
-def scatter_reduce(self, dim, index, src, reduce, *, include_self=True):
-    """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
-    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)  # torch's older names
-    _check_name(self, dim, index, src, reduce in _REDUCE_TWO, unknown_reduction(reduce))
-    return _reduced(self, dim, index, src, reduce, include_self)
-
-
-def _reduced(
-    self: ndarray, dim: int, index: ndarray, src: ndarray | None, reduce: str, include_self: bool, value: Any = None
-) -> ndarray:
-    check_dtype = lambda: _check_reduce(self, reduce, include_self, "scalar" if src is None else "tensor")
-    out, places = _places(self, dim, index, src, check_dtype)
-    if index.size:
-        values = np.broadcast_to(scalar(value, self.dtype), places.shape) if src is None else _part(src, places)
-        how = _REDUCE.get(reduce, reduce)
-        out = reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), how, include_self)
-    return out.reshape(self.shape)
-
-
-def _check_reduce(self: ndarray, reduce: str, include_self: bool, kind: str) -> None:
+def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str) -> None:
     """torch's kernels of each reduction leave out dtypes of their own."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
     refuse_elements(name if include_self else "scatter_reduce_exclude_input_init", self, RARE_OR_CHALF)
     if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
         raise not_implemented(name, self.dtype)
 
+
+_AT = "along a dimension at the positions of the index."
+(scatter,) = rows(
+    "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
+    differs=["gather-negative", "index-write-overlap"], writes=_APART,
+)  # fmt: skip
+rows(
+    "scatter.value", _scattered, f"The tensor with one number written {_AT}", like=np.put_along_axis,
+    differs=["gather-negative"], writes=_APART,
+)  # fmt: skip
+_DOC = "`scatter` of {} that adds or multiplies where it would write."
+rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_APART)
+rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_APART)
+(scatter_add,) = rows(
+    "scatter_add", _scattered, f"The tensor with ``src``'s elements added {_AT}", reduce="sum", known=_ANY,
+    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART,
+)  # fmt: skip
+_DOC = f"The tensor with ``src``'s elements reduced into it {_AT}"
+rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"], writes=_APART)
 
 # ---------------------------------------------------------------- index_add
 
@@ -169,7 +117,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     if index.ndim > 1:
         words = f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type:"
         raise IndexError(f"{words} {scalar_name(index.dtype)} and size: {shape_text(index.shape)}")
-    if index.dtype not in INDEX_DTYPES:
+    if index.dtype not in accumulate.INDEX_DTYPES:
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
         words = f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same"
@@ -197,8 +145,9 @@ def index_add(self, dim, index, source, *, alpha=1):
         refuse_elements("scatter_gather_tensor_cpu" if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()
-    factor = None if alpha == 1 else scalar(alpha, self.dtype)
-    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+    # A complex number times 1 is another where it has nan or infinities.
+    factor = None if alpha == 1 and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
+    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
         return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else item(factor))
@@ -208,9 +157,9 @@ def index_add(self, dim, index, source, *, alpha=1):
         return np.asarray(self + source) if index.size else self.copy()
     dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
     self, source = cast(self, wide), cast(source, wide)
-    matrix, back = as_matrix(self, dim)
-    rows = source if dim == 0 else source.transpose(dim, *(d for d in range(source.ndim) if d != dim))
-    add_rows(matrix, index.reshape(-1), np.ascontiguousarray(rows).reshape(len(rows), matrix.shape[1]))
+    matrix, back = accumulate.as_matrix(self, dim)
+    rows = np.ascontiguousarray(np.moveaxis(source, dim, 0) if dim else source).reshape(index.size, matrix.shape[1])
+    accumulate.add_rows(matrix, index.reshape(-1), rows)
     return cast(back(matrix), dtype)
 
 
@@ -261,14 +210,11 @@ def index_copy(self, dim, index, source):
             f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({source.shape[dim]})"
         )
     extent = self.shape[dim] if self.ndim else 1
-    check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
+    accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
     refuse("index_copy_cpu", self.dtype, RARE)
     out = np.array(self, order="C", copy=True)
-    if not self.ndim:
-        if index.size:
-            bits(out)[...] = bits(source).reshape(-1)[-1]
-        return out
-    bits(out)[at(dim, index.reshape(-1))] = bits(source) if source.ndim else bits(source).reshape((1,) * self.ndim)
+    shape = self.shape or (1,)
+    bits(out).reshape(shape)[at(dim, index.reshape(-1))] = bits(source).reshape(source.shape or (1,) * len(shape))
     return out
 
 
@@ -282,16 +228,17 @@ def index_fill(self, dim, index, value):
     check(index.ndim < 2, "Index has to be a vector/scalar")
     refuse("index_fill_cpu", self.dtype, RARE)
     number = scalar(value, self.dtype)
-    extent = self.shape[dim] if self.ndim else 1
-    i = index.reshape(-1)
-    wrong = i[(i < -extent) | (i >= extent)]
-    if wrong.size and (self.size or not extent):
-        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {extent}")
+    shape, i = self.shape or (1,), index.reshape(-1)
+    if not shape[dim] and i.size:  # torch makes the window that it writes before it looks at the index
+        empty = cloned(self)
+        steps = layout_of(empty)[1]
+        as_strided(empty, (*shape[:dim], i.size, *shape[dim + 1 :]), (*steps[:dim], 0, *steps[dim + 1 :]))
+    wrong = i[(i < -shape[dim]) | (i >= shape[dim])]
+    if wrong.size and 0 not in _around(self, dim):
+        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
     out = np.array(self, order="C", copy=True)
-    if self.ndim and self.size:
-        bits(out)[at(dim, i)] = bits(number)
-    elif i.size:
-        bits(out)[...] = bits(number)
+    if self.size:
+        bits(out).reshape(shape)[at(dim, i)] = bits(number)
     return out
 
 
@@ -318,15 +265,15 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         refuse_elements("index_reduce_func_exclude_input_init", self, _NO_INDEX_REDUCE)
     if index.size and self.ndim < 2:
         refuse_elements("index_func_", self, _NO_INDEX_REDUCE)
-    check(out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     if index.size:
         _refuse_index_reduce(self, reduce)
     out = np.array(self, order="C", copy=True)
     shape = out.shape or (1,)
     i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
     i = np.broadcast_to(i, source.shape or (1,))
-    places = linear(i, shape, dim)
-    out = reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True)
+    places = accumulate.linear(i, shape, dim)
+    out = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True)
     return out.reshape(self.shape)
 
 

@@ -1,18 +1,25 @@
-"""Ops that few programs call by name: extremes together, combinations of matrices, hashes, powers, NNPACK, copies."""
+"""Ops that few programs call by name: combinations of matrices, hashes, NNPACK, copies, and those of torch's tests."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dims
-from torchnp.errors import dim_out_of_range
+from torchnp.checks import check, check_type, require, wrap_dims
+from torchnp.errors import dim_out_of_range, empty_list, expected_true
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.conv import convolution
+from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax
 from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.vectornorm import linalg__powsum
+from torchnp.kernels.view import view
+from torchnp.overlap import check_apart
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -23,7 +30,7 @@ rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim
 @kernel("_compute_linear_combination", differs=["half-opmath"])
 def _compute_linear_combination(input, coefficients):
     """Sums of the parts of the first dimension, times a row of coefficients for each sum."""
-    check(input.ndim > 0 and input.size > 0 and coefficients.size > 0, "Empty tensor not supported")
+    check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
     inner = dt.opmath(input.dtype)
@@ -57,9 +64,7 @@ def xor_sum(inp, dims, *, output_dtype=None):
 @kernel("_foreach_powsum.Scalar")
 def _foreach_powsum(self, ord=2, dtype=None):
     """The sum of each tensor's magnitudes to a power."""
-    check(len(self) > 0, "Tensor list must have at least one tensor.")
-    for x in filter(np.size, self):
-        require("powsum_cpu", x.dtype if dt.is_inexact(x.dtype) else dt.int64, (*dt.FLOATS, *dt.COMPLEXES))
+    check(self, empty_list())
     return [linalg__powsum(x, ord, dtype=dtype) for x in self]
 
 
@@ -85,3 +90,67 @@ def _depthwise(self, weight, kernel_size, bias, stride, padding, dilation):
 _ELSEWHERE = "torch has it on other devices only."
 rows("_conv_depthwise2d conv_depthwise3d", _depthwise, f"`convolution` of each channel by itself; {_ELSEWHERE}")
 rows("_copy_from_and_resize", lambda x, dst: copied(dst, x), f"Write self into dst, resized; {_ELSEWHERE}")
+
+
+# ---------------------------------------------------------------- that torch registers for its own tests
+
+rows("_foobar _test_parallel_materialize", lambda self, *args, **kwargs: self, "The tensor itself.")
+_COPIED = (
+    "_test_autograd_multiple_dispatch.fullcoverage _test_warn_in_autograd _test_autograd_multiple_dispatch.ntonly "
+    "_test_functorch_fallback"
+)
+rows(_COPIED, lambda self, *_: clone(self), "A copy of the first tensor.", like=np.copy)
+_FLAT = "All values in one dimension."
+rows("_test_autograd_multiple_dispatch_view", lambda self: view(self, [-1]), _FLAT, like=np.ravel)
+rows("_test_serialization_subcmul", lambda x, y, alpha: sub(x, mul(y, alpha)), "self - alpha * other.")
+
+
+def _ambiguous(_: ndarray, a: Any, b: Any, *, first: int, second: Any, words: str) -> ndarray:
+    check(a == first, expected_true(f"a == {first}"))
+    check(b == second, expected_true(words))
+    return np.array(first, dt.int64)
+
+
+_NAMES, _WHOLE = "_test_ambiguous_defaults.a", "One, if both numbers are."
+rows(_NAMES, _ambiguous, _WHOLE, first=1, second=1, words="b == 1")
+_NAMES, _WHOLE = "_test_ambiguous_defaults.b", "Two, if the number and the string are."
+rows(_NAMES, _ambiguous, _WHOLE, first=2, second="2", words='b == "2"')
+
+
+@kernel("_test_check_tensor")
+def _test_check_tensor(self):
+    """A copy, if all values are true."""
+    check(self.dtype == dt.bool_, "self.scalar_type() == at::kBool INTERNAL ASSERT FAILED")
+    check(self.all(), "Test message for TORCH_CHECK_TENSOR_ALL")
+    return clone(self)
+
+
+def _look_addends(bound: Bound, outs: list[ndarray]) -> None:
+    """Without addends the values themselves are copied."""
+    if bound["addends"] is None:
+        check_apart(outs[0], bound["values"])
+
+
+def _plus(values: ndarray, addends: list | int | None, *, dtype: np.dtype) -> ndarray:
+    if addends is None:
+        return values
+    check(values.ndim == 1, expected_true("values.dim() == 1"))
+    check_type(dtype, values)
+    listed = [addends] * 2 if isinstance(addends, int) else list(addends)
+    short = f"ArrayRef: invalid index Index = {len(listed)}; Length = {len(listed)}"
+    check(len(listed) >= values.size, short)
+    return values + np.array(listed[: values.size], dtype)
+
+
+_LISTED = "The values, each plus a number of a list if there is one."
+_INTEGERS, _LOOK = "_test_optional_intlist _test_optional_filled_intlist", Writes(out=_look_addends)
+rows(_INTEGERS, _plus, _LISTED, dtype=dt.int32, writes=_LOOK)
+rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_LOOK)
+
+
+@kernel("_test_string_default")
+def _test_string_default(dummy, a="\"'\\", b="\"'\\"):
+    """The tensor itself, if the strings are those of the schema."""
+    check(a == "\"'\\", "Default A failed")
+    check(b == "\"'\\", "Default B failed")
+    return dummy

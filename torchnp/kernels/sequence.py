@@ -1,13 +1,18 @@
-"""Sequences of different lengths: padded into one tensor, packed step by step, or jagged."""
+"""Sequences of different lengths: padded into one tensor, packed step by step, jagged, or reduced one by one."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
-from torchnp.dtypes import cast, int64, scalar_name
-from torchnp.errors import no_dimensions, not_implemented
+from torchnp.checks import check, check_type, refuse, require, wrap_dim
+from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
+from torchnp.kernels._memory import empty_in_order
+from torchnp.kernels.extrema import min_all
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -23,16 +28,15 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     check(sequences[0].ndim, "ArrayRef: invalid slice, N = 1; size = 0")
     check(all(x.ndim for x in sequences), no_dimensions(0))
     longest, trailing = max(x.shape[0] for x in sequences), sequences[0].shape[1:]
-    out = np.empty((len(sequences), longest, *trailing), sequences[0].dtype)
-    out[...] = scalar(padding_value, out.dtype)
+    out = np.full((len(sequences), longest, *trailing), scalar(padding_value, sequences[0].dtype))
     for row, x in zip(out, sequences):
         n = x.shape[0]
-        row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = cast(x, out.dtype)
+        row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = dt.cast(x, out.dtype)
     return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
 
 
 def _no_lengths(x: ndarray) -> str:
-    found = f"{x.ndim}D cpu {scalar_name(x.dtype)} tensor"
+    found = f"{x.ndim}D cpu {dt.scalar_name(x.dtype)} tensor"
     return f"'lengths' argument should be a 1D CPU int64 tensor, but got {found}"
 
 
@@ -40,7 +44,7 @@ def _no_lengths(x: ndarray) -> str:
 def _pack_padded_sequence(input, lengths, batch_first):
     """The steps of all sequences one after the other, and how many sequences each step has."""
     check(input.size > 0, "Cannot pack empty tensors.")
-    check(lengths.dtype == int64 and lengths.ndim == 1, _no_lengths(lengths))
+    check(lengths.dtype == dt.int64 and lengths.ndim == 1, _no_lengths(lengths))
     steps = input.swapaxes(0, 1) if batch_first else input
     words = f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={steps.shape[1]})"
     check(lengths.size == steps.shape[1], words)
@@ -65,7 +69,7 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
         words = "Expected total_length to be at least the length of the longest sequence in input, but got"
         found = f"total_length={total_length} and max sequence length being {longest}"
         check(total_length >= longest, f"{words} {found}")
-    out = np.empty((max(longest, total_length), batch, *data.shape[1:]), data.dtype)
+    out = empty_in_order((max(longest, total_length), batch, *data.shape[1:]), data.dtype, None)
     out[...] = scalar(padding_value, data.dtype)
     return _unpacked(out, data, batch_sizes, batch_first), (batch_sizes[:, None] > np.arange(batch)).sum(0)
 
@@ -100,11 +104,10 @@ def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=
     name = "_jagged_to_padded_dense_forward"
     asserted = "offsets_list.size() == 1 && max_lengths.size() == 1 INTERNAL ASSERT FAILED"
     check(single, f"{asserted}: {name}(): {_SINGLE}")
-    if dt.is_complex(values.dtype) or values.dtype in (*dt.BARE_UNSIGNED, *dt.FLOAT8S):
-        raise not_implemented(f"{name}_cpu", values.dtype)
+    refuse(f"{name}_cpu", values.dtype, (*dt.COMPLEXES, *dt.BARE_UNSIGNED, *dt.FLOAT8S))
     ends, length = offsets[0].astype(np.int64), max_lengths[0]
-    out = np.empty((len(ends) - 1, length, *values.shape[1:]), values.dtype)
-    out[...] = dt.cast(np.asarray(padding_value, np.float64), values.dtype)
+    padding = dt.cast(np.asarray(padding_value, np.float64), values.dtype)
+    out = np.full((len(ends) - 1, length, *values.shape[1:]), padding)
     for row, start, end in zip(out, ends[:-1], ends[1:], strict=True):
         part = values[start : min(end, start + length)]
         row[: len(part)] = part
@@ -117,8 +120,7 @@ def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
     name = "_padded_dense_to_jagged_forward"
     check(len(offsets) == 1, f"offsets_list.size() == 1 INTERNAL ASSERT FAILED: {name}(): {_SINGLE}")
     ends, most = offsets[0].astype(np.int64), dense.shape[1]
-    words = f"{name}(): final offset should match total_L value"
-    check(total_L is None or ends[-1] == total_L, words)
+    check(total_L is None or ends[-1] == total_L, f"{name}(): final offset should match total_L value")
     lengths = np.diff(ends)
     for length in lengths[lengths > most][:1]:
         words = f"found batch item of length {length} when max length specified by padded input is {most}"
@@ -147,3 +149,102 @@ def _nested_tensor_from_mask_left_aligned(t, mask):
     check(t.ndim == 3, "Input should be a 3D tensor, N * L * D")
     check(mask.shape == t.shape[:2], "Mask size should match input size")
     return not bool((mask[:, 1:] & ~mask[:, :-1]).any())
+
+
+# ---------------------------------------------------------------- reductions over consecutive segments of a dimension
+
+_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
+_UFUNC = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _lengths_of(
+    data: ndarray, lengths: ndarray | None, offsets: ndarray | None, axis: int, unsafe: bool
+) -> tuple[ndarray, int]:
+    """The length of each segment, and the axis that they divide, checked."""
+    axis = wrap_dim(axis, data.ndim)
+    name, given = ("offsets", offsets) if offsets is not None else ("lengths", lengths)
+    if given is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    check(data.ndim >= given.ndim, expected_true(f"data.dim() >= {name}_value.dim()"))
+    check(axis == given.ndim - 1, f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
+    if offsets is not None:
+        return np.diff(given, axis=-1), axis
+    if not unsafe:
+        check(min_all(given) >= 0, "lengths contains negative value!")
+        words = "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)"
+        check((given.sum(-1) == data.shape[axis]).all(), f"{words} when !unsafe.")
+    return given, axis
+
+
+def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray, ndarray]:
+    """The data as rows and the segment of each, those of no segment left out; and which have one."""
+    extent, count = data.shape[axis], lengths.shape[-1]
+    outer = lengths.size // max(count, 1)
+    rows = np.ascontiguousarray(data).reshape(outer * extent, math.prod(data.shape[axis + 1 :]))
+    per = lengths.reshape(outer, count)
+    kept = (np.arange(extent) < per.sum(1)[:, None]).reshape(-1)
+    return rows[kept], np.repeat(np.arange(outer * count), per.reshape(-1)), kept
+
+
+@kernel("segment_reduce", like=np.add.reduceat, differs=["segments-by-length"])
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
+    check(indices is None, "segment_reduce(): indices based reduction is not supported yet.")
+    check(reduce in _START, unknown_reduction(reduce))
+    lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
+    name = "lengths" if offsets is None else "offsets"
+    require(f"_segment_reduce_{name}_cpu_kernel1", lengths.dtype, INDEX_DTYPES)
+    require("_segment_reduce_cpu", data.dtype, dt.FLOATS)
+    rows, segment, _ = _rows(data, lengths, axis)
+    start = scalar(_START[reduce] if initial is None else initial, data.dtype)
+    out = np.full((lengths.size, rows.shape[1]), start)
+    if reduce in ("sum", "mean"):
+        add_rows(out, segment, rows)
+    else:
+        places = segment[:, None] * rows.shape[1] + np.arange(rows.shape[1])
+        _UFUNC[reduce].at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+    if reduce == "mean":
+        size = lengths.reshape(-1, 1)
+        out = (out / np.maximum(size, 1).astype(data.dtype)).astype(data.dtype)
+        if initial is None:
+            out[size[:, 0] == 0] = np.nan
+    return out.reshape(*lengths.shape, *data.shape[axis + 1 :])
+
+
+@kernel("_segment_reduce_backward")
+def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
+    """The gradient of `segment_reduce`; equal extremes share it."""
+    check(reduce in _START, unknown_reduction(reduce))
+    lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
+    dtype = data.dtype
+    require("_segment_reduce_cpu", dtype, dt.FLOATS)
+    rows, segment, kept = _rows(data, lengths, axis)
+    shape = (lengths.size, rows.shape[1])
+    check(grad.size == output.size == math.prod(shape), invalid_view(lengths.shape + data.shape[axis + 1 :], grad.size))
+    given, result = grad.reshape(shape)[segment], output.reshape(shape)[segment]
+    if reduce == "sum":
+        found = given
+    elif reduce == "mean":
+        found = given / lengths.reshape(-1)[segment][:, None].astype(dtype)
+    elif reduce == "prod":
+        found = _prod_gradient(rows, segment, given, result, initial)
+    else:
+        equal = (rows == result) | (rows != rows)
+        counts = np.zeros(shape, dtype)
+        add_rows(counts, segment, equal.astype(dtype))
+        found = np.where(equal, given / counts[segment], np.zeros((), dtype))
+    out = np.zeros(data.shape, dtype)
+    out.reshape(kept.size, rows.shape[1])[kept] = found
+    return out
+
+
+def _prod_gradient(rows: ndarray, segment: ndarray, grad: ndarray, result: ndarray, initial: Any) -> ndarray:
+    """grad times the product of all others: the result over the value, or where that says nothing the product itself."""
+    found = grad * result / rows
+    start = 1.0 if initial is None else float(initial)
+    for i, j in zip(*np.nonzero((rows == 0) | (rows != rows))):
+        others = rows[segment == segment[i], j]
+        place = i - int(np.argmax(segment == segment[i]))
+        product = np.multiply.reduce(np.delete(others, place), dtype=rows.dtype, initial=rows.dtype.type(start))
+        found[i, j] = grad[i, j] * product
+    return found

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp import dtypes
+from torchnp import dtypes, scalars
 from torchnp.checks import check, dim_of
-from torchnp.dtypes import bool_, c_name, complex64, float32, int64
+from torchnp.dtypes import bool_, c_name, int64
 from torchnp.errors import shape_text
 from torchnp.kernels import _memory
 from torchnp.kernels._memory import storage
@@ -110,10 +110,7 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
 def _local_scalar_dense(self):
     """The first value as a Python number."""
     check(self.size > 0, "_local_scalar_dense: Empty tensor not supported")
-    x = self if self.size == 1 else self[(slice(0, 1),) * self.ndim]
-    if x.dtype.num > 255:
-        x = x.astype(complex64 if dtypes.is_complex(x.dtype) else float32)
-    return x.item()
+    return scalars.item(self if self.size == 1 else self[(slice(0, 1),) * self.ndim])
 
 
 @kernel("item", like=np.ndarray.item)
@@ -135,17 +132,14 @@ def is_nonzero(self):
 def one_hot(self, num_classes=-1):
     """A last dimension that is 1 at the class and 0 elsewhere."""
     check(self.dtype == int64, "one_hot is only applicable to index tensor of type LongTensor.")
-    if not self.size:
-        check(num_classes > 0, "Can not infer total number of classes from empty tensor.")
-        return np.zeros((*self.shape, num_classes), int64)
-    check(int(self.min()) >= 0, "Class values must be non-negative.")
-    top = int(self.max())
-    if num_classes == -1:
-        num_classes = top + 1
-    check(num_classes > top, "Class values must be smaller than num_classes.")
-    out = np.zeros((self.size, num_classes), int64)
-    out[np.arange(self.size), self.reshape(-1)] = 1
-    return out.reshape(*self.shape, num_classes)
+    check(self.size or num_classes > 0, "Can not infer total number of classes from empty tensor.")
+    check(self.min(initial=0) >= 0, "Class values must be non-negative.")
+    top = int(self.max(initial=-1))
+    n = top + 1 if num_classes == -1 else num_classes
+    check(n > top, "Class values must be smaller than num_classes.")
+    out = np.zeros((*self.shape, n), int64)
+    np.put_along_axis(out, self[..., None], 1, -1)
+    return out
 
 
 def _whole(x: ndarray, *, truth: Callable[[ndarray], Any]) -> ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.dtypes import int64, is_integral, scalar_name
-from torchnp.errors import shape_text
+from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._memory import window
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
@@ -23,9 +23,6 @@ _AHEAD = tuple((ALL,) * n for n in range(65))
 def at(dim: int, index: Any) -> tuple:
     """The NumPy index that applies ``index`` to one dimension; never a plain integer, which would give a scalar."""
     return (*_AHEAD[dim], index, ...)
-
-
-# ---------------------------------------------------------------- one position
 
 
 @kernel("select.int", like=np.ndarray.__getitem__)
@@ -45,8 +42,7 @@ def select(self, dim, index):
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
     dim = dim_of(self, dim)
-    moved = self.swapaxes(0, dim) if self.ndim < 3 else self.transpose(dim, *(d for d in range(self.ndim) if d != dim))
-    return [moved[i, ...] for i in range(self.shape[dim])]
+    return [self[(*_AHEAD[dim], i, ...)] for i in range(self.shape[dim])]
 
 
 # ---------------------------------------------------------------- a range
@@ -105,7 +101,7 @@ def narrow_copy(self, dim, start, length):
     """A contiguous copy of `narrow`; torch words its refusals otherwise."""
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
     if dim >= self.ndim > 0:
-        raise RuntimeError("Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.")
+        raise expected_true("dim < static_cast<int64_t>(self_sizes.size())")
     extent = self.shape[dim] if -self.ndim <= dim < self.ndim else 0
     if length < 0 and -extent <= start <= extent:
         first = start + extent if start < 0 else start
@@ -129,10 +125,9 @@ def split(self, split_size, dim=0):
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     dim = wrap_dim(dim, self.ndim)
     extent = self.shape[dim]
-    if split_size == 0 and extent:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}")
-    count = max(-(-extent // split_size), 1) if split_size else 1
-    return _pieces(self, dim, [split_size] * count)
+    words = f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}"
+    check(split_size or not extent, words)
+    return _pieces(self, dim, [split_size] * (-(-extent // split_size) if extent else 1))
 
 
 @kernel("split_with_sizes", "unsafe_split_with_sizes", like=np.split, differs=["split-takes-sizes"])
@@ -157,10 +152,9 @@ def chunk(self, chunks, dim=0):
     """At most ``chunks`` pieces of one size; the last may be smaller."""
     check(self.ndim > 0, "chunk expects at least a 1-dimensional tensor")
     check(chunks > 0, f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    extent = self.shape[wrap_dim(dim, self.ndim)]
-    if not extent:
-        return _pieces(self, wrap_dim(dim, self.ndim), [0] * chunks)
-    return split(self, -(-extent // chunks), dim)
+    dim = wrap_dim(dim, self.ndim)
+    extent = self.shape[dim]
+    return split(self, -(-extent // chunks), dim) if extent else _pieces(self, dim, [0] * chunks)
 
 
 def _tensor_split(self, given, dim):
@@ -205,8 +199,6 @@ _PIECES = "Equal pieces, or pieces that begin at the indices, along dimension"
 rows("hsplit.int hsplit.array", _split_along, f"{_PIECES} 1 (0 of a vector).", least=1, dim=1, like=np.hsplit)
 rows("vsplit.int vsplit.array", _split_along, f"{_PIECES} 0.", least=2, dim=0, like=np.vsplit)
 rows("dsplit.int dsplit.array", _split_along, f"{_PIECES} 2.", least=3, dim=2, like=np.dsplit)
-
-# ---------------------------------------------------------------- diagonal
 
 
 @kernel("diagonal", like=np.diagonal, differs=["diagonal-writable"])

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, refuse, require, wrap_dim
 from torchnp.errors import shape_text
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, row_sums, square_of_ones, tiles
+from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, tiles
 from torchnp.kernels._rows import rows
-from torchnp.quick import is_axis, within
+from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -21,19 +21,30 @@ _add: Any
 _max, _add = np.maximum.reduce, np.add.reduce  # called by place, which is cheaper
 
 
-def prepare(name: str, x: ndarray, dim: int) -> tuple[int, bool]:
-    """The axis, and whether there is nothing to compute; torch's kernels know the four real float types only."""
+def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], whole: Callable[..., ndarray]) -> ndarray:
+    """Large rows of float32 or float64 tile by tile, else whole tensors in the dtype of the computation."""
+    x = given[0]
     axis = wrap_dim(dim, x.ndim)
-    if x.size:
-        last = "lastdim_" if axis == max(x.ndim, 1) - 1 else ""
-        require(f"{name}_{last}kernel_impl", x.dtype, dt.FLOATS)
-    return axis, x.size == 0
+    if not x.size:
+        return np.empty(x.shape, x.dtype)
+    last = "lastdim_" if axis == max(x.ndim, 1) - 1 else ""
+    require(f"{name}_{last}kernel_impl", x.dtype, dt.FLOATS)
+    if x.size > TILE and axis == x.ndim - 1 > 0 and not dt.is_half(x.dtype):
+        matrices = [v.reshape(-1, v.shape[-1]) for v in given]
+        out = np.empty_like(matrices[0])
+        for block in tiles(*out.shape):
+            of_rows(*(m[block] for m in matrices), out[block])
+        return out.reshape(x.shape)
+    wide = (np.atleast_1d(dt.cast(v, dt.opmath(v.dtype))) for v in given)
+    return dt.cast(whole(*wide, axis, x.dtype), x.dtype).reshape(x.shape)
 
 
-def _is_few(x: Any, dim: Any) -> bool:
-    if type(x) is not ndarray or not 0 < x.size <= FEW or not is_axis(dim, x.ndim):
-        return False
-    return x.flags.c_contiguous and (x.dtype is dt.float32 or x.dtype is dt.float64)
+# ---------------------------------------------------------------- forward
+
+
+def _is_few(x: Any, dim: Any, half_to_float: Any) -> bool:
+    few = half_to_float is False and is_float(x) and 0 < x.size <= FEW
+    return few and is_axis(dim, x.ndim) and x.flags.c_contiguous
 
 
 _ORDER = "torch adds in an order that changes with the processor, and its exp is right to 1 ulp"
@@ -46,7 +57,7 @@ def _log_magnitudes(self, dim, half_to_float):
 
 def _quick_softmax(self, dim, half_to_float):
     """Few float32 or float64 elements."""
-    if half_to_float is not False or not _is_few(self, dim):
+    if not _is_few(self, dim, half_to_float):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
     np.exp(y, y)
@@ -57,67 +68,59 @@ def _few_sums(y: ndarray, dim: int) -> ndarray:
     """Sums along a dimension, to broadcast; of short rows in every column, which spares the broadcasting."""
     n = y.shape[-1]
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
-        return y.dot(square_of_ones(n, y.dtype))
+        return y.dot(ones((n, n), y.dtype))
     return _add(y, dim, None, None, True, 0)
 
 
 def _quick_log_softmax(self, dim, half_to_float):
-    if half_to_float is not False or not _is_few(self, dim):
+    if not _is_few(self, dim, half_to_float):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
     total = _few_sums(np.exp(y), dim)
     return np.subtract(y, np.log(total, total), y)
 
 
-@kernel("_softmax", differs=["half-opmath", "zero-dim-axis"], quick=within(4, _quick_softmax, _ORDER))
-def _softmax(self, dim, half_to_float):
-    """exp(x) over its sum along a dimension."""
+def _forward(x: ndarray, dim: int, half_to_float: bool, *, op: str, of_rows: Any, whole: Any) -> ndarray:
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
-    axis, empty = prepare("softmax", self, dim)
-    if empty:
-        return np.empty(self.shape, self.dtype)
-    x = np.atleast_1d(dt.cast(self, dt.opmath(self.dtype)))
-    if axis == x.ndim - 1 and x.size > TILE and x.ndim > 1:
-        rows = x.reshape(-1, x.shape[-1])
-        out = np.empty_like(rows)
-        for block in tiles(*rows.shape):
-            y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
-            np.exp(y, y)
-            np.multiply(y, np.reciprocal(row_sums(y)), y)
-    else:
-        out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
-        np.exp(out, out)
-        np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
-    return dt.cast(out.reshape(self.shape), self.dtype)
+    return _along(op.strip("_"), dim, x, of_rows=of_rows, whole=whole)
 
 
-@kernel(
-    "_log_softmax", differs=["half-opmath", "zero-dim-axis"],
-    quick=within(2, _quick_log_softmax, _ORDER, _log_magnitudes),
-)  # fmt: skip
-def _log_softmax(self, dim, half_to_float):
-    """Logarithm of softmax, from the logarithm of the sum."""
-    check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
-    axis, empty = prepare("log_softmax", self, dim)
-    if empty:
-        return np.empty(self.shape, self.dtype)
-    if axis == self.ndim - 1 and self.size > TILE and self.dtype in (dt.float32, dt.float64) and self.ndim > 1:
-        rows = self.reshape(-1, self.shape[-1])
-        out = np.empty_like(rows)
-        for block in tiles(*rows.shape):
-            y = np.subtract(rows[block], _max(rows[block], 1, None, None, True), out[block])
-            np.subtract(y, np.log(row_sums(np.exp(y))), y)
-        return out.reshape(self.shape)
-    x = np.atleast_1d(dt.cast(self, dt.opmath(self.dtype)))
+def _softmax_rows(x: ndarray, y: ndarray) -> None:
+    np.subtract(x, _max(x, 1, None, None, True), y)
+    np.exp(y, y)
+    np.multiply(y, np.reciprocal(row_sums(y)), y)
+
+
+def _softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
+    out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
+    np.exp(out, out)
+    return np.divide(out, np.asarray(add_reduce(out, (axis,), True)), out)
+
+
+def _log_softmax_rows(x: ndarray, y: ndarray) -> None:
+    np.subtract(x, _max(x, 1, None, None, True), y)
+    np.subtract(y, np.log(row_sums(np.exp(y))), y)
+
+
+def _log_softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     x = x - _max(x, axis, None, None, True)
     total = add_reduce(np.exp(x), (axis,), True)
-    if dt.is_half(self.dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
-        total = dt.cast(np.log(dt.cast(dt.cast(total, self.dtype), x.dtype)), self.dtype)
-        np.subtract(x, dt.cast(total, x.dtype), x)
-    else:
-        np.subtract(x, np.log(total), x)
-    return dt.cast(x, self.dtype).reshape(self.shape)
+    if dt.is_half(dtype) and axis == x.ndim - 1:  # torch keeps the sum and its logarithm in the half type here
+        total = dt.cast(dt.cast(np.log(dt.cast(dt.cast(total, dtype), x.dtype)), dtype), x.dtype)
+        return np.subtract(x, total, x)
+    return np.subtract(x, np.log(total), x)
 
+
+_DIFFERS = ["half-opmath", "zero-dim-axis"]
+(_softmax,) = rows(
+    "_softmax", _forward, "exp(x) over its sum along a dimension.", differs=_DIFFERS, of_rows=_softmax_rows,
+    whole=_softmax_whole, quick=within(4, _quick_softmax, _ORDER),
+)  # fmt: skip
+(_log_softmax,) = rows(
+    "_log_softmax", _forward, "Logarithm of softmax, from the logarithm of the sum.", differs=_DIFFERS,
+    of_rows=_log_softmax_rows, whole=_log_softmax_whole,
+    quick=within(2, _quick_log_softmax, _ORDER, _log_magnitudes),
+)  # fmt: skip
 
 # ---------------------------------------------------------------- composites
 
@@ -127,13 +130,12 @@ def _after(self: ndarray, dim: int, dtype: Any, *, of: Callable[..., ndarray]) -
 
 
 _TAIL = "along a dimension, after conversion to ``dtype``."
-_DIFFERS = ["half-opmath", "zero-dim-axis"]
 softmax, _ = rows("softmax.int special_softmax", _after, f"softmax {_TAIL}", of=_softmax, differs=_DIFFERS)
 _DOC = f"log_softmax {_TAIL}"
 log_softmax, _ = rows("log_softmax.int special_log_softmax", _after, _DOC, of=_log_softmax, differs=_DIFFERS)
 
 
-@kernel("_safe_softmax", differs=["half-opmath", "zero-dim-axis"])
+@kernel("_safe_softmax", differs=_DIFFERS)
 def _safe_softmax(self, dim, dtype=None):
     """softmax with 0 in place of NaN where a whole row is -inf."""
     out = softmax(self, dim, dtype)
@@ -164,31 +166,17 @@ def _masked_softmax(self, mask, dim=None, mask_type=None):
 # ---------------------------------------------------------------- backward
 
 
-def _prepare_backward(name: str, grad: ndarray, output: ndarray, dim: int) -> tuple[int, bool]:
+def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
+    name = op.strip("_").removesuffix("_data")
     words = "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but"
     sizes = f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)}"
     check(grad.shape == output.shape, f"{words} {sizes} (while checking arguments for {name})")
-    found = prepare(name, grad, dim)
+    found = _along(name, dim, grad, output, of_rows=of_rows, whole=whole)
     check_type(grad.dtype, output)
     return found
 
 
-def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
-    axis, empty = _prepare_backward(op.strip("_").removesuffix("_data"), grad, output, dim)
-    if empty:
-        return np.empty(output.shape, output.dtype)
-    large = grad.size > TILE and grad.flags.c_contiguous and output.flags.c_contiguous
-    if large and axis == grad.ndim - 1 > 0 and grad.dtype in (dt.float32, dt.float64):
-        grads, out = (x.reshape(-1, x.shape[-1]) for x in (grad, output))
-        found = np.empty_like(grads)
-        for block in tiles(*grads.shape):
-            of_rows(grads[block], out[block], found[block])
-        return found.reshape(output.shape)
-    wide, out = (np.atleast_1d(dt.cast(x, dt.opmath(output.dtype))) for x in (grad, output))
-    return dt.cast(whole(wide, out, axis), grad.dtype).reshape(output.shape)
-
-
-def _softmax_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
+def _softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
     total = np.vecdot(grad, out)[:, None]
     if not total.all():  # a sum of negative zeros is one in torch
         products = grad * out
@@ -196,27 +184,27 @@ def _softmax_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
     np.multiply(np.subtract(grad, total, found), out, found)
 
 
-def _softmax_whole(grad: ndarray, out: ndarray, axis: int) -> ndarray:
+def _softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch sums rows from their first product on, columns from zero
     return (grad - np.add.reduce(grad * out, axis, keepdims=True, initial=start)) * out
 
 
-def _log_softmax_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
+def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
     np.multiply(np.exp(out, found), row_sums(grad), found)
     np.subtract(grad, found, found)
 
 
-def _log_softmax_whole(grad: ndarray, out: ndarray, axis: int) -> ndarray:
+def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     return grad - np.exp(out) * add_reduce(grad, (axis,), True)
 
 
 (_of_softmax,) = rows(
     "_softmax_backward_data", _backward, "(grad - sum(grad * output)) * output.", differs=["half-opmath"],
-    of_rows=_softmax_rows, whole=_softmax_whole,
+    of_rows=_softmax_backward_rows, whole=_softmax_backward_whole,
 )  # fmt: skip
 rows(
     "_log_softmax_backward_data", _backward, "grad - exp(output) * sum(grad).", differs=["half-opmath"],
-    of_rows=_log_softmax_rows, whole=_log_softmax_whole,
+    of_rows=_log_softmax_backward_rows, whole=_log_softmax_backward_whole,
 )  # fmt: skip
 
 

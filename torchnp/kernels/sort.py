@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dim
-from torchnp.errors import not_implemented
+from torchnp.errors import not_implemented, tensor_type
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
-from torchnp.kernels.extrema import reduced_shape
-from torchnp.quick import exact, is_axis
+from torchnp.kernels.extrema import reduced_shape, taken
+from torchnp.quick import exact, is_axis, is_float
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
-
-# ---------------------------------------------------------------- keys
 
 
 def sort_keys(x: ndarray) -> ndarray:
@@ -55,11 +55,9 @@ def stable_order(x: ndarray, axis: int, descending: bool) -> ndarray:
 
 def _quick_sort(self, dim=-1, descending=False):
     """Few elements: a stable sort of the elements and one of their positions end in the same order."""
-    if descending is not False or type(self) is not ndarray or not 0 < self.size <= 4 * FEW:
+    if descending is not False or not is_float(self) or not 0 < self.size <= 4 * FEW:
         return None
-    if not is_axis(dim, self.ndim):
-        return None
-    if not (self.dtype is dt.float32 or self.dtype is dt.float64) or not self.flags.c_contiguous:
+    if not is_axis(dim, self.ndim) or not self.flags.c_contiguous:
         return None
     values = self.copy()
     values.sort(dim, "stable")
@@ -100,8 +98,6 @@ rows(
     like=np.sort, differs=["no-complex-order"],
 )  # fmt: skip
 
-# ---------------------------------------------------------------- topk
-
 
 @kernel("topk", differs=["topk-ordered"])
 def topk(self, k, dim=-1, largest=True, sorted=True):
@@ -121,18 +117,6 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 # ---------------------------------------------------------------- order statistics
 
 
-def _selected(x: ndarray, index: ndarray, axis: int, keepdim: bool) -> tuple[ndarray, ndarray]:
-    values = np.take_along_axis(x, index, axis)
-    return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
-
-
-def _nothing(name: str, x: ndarray, axis: int, keepdim: bool) -> tuple[ndarray, ndarray]:
-    """The result for an empty tensor, if the dimension itself is not empty."""
-    check(x.shape[axis], f"{name}(): Expected reduction dim {axis} to have non-zero size.", IndexError)
-    shape = reduced_shape(x.shape, (axis,), keepdim)
-    return np.empty(shape, x.dtype), np.empty(shape, np.int64)
-
-
 @kernel("kthvalue", like=np.partition, differs=["zero-dim-axis"])
 def kthvalue(self, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
@@ -140,44 +124,35 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     length = self.shape[axis] if self.ndim else 1
     check(length, f"kthvalue(): Expected reduction dim {axis} to have non-zero size.", IndexError)
     check(0 < k <= length, f"kthvalue(): selected number k out of range for dimension {axis}")
-    if self.ndim == 0:
-        return self.copy(), np.zeros((), np.int64)
-    refuse("kthvalue_cpu", self.dtype, NOT_ORDERED | {dt.bool_})
-    if self.size == 0:
-        return _nothing("kthvalue", self, axis, keepdim)
+    if self.ndim:
+        refuse("kthvalue_cpu", self.dtype, NOT_ORDERED | {dt.bool_})
     at = (slice(None),) * axis + (slice(k - 1, k),)
-    return _selected(self, stable_order(self, axis, False)[at], axis, keepdim)
+    return taken("kthvalue", self, axis, keepdim, lambda x, axis: stable_order(x, axis, False)[at])
 
 
 def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[ndarray, ndarray]:
-    axis = wrap_dim(dim, x.ndim)
-    if x.size == 0 and x.ndim:
-        check(x.shape[axis], f"median(): Expected reduction dim {axis} to have non-zero size.", IndexError)
-    refuse("median_out", x.dtype, NOT_ORDERED | {dt.bool_})
-    if x.ndim == 0:
-        return x.copy(), np.zeros((), np.int64)
-    if x.size == 0:
-        return _nothing("median", x, axis, keepdim)
-    order = stable_order(x, axis, False)
+    look = lambda x: refuse("median_out", x.dtype, NOT_ORDERED | {dt.bool_})
+    return taken("median", x, dim, keepdim, partial(_middle, skip_nan=skip_nan), look)
+
+
+def _middle(x: ndarray, axis: int, skip_nan: bool) -> ndarray:
+    """The index of the lower of the middle elements; of NaN the first, which the sort puts after the numbers."""
     n = x.shape[axis]
     middle = np.asarray((n - 1) // 2).reshape((1,) * x.ndim)
     if dt.is_floating(x.dtype):
-        nans = x != x
-        count = np.add.reduce(nans, axis, np.int64, keepdims=True)
+        count = np.add.reduce(x != x, axis, np.int64, keepdims=True)
         if skip_nan:  # of the numbers alone, if there are any
             middle = np.where(count == n, middle, (n - count - 1) // 2)
-        else:  # the first NaN, which the sort puts after the numbers
+        else:
             middle = np.where(count > 0, n - count, middle)
     middle = np.broadcast_to(middle, reduced_shape(x.shape, (axis,), True))
-    return _selected(x, np.take_along_axis(order, middle, axis), axis, keepdim)
+    return np.take_along_axis(stable_order(x, axis, False), middle, axis)
 
 
 def _look_median(bound: Bound, _: list[ndarray]) -> None:
-    if bound["indices"].dtype != dt.int64:
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have scalar type Long; but got "
-            f"torch.{dt.scalar_name(bound['indices'].dtype)}Tensor instead (while checking arguments for median)"
-        )
+    words = "Expected tensor for argument #1 'indices' to have scalar type Long; but got "
+    d = bound["indices"].dtype
+    check(d == dt.int64, f"{words}{tensor_type(d)} instead (while checking arguments for median)")
 
 
 _MEDIAN = Writes(out=_look_median)
@@ -212,25 +187,17 @@ for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (T
 @kernel("mode", differs=["mode-index"])
 def mode(self, dim=-1, keepdim=False):
     """The most frequent element along a dimension, of several the smallest, and the index of its last occurrence."""
-    axis = wrap_dim(dim, self.ndim)
-    if self.size == 0 and self.ndim:
-        return _nothing("mode", self, axis, keepdim)
-    if self.ndim == 0:
-        return self.copy(), np.zeros((), np.int64)
-    refuse("mode_cpu", self.dtype, NOT_ORDERED)
-    rows = np.moveaxis(self, axis, -1)
-    order = stable_order(np.ascontiguousarray(rows), rows.ndim - 1, False)
+    return taken("mode", self, dim, keepdim, _most_frequent)
+
+
+def _most_frequent(x: ndarray, axis: int) -> ndarray:
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    order = stable_order(rows, rows.ndim - 1, False)
     values = np.take_along_axis(rows, order, -1)
-    n = values.shape[-1]
     last = np.ones(values.shape, bool)  # whether a run of equal elements ends here
     last[..., :-1] = values[..., 1:] != values[..., :-1]
-    positions = np.arange(n)
+    positions = np.arange(values.shape[-1])
     start = np.zeros(values.shape, np.int64)
     start[..., 1:] = np.maximum.accumulate(np.where(last[..., :-1], positions[1:], 0), -1)
     lengths = np.where(last, positions - start + 1, 0)
-    best = lengths.argmax(-1, keepdims=True)
-    index = np.take_along_axis(order, best, -1)
-    value = np.take_along_axis(rows, index, -1)
-    if not keepdim:
-        return value[..., 0], index[..., 0]
-    return np.moveaxis(value, -1, axis), np.moveaxis(index, -1, axis)
+    return np.moveaxis(np.take_along_axis(order, lengths.argmax(-1, keepdims=True), -1), -1, axis)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.errors import dim_out_of_range, expected_type, found_dtype, not_implemented, shape_text
+from torchnp.checks import check, check_type, require
+from torchnp.errors import dim_out_of_range, found_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.matmul import addmm
 from torchnp.registry import kernel
@@ -29,10 +29,8 @@ _WIDTH = {True: dt.int32, False: dt.int64}  # of index dtypes, by ``out_int32``
 @kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted)
 def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
     """Where each row begins among sorted row numbers, and where the last ends."""
-    words = f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor."
-    check(self.ndim <= 1, words)
-    if self.dtype not in dt.INTS:
-        raise not_implemented("convert_indices_from_coo_to_csr_cpu", self.dtype)
+    check(self.ndim <= 1, f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")
+    require("convert_indices_from_coo_to_csr_cpu", self.dtype, dt.INTS)
     rows = self.reshape(-1).astype(np.int64)
     if not rows.size:
         return np.zeros(size + 1, _WIDTH[bool(out_int32)])
@@ -44,8 +42,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat)
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """Row and column numbers, and before them those of a batch, from where each row begins."""
-    if crow_indices.dtype not in dt.INTS:
-        raise not_implemented("convert_indices_from_csr_to_coo_cpu", crow_indices.dtype)
+    require("convert_indices_from_csr_to_coo_cpu", crow_indices.dtype, dt.INTS)
     counts = np.diff(crow_indices.astype(np.int64), axis=-1)
     *batch, rows = np.indices(counts.shape).reshape(counts.ndim, -1)
     found = [np.repeat(x, counts.reshape(-1)) for x in (*batch, rows)]
@@ -64,19 +61,15 @@ def _names(is_crow: bool) -> tuple[str, str, str, str]:
 def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim, dim, nnz) -> None:
     """Refuse indices that do not describe ``nnz`` values in rows of sorted, distinct columns."""
     compressed, plain, outer, inner = _names(is_crow)
-    got = compressed_idx.shape[-1]
-    if got != cdim + 1:
-        words = f"{compressed}.shape[-1] = {got} is not equal to n{outer}s + 1 = {cdim + 1}"
-        raise RuntimeError(f"{compressed} have wrong shape: {words}")
-    if plain_idx.shape[-1] != nnz:
-        words = f"{plain}.shape[-1] = {plain_idx.shape[-1]} is not equal to nnz = {nnz}"
-        raise RuntimeError(f"{plain} have wrong shape: {words}")
-    if compressed_idx.dtype not in (dt.int32, dt.int64):
-        raise not_implemented("compressed_index_invariance_checks_cpu", compressed_idx.dtype)
+    for x, name, size, wanted in (
+        (compressed_idx, compressed, f"n{outer}s + 1", cdim + 1), (plain_idx, plain, "nnz", nnz)
+    ):  # fmt: skip
+        words = f"{name} have wrong shape: {name}.shape[-1] = {x.shape[-1]} is not equal to {size} = {wanted}"
+        check(x.shape[-1] == wanted, words)
+    require("compressed_index_invariance_checks_cpu", compressed_idx.dtype, (dt.int32, dt.int64))
     if compressed_idx.dtype != plain_idx.dtype:
         raise found_dtype(compressed_idx.dtype, plain_idx.dtype)
-    within = bool(((plain_idx >= 0) & (plain_idx < dim)).all())
-    check(within, f"`0 <= {plain} < n{inner}s` is not satisfied.")
+    check(((plain_idx >= 0) & (plain_idx < dim)).all(), f"`0 <= {plain} < n{inner}s` is not satisfied.")
     check((compressed_idx[..., 0] == 0).all(), f"`{compressed}[..., 0] == 0` is not satisfied.")
     check((compressed_idx[..., -1] == nnz).all(), f"`{compressed}[..., -1] == nnz` is not satisfied.")
     for starts, numbers in zip(_rows(compressed_idx), _rows(plain_idx), strict=True):
@@ -104,8 +97,7 @@ def _check_compressed(
     for x, what in ((compressed, name), (plain, plain_name)):
         check(x.ndim >= 1, f"{what} must have dimensionality >= 1 but got {x.ndim}")
     dims = f"{compressed.ndim} and {plain.ndim}, respectively"
-    words = f"{name} and {plain_name} dimensionalities must be equal but got {dims}"
-    check(compressed.ndim == plain.ndim, words)
+    check(compressed.ndim == plain.ndim, f"{name} and {plain_name} dimensionalities must be equal but got {dims}")
     batch, block_ndim = compressed.ndim - 1, 2 if block else 0
     blocks = f"batch and block dimensionalities (={batch} + {block_ndim})"
     check(values.ndim > batch + block_ndim, f"values must have dimensionality > sum of {blocks} but got {values.ndim}")
@@ -126,28 +118,23 @@ def _check_compressed(
     words = f"{name}.shape[-1] must be equal to the number of {kind} + 1 (={count + 1})"
     check(compressed.shape[-1] == count + 1, f"{words}, but got {compressed.shape[-1]}")
     pair = f"{dt.scalar_name(compressed.dtype)} and {dt.scalar_name(plain.dtype)}, respectively"
-    words = f"{name} and {plain_name} must have the same dtype, bot got {pair}"
-    check(compressed.dtype == plain.dtype, words)
-    known = compressed.dtype in (dt.int32, dt.int64)
-    found = dt.scalar_name(compressed.dtype)
-    check(known, f"{name} and {plain_name} dtype must be Int or Long, but got {found}")
+    check(compressed.dtype == plain.dtype, f"{name} and {plain_name} must have the same dtype, bot got {pair}")
+    words = f"{name} and {plain_name} dtype must be Int or Long, but got {dt.scalar_name(compressed.dtype)}"
+    check(compressed.dtype in (dt.int32, dt.int64), words)
     _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
 
 
-for _name, _is_crow, _block, _doc in (
-    ("_validate_sparse_csr_tensor_args", True, False, "tensor compressed by rows"),
-    ("_validate_sparse_csc_tensor_args", False, False, "tensor compressed by columns"),
-    ("_validate_sparse_bsr_tensor_args", True, True, "tensor of blocks, compressed by rows"),
-    ("_validate_sparse_bsc_tensor_args", False, True, "tensor of blocks, compressed by columns"),
-):
-    _by = {"is_crow": _is_crow, "block": _block}
-    rows(_name, _check_compressed, f"Refuse parts that make no sparse {_doc}.", **_by)
-
-
-# torch's numbers and names of the layouts, whether they go by rows, and whether they have blocks.
-_LAYOUTS = {"sparse_csr": (3, True, False), "sparse_csc": (5, False, False), "sparse_bsr": (6, True, True),
-            "sparse_bsc": (7, False, True)}  # fmt: skip
+# torch's names and numbers of the layouts, whether they go by rows, whether they have blocks, and what they are.
+_LAYOUTS = (
+    ("sparse_csr", "3", True, False, "tensor compressed by rows"),
+    ("sparse_csc", "5", False, False, "tensor compressed by columns"),
+    ("sparse_bsr", "6", True, True, "tensor of blocks, compressed by rows"),
+    ("sparse_bsc", "7", False, True, "tensor of blocks, compressed by columns"),
+)
 _OTHERS = {"strided": "Strided", "0": "Strided", "sparse_coo": "Sparse", "1": "Sparse", "_mkldnn": "Mkldnn"}
+for _name, _, _is_crow, _block, _doc in _LAYOUTS:
+    _doc, _by = f"Refuse parts that make no sparse {_doc}.", {"is_crow": _is_crow, "block": _block}
+    rows(f"_validate_{_name}_tensor_args", _check_compressed, _doc, **_by)
 
 
 @kernel("_validate_sparse_compressed_tensor_args")
@@ -156,8 +143,8 @@ def _validate_sparse_compressed_tensor_args(
 ) -> None:  # fmt: skip
     """Refuse parts that make no sparse tensor of a compressed layout."""
     name = str(layout).removeprefix("torch.")
-    for known, (number, is_crow, block) in _LAYOUTS.items():
-        if name in (known, str(number)):
+    for known, number, is_crow, block, _ in _LAYOUTS:
+        if name in (known, number):
             return _check_compressed(compressed_indices, plain_indices, values, size, is_crow=is_crow, block=block)
     words = f"expected sparse compressed tensor layout but got {_OTHERS.get(name, name)}"
     raise RuntimeError(f"validate_sparse_compressed_tensor_args {words}")
@@ -166,15 +153,13 @@ def _validate_sparse_compressed_tensor_args(
 @kernel("_validate_sparse_coo_tensor_args")
 def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None) -> None:
     """Refuse indices that lie outside a size, or do not fit it."""
-    words = f"indices must be sparse_dim x nnz, but got: {shape_text(indices.shape)}"
-    check(indices.ndim == 2, words)
+    check(indices.ndim == 2, f"indices must be sparse_dim x nnz, but got: {shape_text(indices.shape)}")
     sparse, dense = indices.shape[0], values.ndim - 1
     found = f"len(size) = {len(size)}, sparse_dim = {sparse}, dense_dim = {dense}"
     check(len(size) == sparse + dense, f"'len(size) == sparse_dim + dense_dim' is not satisfied: {found}")
     if not indices.size:
         return
-    if indices.dtype != dt.int64:
-        raise expected_type(dt.int64, indices.dtype)
+    check_type(dt.int64, indices)
     for i, row in enumerate(indices):
         check(row.min() >= 0, f"found negative index {row.min()} for dim {i}")
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
@@ -183,15 +168,10 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
     check(increasing, "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 
-# ---------------------------------------------------------------- products that take dense matrices too
-
-
-@kernel("_sparse_addmm", differs=["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"])
-def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
-    """`addmm`, of which the first factor may be sparse in torch."""
-    names = f"{dt.scalar_name(mat1.dtype)} and {dt.scalar_name(mat2.dtype)}"
-    check(mat1.dtype == mat2.dtype, f"mat1 and mat2 must have the same dtype, but got {names}")
-    return addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+_DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
+(_sparse_addmm,) = rows(
+    "_sparse_addmm", addmm, "`addmm`, of which the first factor may be sparse in torch.", differs=_DIFFERS
+)
 
 
 @kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])

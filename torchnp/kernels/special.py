@@ -58,7 +58,7 @@ def _lgamma(x: ndarray) -> ndarray:
     return np.where(size >= limit, x.dtype.type(np.inf), value)
 
 
-_DIGAMMA = (
+DIGAMMA = (
     *(8.33333333333333333333e-2, -2.10927960927960927961e-2, 7.57575757575757575758e-3, -4.16666666666666666667e-3),
     *(3.96825396825396825397e-3, -8.33333333333333333333e-3, 8.33333333333333333333e-2),
 )
@@ -77,7 +77,7 @@ def _digamma(x: ndarray) -> ndarray:
         total = np.where(low, total - 1 / above, total)
         above = np.where(low, above + 1, above)
     z = 1 / (above * above)
-    series = np.where(above < 1e17, horner(z, _DIGAMMA), real(0))
+    series = np.where(above < 1e17, horner(z, DIGAMMA), real(0))
     value = fast_fma(-z, series, total + cephes.in_double(np.log, above) - real(0.5) / above)
     value = np.where(above == 10, total + real(2.25175258906672110764), value)
     if left.any():
@@ -123,10 +123,10 @@ def _trigamma(x: ndarray) -> ndarray:
     return np.where(low, -total, total)
 
 
-_OF_MANY: dict[str, Any] = {"like": scipy_special("multigammaln"), "differs": _FLOAT}
+_CODE_FIRST = Writes(code_first=True)
 
 
-@kernel("mvlgamma", "special_multigammaln", writes=Writes(code_first=True), **_OF_MANY)
+@kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT, writes=_CODE_FIRST)
 def mvlgamma(self: ndarray, p: int) -> ndarray:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
@@ -228,19 +228,11 @@ for _name, _also, _first in (("gammainc", "igamma special_gammainc", 0), ("gamma
 # ---------------------------------------------------------------- products with logarithms
 
 
-def _product_with(log: Callable[[ndarray], ndarray]) -> Callable[[ndarray, ndarray], ndarray]:
-    """``x * log(y)`` with 0 where x is 0, unless y is nan."""
-
-    def function(x: ndarray, y: ndarray) -> ndarray:
-        return np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
-
-    return function
-
-
 def _with_log(name: str, log: Callable[[ndarray], ndarray], also: str = "") -> Callable[[Any, Any], ndarray]:
-    """Half types step by step in half: torch rounds the logarithm before the product."""
+    """``x * log(y)`` with 0 where x is 0, unless y is nan; torch rounds the logarithm of half types before the product."""
+    product = lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
     return binary(
-        f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", _product_with(log),
+        f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", product,
         int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_FLOAT,
     )  # fmt: skip
 
@@ -269,8 +261,6 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
     return finish(np.where(x == 1, x.dtype.type(np.inf), np.log(x / (number(1, x.dtype) - x))), out)
 
 
-# ---------------------------------------------------------------- Bessel functions
-
 _float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
 for _name, _takes, _function, _scipy in (
     ("i0e", FLOATS, cephes.i0e, "i0e"), ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
@@ -281,5 +271,4 @@ for _name, _takes, _function, _scipy in (
     ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"), ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
     ("spherical_bessel_j0", WIDE, cephes.spherical_j0, ""), ("airy_ai", WIDE, cephes.airy_ai, "airy"),
 ):  # fmt: skip
-    _args = ("x",) if _name.startswith(("scaled", "spherical", "airy")) else ("self",)
-    _float(f"special_{_name}", _function, _scipy, cpu=f"{_name}_cpu", takes=_takes, args=_args)
+    _float(f"special_{_name}", _function, _scipy, cpu=f"{_name}_cpu", takes=_takes)

@@ -8,9 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.errors import dim_out_of_range, shape_text
-from torchnp.kernels._memory import storage
-from torchnp.kernels._memory import window as window_on
+from torchnp.errors import dim_out_of_range, shape_text, tensor_type
+from torchnp.kernels._memory import element_strides
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.backward.index import unfold_backward
@@ -19,28 +18,22 @@ from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r,
 from torchnp.kernels.pad import constant_pad_nd, pad
 from torchnp.kernels.pointwise import abs as absolute
 from torchnp.kernels.power import pow_scalar
+from torchnp.kernels.view import as_strided
 from torchnp.kernels.view_dtype import view_as_real
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
 
-# ---------------------------------------------------------------- the call, as torch's messages repeat it
 
-_NAMED = frozenset((dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64))
-
-
-def _type(x: ndarray) -> str:
-    name = dt.scalar_name(x.dtype)
-    return f"torch.{name}Tensor" if x.dtype in _NAMED else f"CPU{name}Type"
-
-
-def _call(name: str, x: ndarray, n_fft: int, hop: int, size: int, window: ndarray | None, **options: Any) -> str:
-    given = "None" if window is None else f"{_type(window)}{{{shape_text(window.shape)}}}"
+def _call(
+    name: str, x: ndarray, n_fft: int, hop: int | None, size: int | None, window: ndarray | None, **options: Any
+) -> tuple[str, int, int]:
+    """The call as torch's messages repeat it, the hop and the window's length."""
+    hop, size = n_fft >> 2 if hop is None else hop, n_fft if size is None else size
+    given = "None" if window is None else f"{tensor_type(window.dtype)}{{{shape_text(window.shape)}}}"
     rest = ", ".join(f"{k}={v if v is None else int(v)}" for k, v in options.items())
-    return (
-        f"{name}({_type(x)}{shape_text(x.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={size}, window={given}, "
-        f"{rest})"
-    )
+    lengths = f"n_fft={n_fft}, hop_length={hop}, win_length={size}, window={given}"
+    return f"{name}({tensor_type(x.dtype)}{shape_text(x.shape)}, {lengths}, {rest})", hop, size
 
 
 # ---------------------------------------------------------------- stft
@@ -54,16 +47,14 @@ def stft_center(
     """Fourier transforms of windows on a signal, ``hop_length`` apart; centered, the signal is padded at both ends."""
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false.")
-    hop = n_fft >> 2 if hop_length is None else hop_length
-    size = n_fft if win_length is None else win_length
     shown = {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
     shown |= {"align_to_window": align_to_window}
+    call, hop, size = _call("stft", self, n_fft, hop_length, win_length, window, **shown)
     if return_complex is None:
         words = "stft requires the return_complex parameter be given for real inputs, and will further require that"
         known = dt.is_complex(self.dtype) or (window is not None and dt.is_complex(window.dtype))
         check(known, f"{words} return_complex=True in a future PyTorch release.")
         return_complex = True
-    call = _call("stft", self, n_fft, hop, size, window, **shown)
     check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values")
     check(self.ndim in (1, 2), f"{call} : expected a 1D or 2D tensor")
     signal = self if self.ndim == 2 else self[None]
@@ -95,19 +86,9 @@ def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None)
     else:
         count, left = 1 + (points - size) // hop, (n_fft - size) // 2
         signal = pad(signal, [left, left], align)
-    sizes, strides = (batch, count, n_fft), (signal.strides[0], signal.strides[1] * hop, signal.strides[1])
+    across, along = element_strides(signal)
     # Aligned, the last window may end beyond the signal, in whose memory torch looks for it.
-    memory, start = storage(signal)
-    itemsize = signal.itemsize
-    needed = start + itemsize + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    if batch and needed > memory.nbytes:
-        steps = tuple(s // itemsize for s in strides)
-        raise RuntimeError(
-            f"setStorage: sizes {shape_text(sizes)}, strides {shape_text(steps)}, storage offset {start // itemsize}, "
-            f"and itemsize {itemsize} requiring a storage size of {needed} are out of bounds for storage of size "
-            f"{memory.nbytes}"
-        )
-    return window_on(signal, sizes, strides)
+    return as_strided(signal, (batch, count, n_fft), (across, along * hop, along))
 
 
 def _full_window(window: ndarray | None, n_fft: int, size: int, dtype: np.dtype) -> ndarray | None:
@@ -140,10 +121,9 @@ def istft(
     length=None, return_complex=False,
 ):  # fmt: skip
     """The signal of a short-time Fourier transform: windows added where they overlap, over the sum of their squares."""
-    hop = n_fft >> 2 if hop_length is None else hop_length
-    size = n_fft if win_length is None else win_length
     shown = {"center": center, "normalized": normalized, "onesided": onesided, "length": length}
-    call = _call("istft", self, n_fft, hop, size, window, **shown, return_complex=return_complex)
+    shown |= {"return_complex": return_complex}
+    call, hop, size = _call("istft", self, n_fft, hop_length, win_length, window, **shown)
     onesided = _check_spectrum(call, self, n_fft, onesided)
     check(0 < hop <= size, f"{call} : expected 0 < hop_length <= win_length")
     check(0 < size <= n_fft, f"{call} : expected 0 < win_length <= n_fft")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, warn
+from torchnp.checks import broadcast_shapes, check, check_type, warn
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
-    NOT_POSITIVE,
-    _lapack,
     check_inexact,
     check_lapack,
     check_same,
     check_sides,
     check_square,
     column_major,
+    factored,
+    lapack,
+    look_in_place,
     raise_first,
-    transposed,
+    solutions,
 )
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -28,18 +32,14 @@ ndarray = np.ndarray
 
 
 def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = column_major((*batch, *b.shape[-2:]), b.dtype)
-    if out.size == 0:
-        return out
-    trtrs = _lapack("trtrs", a.dtype)
-    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    for i in np.ndindex(batch):
-        matrix = a[i]
-        x, info = trtrs(matrix, b[i], lower=not upper, trans=trans, unitdiag=unit)
+    trtrs: Any = lapack("trtrs", a.dtype) if b.size else None
+
+    def solve(b: ndarray, a: ndarray) -> ndarray:
+        x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
         # LAPACK stops at a zero on the diagonal where torch's BLAS divides by it.
-        out[i] = _substituted(matrix, b[i], upper, trans, unit) if info > 0 else x
-    return out
+        return _substituted(a, b, upper, trans, unit) if info > 0 else x
+
+    return solutions(solve, b, a)
 
 
 def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> ndarray:
@@ -65,7 +65,7 @@ def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     check_lapack("triangular_solve_cpu", self)
     if left:
         return _triangular(self, B, upper, 0, unitriangular)
-    return transposed(_triangular(self, transposed(B), upper, 1, unitriangular))
+    return _triangular(self, B.mT, upper, 1, unitriangular).mT
 
 
 def _check_system(name: str, b: ndarray, a: ndarray) -> None:
@@ -75,7 +75,7 @@ def _check_system(name: str, b: ndarray, a: ndarray) -> None:
     check(n == b.shape[-2], f"Incompatible matrix sizes for {name}: {words}")
 
 
-@kernel("triangular_solve")
+@kernel("triangular_solve", writes=Writes(out=look_in_place))
 def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     """Solution of A X = self with triangular A, and a copy of A."""
     warn(
@@ -100,32 +100,28 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
 # ---------------------------------------------------------------- Cholesky
 
 
-@kernel("linalg_cholesky_ex", differs=["no-integers-linalg"])
-def linalg_cholesky_ex(self, *, upper=False, check_errors=False):
-    """Triangular factor L with A = L L^H, and error codes; only one triangle of A is read."""
-    out, info = _cholesky("linalg.cholesky", self, upper)
-    if check_errors:
-        raise_first(info, "linalg.cholesky_ex", NOT_POSITIVE)
-    return out, info
-
-
-def _cholesky(name: str, a: ndarray, upper: bool) -> tuple[ndarray, ndarray]:
-    check_square(name, a)
-    if name == "linalg.cholesky":
-        check_inexact(name, a)
+def _cholesky(a: ndarray, upper: bool, check_errors: bool = True, *, name: str = "linalg.cholesky_ex") -> Any:
+    spoken = name.removesuffix("_ex")
+    check_square(spoken, a)
+    if spoken == "linalg.cholesky":
+        check_inexact(spoken, a)
     check_lapack("cholesky_cpu", a)
-    out = column_major(a.shape, a.dtype)
-    info = np.zeros(a.shape[:-2], np.int32)
-    if a.size == 0:
-        return out, info
-    potrf = _lapack("potrf", a.dtype)
-    for i in np.ndindex(info.shape):
-        out[i], info[i] = potrf(a[i], lower=not upper, clean=True)
+    out, info = factored("potrf", a, lower=not upper, clean=True)
+    if check_errors:
+        raise_first(info, name)
     return out, info
 
 
-@kernel("linalg_cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
-def linalg_cholesky(self, *, upper=False):
+_EX = "Triangular factor L with A = L L^H, and error codes; only one triangle of A is read."
+rows("linalg_cholesky_ex", _cholesky, _EX, differs=["no-integers-linalg"])
+rows(
+    "linalg_cholesky", _cholesky, "Triangular factor L with A = L L^H.", name="linalg.cholesky", part=0,
+    like=np.linalg.cholesky, differs=["no-integers-linalg"],
+)  # fmt: skip
+
+
+@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
+def cholesky(self, upper=False):
     """Triangular factor L with A = L L^H."""
     warn(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
@@ -133,18 +129,9 @@ def linalg_cholesky(self, *, upper=False):
         "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\n"
         "This transform will produce equivalent results for all valid (symmetric positive definite) inputs."
     )
-    out, info = _cholesky("linalg.cholesky", self, upper)
-    raise_first(info, "linalg.cholesky", NOT_POSITIVE)
-    return out
-
-
-@kernel("cholesky", like=np.linalg.cholesky, differs=["no-integers-linalg"])
-def cholesky(self, upper=False):
-    """Triangular factor L with A = L L^H."""
     if self.size == 0:
         return layout.dense(np.empty(self.shape, self.dtype))
-    out, info = _cholesky("cholesky", self, upper)
-    raise_first(info, "cholesky", NOT_POSITIVE)
+    out, _ = _cholesky(self, upper, name="cholesky")
     return layout.place(out, layout.columns(out.shape))
 
 
@@ -153,14 +140,20 @@ def cholesky_solve(self, input2, upper=False):
     """Solution of A X = self from the Cholesky factor of A."""
     check(self.ndim >= 2, f"b should have at least 2 dimensions, but has {self.ndim} dimensions instead")
     check(input2.ndim >= 2, f"u should have at least 2 dimensions, but has {input2.ndim} dimensions instead")
+    check_same(self, input2, ("b", "A"), end=".")
     _check_system("cholesky_solve", self, input2)
-    check_lapack("cholesky_solve_cpu", self, True)
-    adjoint = 2 if dt.is_complex(self.dtype) else 1
+    return _cholesky_solved(self, input2, upper)
+
+
+def _cholesky_solved(b: ndarray, u: ndarray, upper: bool) -> ndarray:
+    check_lapack("cholesky_solve_cpu", b, True)
+    check_type(b.dtype, u)
+    adjoint = 2 if dt.is_complex(b.dtype) else 1
     first, second = (adjoint, 0) if upper else (0, adjoint)
-    return _triangular(input2, _triangular(input2, self, upper, first, False), upper, second, False)
+    return _triangular(u, _triangular(u, b, upper, first, False), upper, second, False)
 
 
-rows("_cholesky_solve_helper", cholesky_solve, "`cholesky_solve` without its checks.")
+rows("_cholesky_solve_helper", _cholesky_solved, "`cholesky_solve` without its checks.")
 
 
 @kernel("cholesky_inverse")
@@ -168,12 +161,8 @@ def cholesky_inverse(self, upper=False):
     """Inverse of A from its Cholesky factor."""
     check_square("cholesky_inverse", self)
     check_lapack("cholesky_inverse_out_cpu", self, True)
-    out = column_major(self.shape, self.dtype)
-    if self.size == 0:
-        return out
-    potri = _lapack("potri", self.dtype)
+    half, _ = factored("potri", self, lower=not upper)
     part, other = (np.triu, np.tril) if upper else (np.tril, np.triu)
-    for i in np.ndindex(self.shape[:-2]):
-        half = part(potri(self[i], lower=not upper)[0])
-        out[i] = half + other(half.conj().T, -1 if upper else 1)
-    return out
+    half[...] = part(half)
+    half += other(half.mT.conj(), -1 if upper else 1)
+    return half

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -25,29 +27,28 @@ def _none() -> ndarray:
     return np.empty(0, np.int64)
 
 
-def _consecutive(x: ndarray, changes: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """The first of each run, the run that each belongs to, and how long the runs are, from where a new one starts."""
-    starts = np.flatnonzero(np.concatenate([[True], changes]))
-    inverse = np.concatenate([[0], np.cumsum(changes)]).astype(np.int64)
+def _distinct(x: ndarray, order: Any) -> tuple[ndarray, ndarray, ndarray]:
+    """Of elements, or rows, in an order: the first of each run, where each element went, how long the runs are."""
+    x = x[order]
+    changes = x[1:] != x[:-1]
+    changes = changes if x.ndim == 1 else changes.any(1)
+    starts = np.flatnonzero(np.concatenate([[True], changes])[: len(x)])
+    inverse = np.empty(len(x), np.int64)
+    inverse[order] = np.concatenate([[0], np.cumsum(changes)])[: len(x)]
     return x[starts], inverse, np.diff(starts, append=len(x))
+
+
+def _of_elements(x: ndarray, order: Any, return_inverse: bool, return_counts: bool) -> tuple[ndarray, ndarray, ndarray]:
+    refuse("unique", x.dtype, _NO_UNIQUE)
+    flat = x.reshape(-1)
+    values, inverse, counts = _distinct(flat, order(flat))
+    return values, inverse.reshape(x.shape) if return_inverse else _none(), counts if return_counts else _none()
 
 
 @kernel("_unique2", like=np.unique, differs=["unique-nan"])
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another."""
-    refuse("unique", self.dtype, _NO_UNIQUE)
-    if self.size == 0:
-        inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
-        return np.empty(0, self.dtype), inverse, _none()
-    flat = self.reshape(-1)
-    order = stable_order(flat, 0, False)
-    values = flat[order]
-    changes = values[1:] != values[:-1]
-    distinct, places, counts = _consecutive(values, changes)
-    inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
-    if return_inverse:
-        inverse.reshape(-1)[order] = places
-    return distinct, inverse, counts if return_counts else _none()
+    return _of_elements(self, lambda flat: stable_order(flat, 0, False), return_inverse, return_counts)
 
 
 rows(
@@ -56,42 +57,39 @@ rows(
 )  # fmt: skip
 
 
+_as_it_is = lambda x: slice(None)
+
+
 @kernel("unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     """The first element of each run of equal ones, where each element went, and the lengths of the runs."""
     if dim is not None and (dim != 0 or self.ndim != 1):
-        return unique_dim_consecutive(self, dim, return_inverse, return_counts)
-    refuse("unique", self.dtype, _NO_UNIQUE)
-    if self.size == 0:
-        inverse = np.empty(self.shape, np.int64) if return_inverse else _none()
-        return np.empty(0, self.dtype), inverse, _none()
-    flat = self.reshape(-1)
-    values, inverse, counts = _consecutive(flat, flat[1:] != flat[:-1])
-    return values, inverse.reshape(self.shape) if return_inverse else _none(), counts if return_counts else _none()
+        return unique_dim_consecutive(self, dim)
+    return _of_elements(self, _as_it_is, return_inverse, return_counts)
 
 
-def _slices(x: ndarray, dim: int) -> tuple[int, ndarray | None]:
-    """The axis and the slices along it as rows, or None if there are none."""
+def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndarray]:
+    """`_distinct` slices along a dimension."""
     refuse("unique_dim", x.dtype, _NO_UNIQUE)
     axis = dim_of(x, dim)
     empty = x.shape.count(0)
     if x.shape[axis] == 0:
         check(empty == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ")
-        return axis, None
+        return empty_in_order(x.shape, x.dtype, None), _none(), _none()
     check(empty == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-    return axis, np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
-
-
-def _unrolled(rows: ndarray, x: ndarray, axis: int) -> ndarray:
-    shape = [n for i, n in enumerate(x.shape) if i != axis]
-    return np.moveaxis(rows.reshape(-1, *shape), 0, axis)
+    slices = np.moveaxis(x, axis, 0)
+    rows = slices.reshape(len(slices), -1)
+    values, inverse, counts = _distinct(rows, order(rows))
+    return np.moveaxis(values.reshape(-1, *slices.shape[1:]), 0, axis), inverse, counts
 
 
 _INSERTED = 16  # up to so many torch's sort inserts one after the other, and what nan does to that is fixed
 
 
-def _inserted(rows: ndarray) -> ndarray:
-    """The order of an insertion sort that stops at the first slice that is not greater: nan is neither."""
+def _in_order(rows: ndarray) -> ndarray:
+    """The lexicographic order of rows."""
+    if len(rows) > _INSERTED or not (rows != rows).any():
+        return np.lexsort(sort_keys(rows).T[::-1])
 
     def less(a: int, b: int) -> bool:
         for x, y in zip(rows[a], rows[b], strict=True):
@@ -99,7 +97,7 @@ def _inserted(rows: ndarray) -> ndarray:
                 return bool(x < y)
         return False
 
-    order = [0]
+    order = [0]  # an insertion stops at the first row that is not greater: nan is neither
     for i in range(1, len(rows)):
         at = 0
         if not less(i, order[0]):
@@ -110,29 +108,15 @@ def _inserted(rows: ndarray) -> ndarray:
     return np.array(order)
 
 
-@kernel("unique_dim", like=np.unique, differs=["unique-nan"])
-def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
-    """Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs."""
-    axis, rows = _slices(self, dim)
-    if rows is None:
-        return empty_in_order(self.shape, self.dtype, None), _none(), _none()
-    order = np.lexsort(sort_keys(rows).T[::-1])
-    if len(rows) <= _INSERTED and (rows != rows).any():
-        order = _inserted(rows)
-    values, inverse_sorted, counts = _consecutive(rows[order], (rows[order][1:] != rows[order][:-1]).any(1))
-    inverse = np.empty(len(order), np.int64)
-    inverse[order] = inverse_sorted
-    return _unrolled(values, self, axis), inverse, counts
-
-
-@kernel("unique_dim_consecutive")
-def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False):
-    """The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs."""
-    axis, rows = _slices(self, dim)
-    if rows is None:
-        return empty_in_order(self.shape, self.dtype, None), _none(), _none()
-    values, inverse, counts = _consecutive(rows, (rows[1:] != rows[:-1]).any(1))
-    return _unrolled(values, self, axis), inverse, counts
+rows(
+    "unique_dim", lambda x, dim, *_: _of_slices(x, dim, _in_order),
+    "Distinct slices along a dimension in lexicographic order, where each went, and how often each occurs.",
+    like=np.unique, differs=["unique-nan"],
+)  # fmt: skip
+(unique_dim_consecutive,) = rows(
+    "unique_dim_consecutive", lambda x, dim, *_: _of_slices(x, dim, _as_it_is),
+    "The first slice of each run of equal ones along a dimension, where each went, and the lengths of the runs.",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- searchsorted
@@ -187,26 +171,24 @@ def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) 
 def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None, sorter: ndarray | None) -> None:
     name = "torch.searchsorted():"
     check(side in (None, "left", "right"), f"{name} side can only be 'left' or 'right' but got {side}")
-    if side == "left" and right:
-        raise RuntimeError(f"{name} side and right can't be set to opposites, got side of left while right was True")
+    words = f"{name} side and right can't be set to opposites, got side of left while right was True"
+    check(side != "left" or not right, words)
     check(edges.ndim > 0, f"{name} boundaries tensor should have positive dimension, but got 0 dimension")
-    if values.ndim == 0 and edges.ndim != 1:
-        words = f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries"
-        raise RuntimeError(f"{words} tensor dim({edges.ndim}) and input value's dim(0) numel(1)")
+    words = f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries"
+    found = f"tensor dim({edges.ndim}) and input value's dim(0) numel(1)"
+    check(values.ndim or edges.ndim == 1, f"{words} {found}")
     if edges.ndim != 1 and (edges.ndim != values.ndim or edges.shape[:-1] != values.shape[:-1]):
-        raise RuntimeError(
-            f"{name} boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
-            f"input value tensor must match, but we got boundaries tensor {shape_text(edges.shape)} and input value "
-            f"tensor {shape_text(values.shape)}"
+        words = (
+            "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value"
         )
+        found = f"boundaries tensor {shape_text(edges.shape)} and input value tensor {shape_text(values.shape)}"
+        raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
     if sorter is None:
         return
-    if sorter.shape != edges.shape:
-        words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
-        raise RuntimeError(f"{words}and got sorter tensor {shape_text(sorter.shape)}")
-    if sorter.dtype != dt.int64:
-        got = dt.scalar_name(sorter.dtype)
-        raise RuntimeError(f"{name} sorter must be a tensor of long dtype but got dtype {got}")
+    words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
+    check(sorter.shape == edges.shape, f"{words}and got sorter tensor {shape_text(sorter.shape)}")
+    got = dt.scalar_name(sorter.dtype)
+    check(sorter.dtype == dt.int64, f"{name} sorter must be a tensor of long dtype but got dtype {got}")
     if sorter.size:
         check(sorter.min() >= 0 and sorter.max() < edges.shape[-1], f"{name} sorter index out of range")
 

@@ -12,15 +12,30 @@ from torchnp.checks import check
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
 from torchnp.kernels._rows import rows
+from torchnp.overlap import check_apart, check_target
 from torchnp.registry import kernel
 from torchnp.scalars import real
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
 
+def _look_alone(bound: Bound, outs: list[ndarray]) -> None:
+    """Norms of single numbers are their lengths, which torch writes as it does those."""
+    x, out = bound["self"], outs[0]
+    if isinstance(x, list):  # what torch generates for lists copies its results
+        return
+    if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
+        check_target(out)
+        check_apart(out, x)
+
+
+_WRITES = Writes(out=_look_alone)
+
+
 @kernel(
     "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"],
-    foreach="norm",
+    foreach="norm", writes=_WRITES,
 )  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
@@ -120,7 +135,7 @@ def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
 
 
 _OF_ALL = {"like": np.linalg.norm, "differs": ["no-integers-norm", "half-norm", "norm-flattens"]}
-_OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"]}
+_OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"], "writes": _WRITES}
 _SPARSE = "p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."
 rows("norm.Scalar native_norm", _norm_of, "p-norm of all elements.", **_OF_ALL)
 rows("norm.ScalarOpt_dim", _norm_of, "p-norm over dimensions; 2 by default.", **_OVER)

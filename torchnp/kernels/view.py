@@ -19,6 +19,7 @@ from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_
 from torchnp.kernels._memory import storage, window
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
+from torchnp.strides import is_plain
 
 ndarray = np.ndarray
 
@@ -70,23 +71,9 @@ def view(self, size):
     return out
 
 
-def _numpy_agrees(x: ndarray) -> bool:
-    """Whether NumPy's reshape gives torch's strides: only of dimensions of one element it has other ideas."""
-    if 1 not in x.shape:
-        return x.size > 0
-    if not x.flags.c_contiguous or not x.size:
-        return False
-    step = x.itemsize
-    for n, stride in zip(x.shape[::-1], x.strides[::-1]):
-        if stride != step:
-            return False
-        step *= n
-    return True
-
-
 def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
     """`view`, or None where the strides do not allow it."""
-    if _numpy_agrees(x):
+    if x.size and (1 not in x.shape or is_plain(x)):  # of dimensions of one element NumPy has other ideas
         try:
             out = x.reshape(size) if x.flags.c_contiguous else x.reshape(size, copy=False)
         except ValueError:
@@ -185,33 +172,25 @@ def unsqueeze(self, dim):
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
     extra = len(size) - self.ndim
-    if extra > 0 and self.shape == tuple(size[extra:]) and min(size[:extra]) >= 0:  # new dimensions in front alone
-        return window(self, size, (*_in_front(size[:extra], self.shape, self.strides), *self.strides))
-    shape, strides = list(size), [0] * len(size)
     if extra < 0:
         raise too_few_sizes(self.dtype, self.shape, size)
-    for i, (n, stride) in enumerate(zip(self.shape, self.strides), extra):
-        if shape[i] == n or shape[i] == -1:
-            shape[i], strides[i] = n, stride
-        elif n != 1 or shape[i] < 0:
-            raise expand_mismatch(shape[i], n, i, size, self.shape)
-    for i in range(extra):
-        if shape[i] < 0:
-            raise RuntimeError(
-                f"The expanded size of the tensor ({shape[i]}) isn't allowed in a leading, non-existing dimension {i}"
-            )
-    if extra > 0:
-        strides[:extra] = _in_front(shape[:extra], shape[extra:], strides[extra:])
+    shape, strides = list(size), [0] * extra + list(self.strides)
+    if shape[extra:] != list(self.shape):
+        for i, n in enumerate(self.shape, extra):
+            if shape[i] == -1:
+                shape[i] = n
+            elif shape[i] != n:
+                if n != 1 or shape[i] < 0:
+                    raise expand_mismatch(shape[i], n, i, size, self.shape)
+                strides[i] = 0
+    for i, n in enumerate(shape[:extra]):
+        if n < 0:
+            words = f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension"
+            raise RuntimeError(f"{words} {i}")
+    for i in reversed(range(extra)):  # new dimensions of one element have a stride, too
+        if shape[i] == 1:
+            strides[i] = shape[i + 1] * strides[i + 1] if i + 1 < len(shape) else 0
     return window(self, shape, strides)
-
-
-def _in_front(size, shape, own):
-    """Strides of new dimensions in front of others: those of one element have a stride, too."""
-    strides, step = [], shape[0] * own[0] if shape else 0
-    for n in reversed(size):
-        strides.append(step if n == 1 else 0)
-        step = strides[-1] * n
-    return strides[::-1]
 
 
 rows("broadcast_to", expand, "`expand`.", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
@@ -259,9 +238,8 @@ def _transposed(self, *, op):
     return self.T
 
 
-rows("t", _transposed, "A matrix transposed; vectors and scalars as they are.", like=np.transpose)
-_DOC = "`t`, but for torch's words: an ndarray stays as it is, the view is the result."
-rows("t_", _transposed, _DOC, like=np.transpose)
+_DOC = "A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays."
+rows("t t_", _transposed, _DOC, like=np.transpose)
 rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 
 

@@ -27,35 +27,21 @@ _REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
 def view_dtype(self, dtype):
     """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
     dtype = dt.as_dtype(dtype)
-    if dtype.itemsize == self.itemsize:
-        return self.view(dtype)
-    try:
-        _check_view_dtype(self, dtype)
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"{error.args[0]} to view {dt.scalar_name(self.dtype)} as {dt.scalar_name(dtype)} (different element sizes)"
-            + (error.args[1] if len(error.args) > 1 else "")
-        ) from None
+    if dtype.itemsize != self.itemsize:
+        _check_sizes(self, dtype)
     return self.view(dtype)
 
 
-def _check_view_dtype(x: ndarray, dtype: np.dtype) -> None:
-    def need(ok: bool, what: str, got: int | None = None) -> None:
-        if not ok:
-            raise RuntimeError(what, "" if got is None else f", but got {got}")
-
-    need(x.ndim > 0, "self.dim() cannot be 0")
-    strides = element_strides(x)
-    ratio = dtype.itemsize // x.itemsize
-    if ratio > 1:
-        need(x.shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio}", x.shape[-1])
-    need(strides[-1] == 1 or x.shape[-1] == 1 or not x.size, "self.stride(-1) must be 1", strides[-1])
-    if ratio < 2:
-        return
-    offset = storage_offset(x)
-    need(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio}", offset)
-    for i, s in enumerate(strides[:-1]):
-        need(s % ratio == 0 or x.shape[i] == 1, f"self.stride({i}) must be divisible by {ratio}", s)
+def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
+    """Refuse what does not lie in memory as elements of another size."""
+    how = f"to view {dt.scalar_name(x.dtype)} as {dt.scalar_name(dtype)} (different element sizes)"
+    check(x.ndim > 0, f"self.dim() cannot be 0 {how}")
+    strides, last, ratio = element_strides(x), x.shape[-1], dtype.itemsize // x.itemsize or 1
+    check(last % ratio == 0, f"self.size(-1) must be divisible by {ratio} {how}, but got {last}")
+    check(strides[-1] == 1 or last == 1 or not x.size, f"self.stride(-1) must be 1 {how}, but got {strides[-1]}")
+    steps = {f"stride({i})": s for i, s in enumerate(strides[:-1]) if x.shape[i] != 1}
+    for name, n in {"storage_offset()": storage_offset(x), **steps}.items():
+        check(n % ratio == 0, f"self.{name} must be divisible by {ratio} {how}, but got {n}")
 
 
 @kernel("view_as_real", like=np.ndarray.view)
@@ -76,9 +62,9 @@ def view_as_complex(self):
     check(self.ndim > 0, "Input tensor must have one or more dimensions")
     check(self.shape[-1] == 2, "Tensor must have a last dimension of size 2")
     strides = element_strides(self)
-    check(strides[-1] == 1 or not self.size, "Tensor must have a last dimension with stride 1")
-    words = "Tensor must have a stride divisible by 2 for all but last dimension"
-    check(all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape)), words)
+    even = all(s % 2 == 0 or n == 1 for s, n in zip(strides[:-1], self.shape))
+    check(strides[-1] == 1 or (even and not self.size), "Tensor must have a last dimension with stride 1")
+    check(even, "Tensor must have a stride divisible by 2 for all but last dimension")
     check(storage_offset(self) % 2 == 0, "Tensor must have a storage_offset divisible by 2")
     return self.view(dtype)[..., 0]
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from torchnp.dtypes import cast
 from torchnp.errors import shape_text
-from torchnp.kernels._memory import storage
 from torchnp.kernels._rows import rows
-from torchnp.kernels.copy import clone
+from torchnp.kernels.copy import clone, storage_copied
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided
 from torchnp.overlap import overlaps_itself
@@ -18,24 +17,13 @@ from torchnp.overlap import overlaps_itself
 ndarray = np.ndarray
 
 
-def _storage_copied(x: ndarray) -> ndarray:
-    """The same window on a copy of the whole memory that ``x`` lies in; dense if elements share a place."""
-    if not x.size or overlaps_itself(x):
-        return clone(x)
-    memory, start = storage(x)
-    return ndarray(x.shape, x.dtype, np.array(memory).reshape(-1).view(np.uint8), start, x.strides)
-
-
-def _write(part: ndarray, src: ndarray) -> None:
+def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: Any = clone) -> ndarray:
+    out = copied(self)
+    part = view(out, *where)
     if part.shape != src.shape:
         words = f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)},"
         raise RuntimeError(f"{words} slice size = {shape_text(part.shape)}")
     part[...] = cast(src, part.dtype)
-
-
-def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: Any = clone) -> ndarray:
-    out = copied(self)
-    _write(view(out, *where), src)
     return out
 
 
@@ -45,5 +33,5 @@ rows("slice_scatter", _overwritten, "A copy with a range of a dimension overwrit
 rows("diagonal_scatter", _overwritten, "A copy with a diagonal overwritten.", view=diagonal, like=np.fill_diagonal)
 rows(
     "as_strided_scatter", _overwritten, "A copy with a window on its memory overwritten.", view=as_strided,
-    copied=_storage_copied, like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"],
+    copied=lambda x: clone(x) if not x.size or overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage"],
 )  # fmt: skip

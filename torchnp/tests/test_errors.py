@@ -43,6 +43,11 @@ CALLS = {
         ("dropout_", of(torch.int64, 2), 0.5, True),
         ("_euclidean_dist", of(torch.int64, 2, 3), of(torch.int64, 2, 3)),
     ],
+    "out_dtype": [
+        ("sum.IntList_out", f32(2), [0], False, {"dtype": torch.float64, "out": f32()}),
+        ("linalg_matrix_power.out", f32(2, 2), 2, {"out": of(torch.float64, 2, 2)}),
+        ("linalg_eigh.eigvals", of(torch.complex64, 2, 2), {"eigvals": f32(2), "eigvecs": f32(2, 2)}),
+    ],
     "expected_type": [
         ("mv", f32(2, 2), of(torch.float64, 2)),
         ("nll_loss", f32(2, 3), ints(0, 1), of(torch.float64, 3), 1, -100),
@@ -141,7 +146,7 @@ def test_words(name, op, args):
 
 def test_every_line_has_a_call():
     lines = {k for k, f in vars(errors).items() if inspect.isfunction(f) and f.__module__ == errors.__name__}
-    assert lines - {"shape_text"} == set(CALLS)
+    assert lines - {"shape_text", "tensor_type"} == set(CALLS)
 
 
 @pytest.mark.parametrize("dtype", dt.ALL, ids=str)

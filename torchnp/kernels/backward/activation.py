@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,93 +17,63 @@ from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
-from torchnp.scalars import number, scalar
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
 
-def _inputs(
-    cpu: str, *tensors: ndarray, takes: Any = el.FLOATS, into: np.dtype | None = None
-) -> tuple[tuple[ndarray, ...], np.dtype, Callable[[Any], ndarray]]:
-    """Promoted operands, the result dtype (or ``into``), and what makes numbers arrays for the computation."""
-    el.check_broadcast(*tensors)
-    if into is not None:
-        el.check_result_dtype(dt.result_type(*tensors), into)
-    arrays, out = el.in_opmath(cpu, takes, *tensors)
-    inner = arrays[0].dtype
-    return arrays, into or out, lambda value: scalar(value, inner)
-
-
 # ---------------------------------------------------------------- rows of one formula
 
 
-def _of_formula(g, x, *numbers, op, formula, cpu="", takes=el.FLOATS, stepwise=(), into=False):
-    """A formula of the gradient, of what forward saved, of what makes numbers arrays, and of the op's own numbers.
-
-    The half types in ``stepwise`` are rounded at each step; with ``into`` the result has the dtype of ``x``.
-    """
-    (g, x), out, num = _inputs(cpu or f"{op}_cpu", g, x, takes=takes, into=x.dtype if into else None)
-    if out in stepwise:
-        g, x, num = dt.cast(g, out), dt.cast(x, out), lambda value: scalar(value, out)
-    return el.finish(formula(g, x, num, *numbers), out)
+def logistic(x: ndarray) -> ndarray:
+    """The sigmoid in the dtype given."""
+    return 1 / (1 + np.exp(-x))
 
 
-def _logistic(x: ndarray) -> ndarray:
-    one = number(1, x.dtype)
-    return one / (one + np.exp(-x))
+def _silu(g: ndarray, x: ndarray) -> ndarray:
+    s = logistic(x)
+    return g * s * (1 + x * (1 - s))
 
 
-def _hardswish(g, x, num):
-    inside = g * (x / num(3) + num(0.5))
-    return np.where(x <= num(-3), num(0), np.where(x >= num(3), g, inside))
-
-
-def _silu(g, x, num):
-    s = _logistic(x)
-    return g * s * (num(1) + x * (num(1) - s))
-
-
-def _mish(g, x, num):
+def _mish(g: ndarray, x: ndarray) -> ndarray:
     t = np.tanh(np.log1p(np.exp(x)))
-    return g * (t + x * _logistic(x) * (num(1) - t * t))
+    return g * (t + x * logistic(x) * (1 - t * t))
 
 
-def _softplus(g, x, num, beta, threshold):
-    scaled = x * num(beta)
+def _softplus(g: ndarray, x: ndarray, beta: ndarray, threshold: ndarray) -> ndarray:
+    scaled = x * beta
     z = np.exp(scaled)
-    return np.where(scaled > num(threshold), g, g * z / (z + num(1)))
+    return np.where(scaled > threshold, g, g * z / (z + 1))
 
 
-def _logit(g, x, num, eps):
-    low = num(0.0 if eps is None or eps < 0 else eps)
-    outside = num(float("nan") if eps is None or eps < 0 else 0.0)
-    return np.where((x < low) | (x > num(1) - low), outside, g / (x * (num(1) - x)))
+def _logit(g: ndarray, x: ndarray, eps: ndarray | None) -> ndarray:
+    low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
+    return np.where((x < low) | (x > 1 - low), outside, g / (x * (1 - x)))
 
 
-def _hardsigmoid(g, x, num):
-    sixth = num(float(np.float32(1 / 6)))  # torch rounds it to float32 for float64 too
-    return np.where((x > num(-3)) & (x < num(3)), g * sixth, num(0))
-
-
+_SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
 _AND_COMPLEX: Any = {"takes": el.FLOATS | el.COMPLEX}
 for _name, _formula, _given, _doc in (
     (
-        "sigmoid_backward", lambda g, y, num: g * (num(1) - np.conjugate(y)) * np.conjugate(y),
+        "sigmoid_backward", lambda g, y: g * (1 - np.conjugate(y)) * np.conjugate(y),
         _AND_COMPLEX | {"stepwise": (dt.float16,)}, "``g * (1 - y) * y``, with the conjugate of a complex output.",
     ),
-    ("tanh_backward", lambda g, y, num: g * np.conjugate(num(1) - y * y), _AND_COMPLEX, "``g * (1 - y * y)``."),
+    ("tanh_backward", lambda g, y: g * np.conjugate(1 - y * y), _AND_COMPLEX, "``g * (1 - y * y)``."),
     (
-        "hardtanh_backward", lambda g, x, num, low, high: np.where((x > num(low)) & (x < num(high)), g, num(0)),
+        "hardtanh_backward", lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
         {"cpu": "hardshrink_backward_cpu"}, "``g`` strictly inside the limits.",
     ),
     (
-        "hardsigmoid_backward", _hardsigmoid, {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
+        "hardsigmoid_backward", lambda g, x: np.where((x > -3) & (x < 3), g * _SIXTH, 0),
+        {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
     ),
-    ("hardswish_backward", _hardswish, {}, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above."),
+    (
+        "hardswish_backward", lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))), {},
+        "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
+    ),
     ("silu_backward", _silu, _AND_COMPLEX, "``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."),
     (
-        "mish_backward", _mish, {"into": True},
+        "mish_backward", _mish, {"into": 1},
         "``g * (t + x * s * (1 - t * t))`` with ``s = sigmoid(x)`` and ``t = tanh(softplus(x))``.",
     ),
     ("softplus_backward", _softplus, {}, "``g * sigmoid(beta * x)``, or ``g`` above the threshold."),
@@ -113,7 +82,7 @@ for _name, _formula, _given, _doc in (
         "``g / (x * (1 - x))``; without eps nan outside [0, 1], with it 0 outside [eps, 1 - eps].",
     ),
 ):  # fmt: skip
-    rows(_name, _of_formula, _doc, formula=_formula, **_given)
+    rows(_name, el.formula, _doc, of=_formula, **_given)
 
 # ---------------------------------------------------------------- rows of their own
 
@@ -136,8 +105,8 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
     if self_is_result and negative_slope < 0:
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
-    (g, x), out, num = _inputs("leaky_relu_backward_cpu", grad_output, self)
-    return el.finish(np.where(x > 0, g, g * num(negative_slope)), out)
+    of = lambda g, x, slope: np.where(x > 0, g, g * slope)
+    return el.formula(grad_output, self, negative_slope, cpu="leaky_relu_backward_cpu", of=of)
 
 
 @kernel("rrelu_with_noise_backward")
@@ -151,29 +120,36 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
     """Gradients of the input and, not yet summed, of the weight."""
+    el.check_broadcast(grad_output, self, weight)
     el.check_same_dtype(self, weight, grad_output)
-    (g, x, w), out, num = _inputs("prelu_backward_cpu", grad_output, self, weight)
-    positive = x > 0
-    return el.finish(np.where(positive, g, w * g), out), el.finish(np.where(positive, num(0), x * g), out)
+    of = lambda g, x, w: (np.where(x > 0, g, w * g), np.where(x > 0, 0, x * g))
+    given = np.broadcast_arrays(grad_output, self, weight)
+    return el.formula(*given, cpu="prelu_backward_cpu", of=of)
 
 
 @kernel("elu_backward")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """From the input, or from the result where the forward was in-place."""
     check(not (is_result and alpha < 0), _IN_PLACE.format("elu"))
-    (g, x), out, num = _inputs("elu_backward_cpu", grad_output, self_or_result)
-    below, above, inside = num(alpha) * num(scale), num(scale), num(input_scale)
-    slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
-    return el.finish(np.where(x <= 0, slope, g * above), out)
+
+    def of(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
+        below = alpha * above
+        slope = g * inside * (x + below) if is_result else g * inside * below * np.exp(x * inside)
+        return np.where(x <= 0, slope, g * above)
+
+    return el.formula(grad_output, self_or_result, alpha, scale, input_scale, cpu="elu_backward_cpu", of=of)
 
 
 @kernel("log_sigmoid_backward")
 def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -> ndarray:
     """``g * sigmoid(-x)``, from the buffer ``exp(-|x|)``."""
     el.check_same_dtype(self, buffer, grad_output)
-    (x, z, g), out, num = _inputs("log_sigmoid_backward_cpu", self, buffer, grad_output)
-    ratio = z / (num(1) + z)
-    return el.finish(np.where(x < 0, num(1) - ratio, ratio) * g, out)
+
+    def of(x: ndarray, z: ndarray, g: ndarray) -> ndarray:
+        ratio = z / (1 + z)
+        return np.where(x < 0, 1 - ratio, ratio) * g
+
+    return el.formula(self, buffer, grad_output, cpu="log_sigmoid_backward_cpu", of=of)
 
 
 def _look_glu(bound: Bound, outs: list[ndarray]) -> None:
@@ -189,47 +165,46 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     el.check_result_dtype(el.int_to_float(self.dtype), self.dtype)
     el.check_broadcast(b, grad_output)
     el.check_same_dtype(self, grad_output)
-    (_, _, wide), out, num = _inputs("glu_backward_cpu", grad_output, a, b)
-    s = el.finish(_logistic(wide), out)  # torch rounds each step
-    return np.concatenate([s * grad_output, (dt.cast(num(1), out) - s) * s * a * grad_output], axis=dim)
+    (_, _, wide), out = el.in_opmath("glu_backward_cpu", el.FLOATS, grad_output, a, b)
+    s = el.finish(logistic(wide), out)  # torch rounds each step
+    return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
 
-def _shrink_backward(grad_output: ndarray, self: ndarray, lambd: Any) -> ndarray:
-    (g, x), out, _ = _inputs("shrink_backward_cpu", grad_output, self)
-    limit = dt.cast(scalar(lambd, out), x.dtype)
-    return el.finish(np.where((x > limit) | (x < -limit), g, number(0, g.dtype)), out)
-
-
-_OUTSIDE = "``g`` outside ``[-lambd, lambd]``."
-rows("softshrink_backward hardshrink_backward", _shrink_backward, _OUTSIDE)
-
+rows(
+    "softshrink_backward hardshrink_backward", el.formula, "``g`` outside ``[-lambd, lambd]``.",
+    of=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0), cpu="shrink_backward_cpu", stepwise=dt.HALVES,
+)  # fmt: skip
 
 _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
 def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
-    """oneDNN computes it for these dtypes, and has no code for some others that it is to write."""
-    x, d = bound["self"], outs[0].dtype
-    if bound["approximate"] != "none" or x.ndim == 0 or x.size == 0 or x.dtype != bound["grad_output"].dtype:
-        return
-    check(x.dtype not in (dt.float32, dt.bfloat16) or not (d == dt.float64 or dt.is_complex(d)), dense_dtype(d))
+    """oneDNN computes it of dense tensors of these dtypes, and has no code for some others that it is to write."""
+    d, both = outs[0].dtype, (bound["self"], bound["grad_output"])
+    dense = all(x.flags.c_contiguous and x.size > 1 and x.dtype in (dt.float32, dt.bfloat16) for x in both)
+    writable = d != dt.float64 and not dt.is_complex(d)
+    check(writable or not dense or bound["approximate"] != "none", dense_dtype(d))
 
 
 @kernel("gelu_backward", writes=Writes(out=_look_gelu))
 def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
     """``g`` times the derivative of `gelu` in the same mode."""
     check_approximate(approximate)
-    (g, x), out, num = _inputs("GeluBackwardKernelImpl", grad_output, self)
-    if approximate == "tanh":
-        beta, kappa = num(_ROOT_TWO_OVER_PI), num(0.044715)
-        t = np.tanh(beta * (x + kappa * (x * x * x)))
-        left, right = num(0.5) * x, num(1) + t
-        inner = beta * (num(1) + num(3) * kappa * (x * x))
-        return el.finish(g * (num(0.5) * right + left * (num(1) - t * t) * inner), out)
-    cdf = num(0.5) * (num(1) + erf(x * num(_ROOT_HALF)))
-    pdf = np.exp(x * x * num(-0.5)) * num(0.5 * _ROOT_TWO_OVER_PI)
-    return el.finish(g * (cdf + x * pdf), out)
+    of = _gelu_tanh if approximate == "tanh" else _gelu
+    return el.formula(grad_output, self, cpu="GeluBackwardKernelImpl", of=of)
+
+
+def _gelu(g: ndarray, x: ndarray) -> ndarray:
+    cdf = 0.5 * (1 + erf(x * _ROOT_HALF))
+    return g * (cdf + x * (np.exp(x * x * -0.5) * (0.5 * _ROOT_TWO_OVER_PI)))
+
+
+def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
+    kappa = np.asarray(0.044715, x.dtype)
+    t = np.tanh(_ROOT_TWO_OVER_PI * (x + kappa * (x * x * x)))
+    inner = _ROOT_TWO_OVER_PI * (1 + 3 * kappa * (x * x))
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
 
 
 @kernel("infinitely_differentiable_gelu_backward")

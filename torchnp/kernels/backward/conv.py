@@ -56,7 +56,7 @@ def convolution_backward(
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     if output_mask[2]:
         grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
-    vendor = input.dtype == dt.float16 or checks.by_vendor(input, weight, g, transposed, groups)
+    vendor = checks.by_vendor(input, weight, g, transposed, groups)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
     own = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
     kept = not vendor and layout.is_channels_last(*own)

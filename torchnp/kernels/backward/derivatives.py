@@ -8,17 +8,22 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, require, wrap_dim
-from torchnp.errors import found_dtype
+from torchnp.errors import cannot_cast, found_dtype
+from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import div, mul, sub
+from torchnp.kernels.backward.activation import logistic
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.linalg import check_square
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.pool import max_pool2d_with_indices
 from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand
 from torchnp.registry import kernel
@@ -29,11 +34,13 @@ ndarray = np.ndarray
 @kernel("cumprod_backward")
 def cumprod_backward(grad, input, dim, output):
     """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero."""
-    common = dt.result_type(grad, input)
-    axis = wrap_dim(dim, input.ndim)
-    if input.size <= 1 or input.shape[axis] == 1:
-        return grad.copy()
-    inner = dt.opmath(common)
+    if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
+        return grad
+    axis, common, some_zero = wrap_dim(dim, input.ndim), dt.result_type(grad, input), (input == 0).any()
+    product = dt.result_type(grad, output)
+    if some_zero and not (dt.is_inexact(input.dtype) and dt.is_inexact(product)):  # torch divides integers in place
+        raise cannot_cast(el.int_to_float(product), dt.int64)
+    inner, grad_dtype = dt.opmath(common), grad.dtype
     grad, factors, products = (np.moveaxis(dt.cast(a, inner), axis, -1) for a in (grad, input.conj(), output.conj()))
     zeros = np.cumsum(factors == 0, -1)
     tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1)[..., ::-1]
@@ -43,27 +50,20 @@ def cumprod_backward(grad, input, dim, output):
     following = np.cumprod(np.where((zeros == 1) & ~first, factors, 1), -1)
     before = np.concatenate([np.ones_like(products[..., :1]), products[..., :-1]], -1)
     at_first = (np.where(zeros == 1, grad, 0) * following).sum(-1, keepdims=True) * before
-    out = dt.cast(np.where(first, at_first, out), common)
+    out = dt.cast(np.where(first, at_first, out), grad_dtype if some_zero else el.int_to_float(common))
     return np.moveaxis(out, -1, axis).copy()
 
 
 @kernel("matrix_exp_backward")
 def matrix_exp_backward(self, grad):
     """The gradient of a matrix exponential: a corner of the exponential of blocks."""
+    check_square("matrix_exp_backward", self)
     adjoint = self.swapaxes(-2, -1).conj()
     n = self.shape[-1]
     blocks = np.zeros((*self.shape[:-2], 2 * n, 2 * n), self.dtype)
     blocks[..., :n, :n] = blocks[..., n:, n:] = adjoint
     blocks[..., :n, n:] = grad
     return linalg_matrix_exp(blocks)[..., :n, n:]
-
-
-def _halves(x: ndarray, dim: int) -> tuple[ndarray, ...]:
-    return tuple(np.split(x, 2, wrap_dim(dim, x.ndim)))
-
-
-def _logistic(x: ndarray) -> ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 @kernel("glu_jvp")
@@ -76,35 +76,38 @@ def glu_jvp(glu, x, dx, dim):
         if part.dtype != glu.dtype:
             raise found_dtype(part.dtype, glu.dtype)
     require("glu_jvp_cpu", x.dtype, (dt.float32, dt.float64))
-    gate = _logistic(b)
+    gate = logistic(b)
     return da * gate + glu * (db - gate * db)
 
 
 @kernel("glu_backward_jvp", differs=["half-opmath"])
 def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
     """The change of `glu_backward` along dgrad_glu and dx."""
-    dtype = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
+    dim = wrap_dim(dim, x.ndim)
+    n = grad_glu.shape[dim_of(grad_glu, dim)]
+    dtype = el.int_to_float(x.dtype)
     inner = dt.opmath(dtype)
-    (a, b), (da, db) = (_halves(dt.cast(v, inner), dim) for v in (x, dx))
-    change, of_a = dt.cast(dgrad_glu, inner), _halves(dt.cast(grad_x, inner), dim)[0]
-    gate = _logistic(b)
+    a, b, da, db = (narrow(dt.cast(v, inner), dim, start, n) for v in (x, dx) for start in (0, n))
+    change, of_a = dt.cast(dgrad_glu, inner), narrow(dt.cast(grad_x, inner), dim, 0, n)
+    gate = logistic(b)
     rest = 1 - gate
     first = change * gate + of_a * rest * db
     second = change * a * gate * rest + of_a * rest * (da + a * (1 - 2 * gate) * db)
-    return dt.cast(np.concatenate([first, second], wrap_dim(dim, x.ndim)), dtype)
+    return dt.cast(np.concatenate([first, second], dim), dtype)
 
 
 @kernel("_weight_norm_differentiable_backward")
 def _weight_norm_differentiable_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     """Gradients of `_weight_norm_interface`, from operators that have gradients."""
-    for name, x in (("saved_v", saved_v), ("saved_g", saved_g), ("saved_norms", saved_norms)):
+    for name, x in (("grad_w", grad_w), ("saved_v", saved_v), ("saved_g", saved_g), ("saved_norms", saved_norms)):
         check(x.flags.c_contiguous, f"{name} must be contiguous")
-    last = saved_v.ndim - 1
+    last = dim_of(saved_v, saved_v.ndim - 1)
     check(dim in (0, last), "Expected dim to be the first or last dimension")
     norms = dt.cast(saved_norms, saved_g.dtype)
-    others = tuple(d for d in range(saved_v.ndim) if d != dim)
-    along = (grad_w * saved_v).sum(others, keepdims=True, dtype=saved_v.dtype)
-    return (saved_g / norms) * (grad_w - saved_v * (along / (norms * norms))), along / norms
+    others, along = [d for d in range(saved_v.ndim) if d != dim], mul(grad_w, saved_v)
+    along = sum_dim(along, others, True) if others else along
+    across = sub(grad_w, mul(saved_v, div(along, mul(norms, norms))))
+    return mul(div(saved_g, norms), across), div(along, norms)
 
 
 @kernel("_batch_norm_impl_index_backward")
@@ -116,7 +119,7 @@ def _batch_norm_impl_index_backward(
     if not input.size:
         wide = [np.zeros(input.shape[1], input.dtype) if asked else None for asked in output_mask[1:]]
         return (np.zeros_like(input) if output_mask[0] and weight is not None else None, *wide)
-    check(impl_index == 0, "Unsupported impl_index in _batch_norm_impl_index_backward: ")
+    check(impl_index == 0 or not train, "Unsupported impl_index in _batch_norm_impl_index_backward: ")
     rest = (weight, running_mean, running_var, save_mean, save_var_transform, train, eps, output_mask)
     return native_batch_norm_backward(grad_output, input, *rest)
 
@@ -201,4 +204,5 @@ def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, di
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 
 
-rows("to_dense_backward", lambda grad, *_: grad, "The gradient of `to_dense`: of a tensor that is dense, the same.")
+_DOC = "The gradient of `to_dense`: of a tensor that is dense, the same in its dtype."
+rows("to_dense_backward", lambda grad, x, *_: dt.cast(grad, x.dtype), _DOC)

@@ -10,18 +10,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check_type, require
+from torchnp.kernels import grid as forward
 from torchnp.kernels._rows import rows
-from torchnp.kernels.grid import (
-    BICUBIC,
-    NEAREST,
-    Corner,
-    axes_of,
-    check_grid,
-    corners,
-    cubic_corners,
-    gather,
-    nearest_corner,
-)
+from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 
@@ -38,12 +29,13 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     # torch's roundings are seen: its loops' order is known, or its type is short.
     in_order = not loop.vector or inner.itemsize == 2
     of_input = np.zeros(planes.shape, inner if in_order else np.float64)
-    axes = axes_of(grid, sizes, padding, align_corners, loop.backward)
+    axes = forward.axes_of(grid, sizes, padding, align_corners, loop.backward)
     if mode == NEAREST:
-        index, inside = nearest_corner(axes)
-        found = [Corner(index, inside, np.ones(index.shape, inner), [])]
+        found = [Corner(*forward.nearest_corner(axes), np.ones(grid.shape[:-1], inner), [])]
+    elif mode == BICUBIC:
+        found = list(forward.cubic_corners(grid, sizes, padding, align_corners, loop))
     else:
-        found = list(cubic_corners(grid, sizes, padding, align_corners, loop) if mode == BICUBIC else corners(axes))
+        found = list(forward.corners(axes))
     if output_mask[0]:
         (_scatter_in_order if in_order else _scatter)(of_input, found, grad)
     of_grid = np.zeros(grid.shape, inner)

@@ -37,11 +37,11 @@ rows(
 )  # fmt: skip
 
 
-@kernel("masked_select_backward")
-def masked_select_backward(grad, input, mask):
-    """The gradient, element by element, where the mask is true."""
-    out = np.zeros(broadcast_shapes(input.shape, mask.shape), input.dtype)
-    return masked_scatter(out, mask, grad)
+rows(
+    "masked_select_backward",
+    lambda grad, x, mask: masked_scatter(np.zeros(broadcast_shapes(x.shape, mask.shape), x.dtype), mask, grad),
+    "The gradient, element by element, where the mask is true.",
+)  # fmt: skip
 
 
 @kernel("masked_scatter_backward")
@@ -97,9 +97,6 @@ def trace_backward(grad, sizes):
     """The gradient of a trace: its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
     return _in_zeros(grad, sizes, view=diagonal)
-
-
-# ---------------------------------------------------------------- lookup tables
 
 
 @kernel("embedding_dense_backward")

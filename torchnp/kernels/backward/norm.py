@@ -6,11 +6,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
-from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
-from torchnp.kernels.norm import check_group, check_layer, inner, with_layout
+from torchnp.kernels.norm import check_group, check_layer, inner, mixed, with_layout
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -64,10 +63,12 @@ def _sum_of_rows(rows: ndarray, dtype: np.dtype) -> ndarray:
 @kernel("native_group_norm_backward", differs=["half-opmath"])
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
     """Gradients of `native_group_norm` with respect to input, weight and bias."""
+    check(grad_out.dtype == input.dtype, "Expected scalar types of X and dY are same.")
+    mixed(input, mean, rstd)
     check_group(input, weight, None, C, group)
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
-    if input.size and input.dtype not in dt.FLOATS:
-        raise not_implemented("GroupNormBackwardKernelImpl", input.dtype)
+    if input.size:
+        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
     inverse = inner(rstd).reshape(-1, 1)
     xhat = (x - inner(mean).reshape(-1, 1)) * inverse
@@ -89,7 +90,7 @@ def native_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
     """Gradients of `native_batch_norm` with respect to input, weight and bias."""
-    require("batch_norm_backward", input.dtype, dt.FLOATS)
+    require("batch_norm_backward_cpu", input.dtype, dt.FLOATS)
     x, grad = inner(input), inner(grad_out)
     kind = x.dtype.type
     if train:
@@ -130,7 +131,8 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
     axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
     along = add_reduce(grad * v, axes, True)
-    grad_v = g / norms * (grad - v * (along / (norms * norms)))
+    scale = g / norms
+    grad_v = scale * grad - scale * along / (norms * norms) * v
     return dt.cast(grad_v, saved_v.dtype), dt.cast(along / norms, saved_g.dtype)
 
 

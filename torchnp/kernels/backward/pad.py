@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import check, refuse_elements, wrap_dim
+from torchnp.checks import check, check_type, refuse_elements, wrap_dim
 from torchnp.dtypes import is_inexact
 from torchnp.errors import expected_true, no_dimensions, not_implemented
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
-from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated
+from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated, sides
 from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
@@ -50,9 +50,8 @@ def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, name: str, comma: str) -> None:
     if n == 3 and name == "gradOutput" and grad.shape[-4] != x.shape[-4]:
         raise RuntimeError(f"gradOutput channel unexpected. Expected: {x.shape[-4]}, Got: {grad.shape[-4]}")
-    for i, what in enumerate(("width", "height", "depth")[:n]):
-        dim = x.ndim - 1 - i
-        expected = x.shape[dim] + pad[2 * i] + pad[2 * i + 1]
+    for what, (dim, left, right) in zip(("width", "height", "depth"), sides(x, pad)):
+        expected = x.shape[dim] + left + right
         words = f"{name} {what} unexpected. Expected: {expected}{comma} Got: {grad.shape[dim]}"
         check(grad.shape[dim] == expected, words)
 
@@ -73,13 +72,15 @@ def _backward(grad, x, padding, *, op, n, positions):
     if x.ndim > n + 2:  # torch takes the first dimensions then
         outer = tuple(a[(*[slice(None)] * (n + 1), *[0] * (a.ndim - n - 1))] for a in (grad, x) if a.size)
         if len(outer) == 2:
-            check_padded(outer[1], padding, n, reflects)
+            check_padded(outer[1], padding, n, reflects, x.shape)
             _check_grad(*outer, padding, n, spelled, comma)
     check_padded(x, padding, n, reflects)
     _check_grad(grad, x, padding, n, spelled, comma)
     refuse_elements(op, grad, NOT_PADDED)
     if not is_inexact(grad.dtype) and grad.size:
         raise not_implemented(op, grad.dtype)
+    if grad.size or (reflects and n == 2):
+        check_type(grad.dtype, x)
     return _folded(grad, x, padding, positions)
 
 

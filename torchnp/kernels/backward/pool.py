@@ -11,8 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_filled, check_shape, check_type, require
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import Ints, tap_slices, taps
-from torchnp.kernels.pool import channels_last_of, check_average, divide, divisors, result, windows
+from torchnp.kernels._spatial import Ints
+from torchnp.kernels.pool import check_average, divide, divisors, places, result, windows
 from torchnp.kernels.pool_adaptive import bins
 
 ndarray = np.ndarray
@@ -44,7 +44,8 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
     return out.reshape(shape)
 
 
-def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
+def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
+    """Gradients of `max_pool_of`."""
     w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     _same_dtype(x, grad, "gradOutput")
     shape = (*x.shape[:-n], *w.out)
@@ -52,15 +53,13 @@ def _max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, in
     check_shape(indices, shape)
     require(f"max_pool{n}d_backward", x.dtype, dt.FLOATS)
     check_type(dt.int64, indices)
-    return result(scatter_planes(grad, indices, x.shape, n), n, channels_last_of(x, n))
+    return result(scatter_planes(grad, indices, x.shape, n), x, n, volumes=True)
 
 
 _AT_MAXIMA, _SHARED = "Gradients put where the maxima stood.", "Each gradient shared out over its window."
-max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = rows(
-    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward", _max_pool_backward, _AT_MAXIMA
+max_pool2d_with_indices_backward, _ = rows(
+    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward", max_pool_backward, _AT_MAXIMA
 )
-
-# ---------------------------------------------------------------- average
 
 
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
@@ -70,13 +69,12 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     check_shape(grad, (*x.shape[:-n], *w.out))
     check_average(x.dtype, n, "_backward")
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
-    window = zip(w.sizes, w.padding, w.out, w.stride, w.kernel, strict=True)
-    reach = [max(s + p, (o - 1) * t - p + k) + p for s, p, o, t, k in window]
-    total = np.zeros((*x.shape[:-n], *reach), share.dtype)
-    for tap in taps(w.kernel):
-        total[(..., *tap_slices(tap, w.out, w.stride, w.dilation))] += share
+    after, taps = places(w)
+    total = np.zeros((*x.shape[:-n], *map(sum, zip(w.padding, w.sizes, after, strict=True))), share.dtype)
+    for tap in taps:
+        total[tap] += share
     inner: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(w.padding, w.sizes, strict=True)))
-    return result(dt.cast(total[inner], x.dtype), n, n == 2 and channels_last_of(x, n))
+    return result(dt.cast(total[inner], x.dtype), x, n)
 
 
 rows("avg_pool2d_backward avg_pool3d_backward", _avg_backward, _SHARED)
@@ -95,7 +93,7 @@ def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
     g = dt.cast(grad, dt.opmath(grad.dtype))
     for d in range(x.ndim - n, x.ndim):
         g = _spread(g, d, x.shape[d])
-    return result(dt.cast(g, x.dtype), n, n == 2 and channels_last_of(x, n))
+    return result(dt.cast(g, x.dtype), x, n)
 
 
 def _spread(g: ndarray, axis: int, size: int) -> ndarray:
@@ -129,7 +127,7 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
     check(indices.shape == grad.shape, words)
     _same_dtype(x, grad, "grad_output")
     require(name, x.dtype, dt.FLOATS)
-    return result(scatter_planes(grad, indices, x.shape, n), n, n == 2 and channels_last_of(x, n))
+    return result(scatter_planes(grad, indices, x.shape, n), x, n)
 
 
 rows("adaptive_max_pool2d_backward adaptive_max_pool3d_backward", _adaptive_max_backward, _AT_MAXIMA)

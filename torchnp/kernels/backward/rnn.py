@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels.rnn import Weights, _lstm, _run, _sigmoid
+from torchnp.kernels.rnn import Weights, gru_gates, lstm, lstm_gates, run
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -21,7 +22,7 @@ def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_
     return (dt.cast(g, inner) if b is None else dt.cast(g, inner) + dt.cast(b, inner) for g, b in pairs)
 
 
-def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: list[ndarray]) -> tuple[ndarray, ndarray]:
+def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: Sequence[Any]) -> tuple[ndarray, ndarray]:
     """Gradients of the gates before their sigmoids and tanh, and of the cell's state."""
     i, f, g, o = gates
     one = cx.dtype.type(1)
@@ -60,9 +61,7 @@ def _wide(x: ndarray | None, inner: np.dtype) -> Any:
 def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
-    gates = sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
-    i, f, g, o = np.split(gates, 4, 1)
-    i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+    i, f, g, o = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner)))
     cy = f * dt.cast(cx, inner) + i * g
     return tuple(dt.cast(x, dtype) for x in (o * np.tanh(cy), cy, np.concatenate([i, f, g, o], 1)))
 
@@ -90,16 +89,10 @@ def _thnn_fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias
 def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
     """State after a step of a GRU, and what its gradient needs; as on CUDA, the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
-    r, z, n, hn = _gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
+    r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
     wide = dt.cast(hx, inner)
     hy = n + z * (wide - n)
     return dt.cast(hy, dtype), dt.cast(np.concatenate([r, z, n, wide, hn], 1), dtype)
-
-
-def _gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, 1), np.split(of_state, 3, 1)
-    r, z = _sigmoid(ir + hr), _sigmoid(iz + hz)
-    return r, z, np.tanh(i_n + r * hn), hn
 
 
 @kernel("_thnn_fused_gru_cell_backward", differs=["half-opmath"])
@@ -112,9 +105,6 @@ def _thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias):
     return of_input, of_state, of_hx, *biases
 
 
-# ---------------------------------------------------------------- the gradients of cells, from operators that have some
-
-
 @kernel("_thnn_differentiable_lstm_cell_backward")
 def _thnn_differentiable_lstm_cell_backward(
     grad_hy, grad_cy, input_gates, hidden_gates, input_bias, hidden_bias, cx, cy
@@ -122,8 +112,8 @@ def _thnn_differentiable_lstm_cell_backward(
     """Gradients of an LSTM cell's gates, cell and biases, from the gates before their sigmoids and tanh."""
     if grad_hy is None and grad_cy is None:
         return None, None, None, None, None
-    i, f, g, o = np.split(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype)), 4, 1)
-    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, [_sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)])
+    activated = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype)))
+    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, activated)
     bias = None if input_bias is None else _summed(gates)
     return gates, gates, of_cx, bias, bias
 
@@ -131,7 +121,7 @@ def _thnn_differentiable_lstm_cell_backward(
 @kernel("_thnn_differentiable_gru_cell_backward")
 def _thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, hx, input_bias, hidden_bias):
     """Gradients of a GRU cell's gates, state and biases, from the gates before their sigmoids and tanh."""
-    r, z, n, hn = _gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype))
+    r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype))
     of_input, of_state, of_hx = _gru_grads(grad_hy, r, z, n, hx, hn)
     biases = (None, None) if input_bias is None else (_summed(of_input), _summed(of_state))
     return of_input, of_state, of_hx, *biases
@@ -155,7 +145,7 @@ def mkldnn_rnn_layer(
     inner = dt.opmath(input.dtype)
     weights = _layer(weight0, weight1, weight2, weight3, has_biases, inner)
     state = tuple(dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_))
-    out, ends = _run(_lstm, dt.cast(input, inner), state, weights, reverse)
+    out, ends = run(lstm, dt.cast(input, inner), state, weights, reverse)
     hy, cy = (dt.cast(np.ascontiguousarray(x), input.dtype).reshape(hx_.shape) for x in ends)
     return dt.cast(out, input.dtype), hy, cy, np.empty(0, np.uint8) if train else None
 
@@ -181,11 +171,9 @@ def mkldnn_rnn_layer_backward(
     steps = range(len(x) - 1, -1, -1) if reverse else range(len(x))
     kept = []
     for t in steps:
-        gates = sum(_gates(x[t] @ w.ih.T, h @ w.hh.T, w.bias_ih, w.bias_hh, inner))
-        i, f, g, o = np.split(gates, 4, 1)
-        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+        i, f, g, o = gates = lstm_gates(sum(_gates(x[t] @ w.ih.T, h @ w.hh.T, w.bias_ih, w.bias_hh, inner)))
         following = f * c + i * g
-        kept.append((t, h, c, following, [i, f, g, o]))
+        kept.append((t, h, c, following, gates))
         h, c = o * np.tanh(following), following
     of_h, of_c = (np.zeros_like(h) if s is None else dt.cast(s, inner).reshape(h.shape) for s in (grad_hy, grad_cy))
     of_x, of_ih, of_hh = np.empty_like(x, order="C"), np.zeros_like(w.ih), np.zeros_like(w.hh)

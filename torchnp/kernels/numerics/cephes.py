@@ -99,7 +99,7 @@ def y0(x: ndarray) -> ndarray:
     def near(x: ndarray) -> ndarray:
         return fma(real(0.6366197723675814) * in_double(np.log, x), j0(x), ratio(x * x, c.Y0_YP, c.Y0_YQ))
 
-    return _second_kind(x, near, 0)
+    return _at_positive(x, 5, near, lambda x: _wave(x, 0, True), -np.inf)
 
 
 def y1(x: ndarray) -> ndarray:
@@ -110,13 +110,13 @@ def y1(x: ndarray) -> ndarray:
         rest = fma(j1(x), in_double(np.log, x), -(real(1) / x))
         return fma(x, ratio(x * x, c.Y1_YP, c.Y1_YQ), real(0.6366197723675814) * rest)
 
-    return _second_kind(x, near, 1)
+    return _at_positive(x, 5, near, lambda x: _wave(x, 1, True), -np.inf)
 
 
-def _second_kind(x: ndarray, near: Function, order: int) -> ndarray:
+def _at_positive(x: ndarray, limit: float, near: Function, far: Function, at_zero: float) -> ndarray:
+    """One function up to the limit and another above; infinite at zero, nan below."""
     real = x.dtype.type
-    value = piecewise(x, x <= 5, near, lambda x: _wave(x, order, True))
-    return np.where(x == 0, real(-np.inf), np.where(x < 0, real(np.nan), value))
+    return np.where(x == 0, real(at_zero), np.where(x < 0, real(np.nan), piecewise(x, x <= limit, near, far)))
 
 
 def spherical_j0(x: ndarray) -> ndarray:
@@ -137,28 +137,21 @@ def spherical_j0(x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- modified Bessel functions
 
 
-def _series(x: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
-    """The Chebyshev series of |x|, and by what the scaled function is to be multiplied or divided: 1 or sqrt(|x|)."""
-    real = x.dtype.type
-    inner, two = x <= 8, real(2)
+def _series(size: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
+    """The Chebyshev series of |x|, and where it is the inner one: the outer one is to be divided by sqrt(|x|)."""
+    real = size.dtype.type
+    inner, two = size <= 8, real(2)
     return piecewise(
-        x, inner, lambda x: chebyshev(x / two - two, near), lambda x: chebyshev(real(32) / x - two, far)
+        size, inner, lambda x: chebyshev(x / two - two, near), lambda x: chebyshev(real(32) / x - two, far)
     ), inner
 
 
-def i0e(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 0, times exp(-|x|)."""
-    x = np.abs(x)
-    value, inner = _series(x, c.I0_A, c.I0_B)
-    return np.where(inner, value, value / np.sqrt(x))
-
-
-def i0(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 0."""
-    x = np.abs(x)
-    value, inner = _series(x, c.I0_A, c.I0_B)
-    value = in_double(np.exp, x) * value
-    return np.where(inner, value, value / np.sqrt(x))
+def _first_kind(x: ndarray, series: tuple[Sequence[float], Sequence[float]], scaled: bool, odd: bool) -> ndarray:
+    size = np.abs(x)
+    value, inner = _series(size, *series)
+    power = x.dtype.type(1) if scaled else in_double(np.exp, size)
+    value = np.where(inner, power * (size if odd else 1) * value, power * value / np.sqrt(size))
+    return np.where((x < 0) & odd, -value, value)
 
 
 def _short(x: ndarray) -> tuple[Sequence[float], Sequence[float]]:
@@ -166,19 +159,24 @@ def _short(x: ndarray) -> tuple[Sequence[float], Sequence[float]]:
     return (c.I1_A[-17:], c.I1_B[-7:]) if x.dtype == np.float32 else (c.I1_A, c.I1_B)
 
 
+def i0e(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 0, times exp(-|x|)."""
+    return _first_kind(x, (c.I0_A, c.I0_B), True, False)
+
+
+def i0(x: ndarray) -> ndarray:
+    """Modified Bessel function of the first kind, order 0."""
+    return _first_kind(x, (c.I0_A, c.I0_B), False, False)
+
+
 def i1e(x: ndarray) -> ndarray:
     """Modified Bessel function of the first kind, order 1, times exp(-|x|)."""
-    size = np.abs(x)
-    value, inner = _series(size, *_short(x))
-    return _odd(x, np.where(inner, value * size, value / np.sqrt(size)))
+    return _first_kind(x, _short(x), True, True)
 
 
 def i1(x: ndarray) -> ndarray:
     """Modified Bessel function of the first kind, order 1."""
-    size = np.abs(x)
-    value, inner = _series(size, *_short(x))
-    power = in_double(np.exp, size)
-    return _odd(x, np.where(inner, power * size * value, power * value / np.sqrt(size)))
+    return _first_kind(x, _short(x), False, True)
 
 
 def modified_i1(x: ndarray) -> ndarray:
@@ -186,17 +184,8 @@ def modified_i1(x: ndarray) -> ndarray:
     size = np.abs(x)
     value, inner = _series(size, c.I1_A, c.I1_B)
     power = in_double(np.exp, size)
-    return _odd(x, np.where(inner, value * size * power, power * value / np.sqrt(size)))
-
-
-def _odd(x: ndarray, value: ndarray) -> ndarray:
+    value = np.where(inner, value * size * power, power * value / np.sqrt(size))
     return np.where(x < 0, -value, value)
-
-
-def _third_kind(x: ndarray, near: Function, far: Function) -> ndarray:
-    real = x.dtype.type
-    value = piecewise(x, x <= 2, near, far)
-    return np.where(x == 0, real(np.inf), np.where(x < 0, real(np.nan), value))
 
 
 def _k_inner(x: ndarray, coefficients: Sequence[float]) -> ndarray:
@@ -213,7 +202,7 @@ def k0(x: ndarray) -> ndarray:
     def near(x: ndarray) -> ndarray:
         return (_k_inner(x, c.K0_A) - np.log(0.5 * x.astype(np.float64)) * i0(x)).astype(x.dtype)
 
-    return _third_kind(x, near, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K0_B) / np.sqrt(x))
+    return _at_positive(x, 2, near, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K0_B) / np.sqrt(x), np.inf)
 
 
 def k0e(x: ndarray) -> ndarray:
@@ -223,7 +212,7 @@ def k0e(x: ndarray) -> ndarray:
     def near(x: ndarray) -> ndarray:
         return fma(-in_double(np.log, half * x), i0(x), _k_inner(x, c.K0_A)) * in_double(np.exp, x)
 
-    return _third_kind(x, near, lambda x: _k_outer(x, c.K0_B) / np.sqrt(x))
+    return _at_positive(x, 2, near, lambda x: _k_outer(x, c.K0_B) / np.sqrt(x), np.inf)
 
 
 def _k1_inner(x: ndarray) -> ndarray:
@@ -232,12 +221,14 @@ def _k1_inner(x: ndarray) -> ndarray:
 
 def k1(x: ndarray) -> ndarray:
     """Modified Bessel function of the second kind, order 1."""
-    return _third_kind(x, _k1_inner, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x))
+    return _at_positive(x, 2, _k1_inner, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x), np.inf)
 
 
 def k1e(x: ndarray) -> ndarray:
     """`k1` times exp(x)."""
-    return _third_kind(x, lambda x: _k1_inner(x) * in_double(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x))
+    return _at_positive(
+        x, 2, lambda x: _k1_inner(x) * in_double(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x), np.inf
+    )
 
 
 def airy_ai(x: ndarray) -> ndarray:

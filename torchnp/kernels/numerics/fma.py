@@ -116,9 +116,6 @@ def upper(x: Any) -> Any:
     return shifted - (shifted - x)
 
 
-# ---------------------------------------------------------------- polynomials
-
-
 def horner(
     t: ndarray, coefficients: Sequence[float], out: ndarray | None = None, wide: ndarray | None = None
 ) -> ndarray:

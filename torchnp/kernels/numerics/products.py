@@ -14,10 +14,7 @@ from torchnp.scalars import scalar
 ndarray = np.ndarray
 
 
-def words(dtype: np.dtype) -> str:
-    """A dtype as C++ spells it, in some of torch's messages."""
-    return dt.c_name(dtype, "long")
-
+words = dt.c_name  # a dtype as C++ spells it, in some of torch's messages
 
 # ---------------------------------------------------------------- checks
 
@@ -87,8 +84,9 @@ def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     return np.asarray(np.matmul(a, b))
 
 
-def beta_times(base: ndarray, beta: Any, total: ndarray | None) -> ndarray:
+def beta_times(base: ndarray, beta: Any, total: ndarray | None = None) -> ndarray:
     """beta * base + total; with beta 0 the base does not count, NaN or not."""
+    beta = factor(beta, base.dtype)
     if beta == 0:
         return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
     scaled = dt.cast(base, dt.opmath(base.dtype))
@@ -97,3 +95,15 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None) -> ndarray:
     if total is None:
         return scaled.copy()
     return np.add(scaled, total, total if total.dtype == scaled.dtype and total.ndim else None)
+
+
+def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, always: bool = False) -> ndarray:
+    """beta * base + alpha * (a @ b), not yet rounded to a half type.
+
+    alpha 0 leaves the product out, NaN and all, unless it is ``always`` there, as it is for the half types.
+    """
+    alpha = factor(alpha, base.dtype)
+    if alpha == 0 and not (always or dt.is_half(base.dtype)):
+        return beta_times(base, beta)
+    total = product(a, b, round_=False)
+    return beta_times(base, beta, total if alpha == 1 else total * alpha)

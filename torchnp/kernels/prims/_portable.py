@@ -75,20 +75,15 @@ def name_of(dtype: Any) -> str:
 
 def check_alike(*arrays: Array) -> None:
     """Refuse operands of different dtypes or shapes; a 0-d operand goes with any shape."""
-    first = arrays[0]
-    shape = None
+    expected = arrays[0].dtype
     for x in arrays:
-        if x.dtype != first.dtype:
-            raise RuntimeError(
-                f"Tensor with dtype {name_of(x.dtype)} is not the expected dtype of {name_of(first.dtype)}!"
-            )
-    for x in arrays:
-        if x.ndim == 0:
-            continue
-        if shape is None:
-            shape = x.shape
-        elif x.shape != shape:
-            raise RuntimeError(f"Shape {_size(x.shape)} is not the expected shape {_size(shape)}!")
+        if x.dtype != expected:
+            words = f"Tensor with dtype {name_of(x.dtype)} is not the expected dtype of"
+            raise RuntimeError(f"{words} {name_of(expected)}!")
+    shapes = [x.shape for x in arrays if x.ndim]
+    for shape in shapes:
+        if shape != shapes[0]:
+            raise RuntimeError(f"Shape {_size(shape)} is not the expected shape {_size(shapes[0])}!")
 
 
 def _size(shape: Iterable[int]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, either
@@ -18,11 +20,17 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- arrays
 
 
-def _check_new(dtype: Any, requires_grad: bool, shape: Ints = ()) -> None:
-    """Refuse a negative length, and gradients of numbers that have none."""
-    check(all(n >= 0 for n in shape), NOT_TRUE)
-    floats = dt.is_inexact(dt.as_dtype(dtype))
+def _made(*given: Any, of: str, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
+    """What an aten op makes; of numbers that have none torch then refuses gradients."""
+    out = aten(of)(*given, dtype=dtype)
+    floats = dt.is_inexact(out.dtype)
     check(floats or not requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
+    return out
+
+
+def _made_of_size(shape: Ints, *given: Any, **named: Any) -> ndarray:
+    check(all(n >= 0 for n in shape), NOT_TRUE)
+    return _made(shape, *given, **named)
 
 
 @kernel("prims::iota", like=np.arange)
@@ -31,45 +39,20 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
     found = dt.as_dtype(dtype)
     check(dt.is_integral(found), "prims.iota only supports integer dtypes")
     check(step != 0, "step must be nonzero")
-    _check_new(dtype, requires_grad)
-    return dt.cast(start + np.arange(length, dtype=np.int64) * step, found)
+    check(not requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
+    return dt.cast(start + np.arange(*check_size([length]), dtype=np.int64) * step, found)
 
 
-@kernel("prims::empty", like=np.empty)
-def empty(shape: Ints, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    """An unset array."""
-    _check_new(dtype, requires_grad, shape)
-    return np.empty(tuple(shape), dt.as_dtype(dtype))
-
-
-def _unset(shape: Ints, order: Ints, *, op: str, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    out = aten(op)(shape, order, dtype=dtype)
-    _check_new(dtype, requires_grad)
-    return out
-
-
-rows("prims::empty_strided", _unset, "An unset array with given strides, in elements.")
-rows("prims::empty_permuted", _unset, "An unset array whose memory runs through the dimensions in a given order.")
-
-
-@kernel("prims::full", like=np.full)
-def full(shape: Ints, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    """An array that holds one number."""
-    _check_new(dtype, False, shape)
-    out = aten("full")(shape, fill_value, dtype=dtype)
-    _check_new(dtype, requires_grad)
-    return out
-
-
-def _full_like(a: ndarray, fill_value: Any, *, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
-    out = aten("full_like")(a, fill_value, dtype=dtype)
-    _check_new(dtype, requires_grad)
-    return out
-
-
+_DOC = "An unset array"
+rows("prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty)
+rows("prims::empty_strided", _made, f"{_DOC} with given strides, in elements.", of="empty_strided")
+_DOC = f"{_DOC} whose memory runs through the dimensions in a given order."
+rows("prims::empty_permuted", _made, _DOC, of="empty_permuted")
+rows("prims::full", _made_of_size, "An array that holds one number.", of="full", like=np.full)
 rows(
-    "prims::full_like", either, "An array of the shape of another that holds one number.", native=_full_like,
-    portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value), like=np.full_like,
+    "prims::full_like", either, "An array of the shape of another that holds one number.",
+    native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
+    like=np.full_like,
 )  # fmt: skip
 
 

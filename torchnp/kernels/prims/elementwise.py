@@ -113,8 +113,6 @@ binary("fmax", "fmax", _skip_nan("maximum"))
 binary("fmin", "fmin", _skip_nan("minimum"))
 binary("fmod", portable=_fmod)
 
-# ---------------------------------------------------------------- by way of NumPy where the standard has nothing
-
 for _name, _of in (
     ("bessel_i0", "i0"), ("bessel_i0e", "special_i0e"), ("bessel_i1", "special_i1"), ("bessel_i1e", "special_i1e"),
     ("bessel_j0", "special_bessel_j0"), ("bessel_j1", "special_bessel_j1"), ("digamma", "digamma"), ("erf", "erf"),

@@ -34,25 +34,18 @@ def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array
         check(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}", AssertionError)
     for d, x in enumerate(dims):
         check(a.shape[d] in (1, shape[x]), f"{a.shape[d]} must be broadcastable to {shape[x]}")
-    new = [x for x in range(len(shape)) if x not in dims]
-    if type(a) is ndarray:
-        for x in new:
-            a = aten("unsqueeze")(a, x)
-        return aten("expand")(a, shape)
-    xp = namespace(a)
-    for x in new:
-        a = xp.expand_dims(a, axis=x)
-    return xp.broadcast_to(a, tuple(shape))
+    for x in range(len(shape)):
+        if x not in dims:
+            a = aten("unsqueeze")(a, x) if type(a) is ndarray else namespace(a).expand_dims(a, axis=x)
+    return aten("expand")(a, shape) if type(a) is ndarray else namespace(a).broadcast_to(a, tuple(shape))
 
 
 @kernel("prims::transpose", like=np.transpose)
 def transpose(a: Array, permutation: Ints) -> Array:
     """A view with its dimensions in another order."""
     order = list(permutation)
-    if a.ndim != len(order):
-        raise ValueError(
-            f"Attempting to permute a tensor of rank {a.ndim}, but received a permutation of length {len(order)}!"
-        )
+    words = f"Attempting to permute a tensor of rank {a.ndim}, but received a permutation of length {len(order)}!"
+    check(a.ndim == len(order), words, ValueError)
     check(sorted(order) == list(range(a.ndim)), f"Received an invalid permutation, {order}!", ValueError)
     return namespace(a).permute_dims(a, tuple(order))
 
@@ -71,9 +64,8 @@ def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     """A view with one dimension split in two, the outer of the given length."""
     check_index(a.ndim, dim)
     length = a.shape[dim]
-    if length % outer_length:
-        words = f"Attempting to split dimension of length {length},"
-        raise ValueError(f"{words} but outer length of {outer_length} divides it with a remainder!")
+    words = f"Attempting to split dimension of length {length}, but outer length of {outer_length} divides it with a"
+    check(length % outer_length == 0, f"{words} remainder!", ValueError)
     shape = (*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1 :])
     if type(a) is not ndarray:
         return namespace(a).reshape(a, shape)
@@ -153,8 +145,8 @@ def reshape(a: Array, shape: Ints) -> Array:
         raise TypeError("reduce() of empty iterable with no initial value")  # torch multiplies the lengths so
     check(all(n >= 0 for n in shape), NOT_TRUE)
     size, wanted = math.prod(a.shape), math.prod(shape)
-    if size != wanted:
-        raise ValueError(f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!")
+    words = f"Attempting to reshape a tensor with {size} elements to a shape with {wanted} elements!"
+    check(size == wanted, words, ValueError)
     return namespace(a).reshape(a, tuple(shape), copy=True)
 
 
@@ -175,16 +167,11 @@ def cat(tensors: list[Array], dim: int) -> Array:
     check(dim >= 0, f"dim must be non-negative, got {dim}", AssertionError)
     shape = tensors[0].shape
     for i, x in enumerate(tensors):
-        words = (
-            f"All tensors must have the same number of dimensions. Expected {len(shape)} but tensor {i} has {x.ndim}"
-        )
-        check(x.ndim == len(shape), words, AssertionError)
+        words = "All tensors must have the same number of dimensions. Expected"
+        check(x.ndim == len(shape), f"{words} {len(shape)} but tensor {i} has {x.ndim}", AssertionError)
         for d, (common, length) in enumerate(zip(shape, x.shape, strict=True)):
-            check(
-                d == dim or length == common,
-                f"Sizes of tensors must match except in dimension {dim}. "
-                f"Expected {common} in dimension {d} but got {length} for tensor number {i} in the list",
-            )
+            words = f"Sizes of tensors must match except in dimension {dim}. Expected {common} in dimension {d} but got"
+            check(d == dim or length == common, f"{words} {length} for tensor number {i} in the list")
     check(dim < len(shape), "list assignment index out of range", IndexError)
     if type(tensors[0]) is not ndarray:
         return namespace(tensors[0]).concat(list(tensors), axis=dim)
@@ -201,6 +188,7 @@ rows(
 def copy_strided(a: ndarray, stride: Ints) -> ndarray:
     """A copy with given strides, in elements."""
     out = aten("empty_strided")(a.shape, stride, dtype=a.dtype)
+    check_target(out)
     out[...] = a
     return out
 
@@ -221,7 +209,5 @@ def copy_to(a: ndarray, b: ndarray) -> ndarray:
     return a
 
 
-rows(
-    "prims::resize", lambda a, shape: aten("resize_")(a, shape),
-    "The first elements of ``a`` in another shape; what is beyond them is not set.",
-)  # fmt: skip
+_DOC = "The first elements of ``a`` in another shape; what is beyond them is not set."
+rows("prims::resize", lambda a, shape: aten("resize_")(a, shape), _DOC)

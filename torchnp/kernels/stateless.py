@@ -1,4 +1,4 @@
-"""Stateless random numbers: Philox keys, and the uniforms and normals that they give; torch has them on CUDA only."""
+"""Numbers that no generator makes: Philox's of a key, which torch has on CUDA only, and Sobol's points of their directions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
-from torchnp.dtypes import FLOATS, cast, float32, float64, scalar_name, uint64
-from torchnp.errors import not_implemented, shape_text
+from torchnp._private import sobol_directions
+from torchnp.checks import check, require
+from torchnp.dtypes import FLOATS, cast, float32, float64, int64, scalar_name, uint64
+from torchnp.errors import shape_text
+from torchnp.kernels._memory import check_size, factory_dtype
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -56,12 +58,10 @@ def _philox_key_fold_in(key, data):
 
 def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
     """Values for each key of a batch in turn; a sample is what one call of Philox gives."""
-    if self.dtype not in FLOATS:
-        raise not_implemented(name, self.dtype)
+    require(name, self.dtype, FLOATS)
     check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
     shape, size = shape_text(key.shape), shape_text(self.shape)
-    paired = key.ndim and key.shape[-1] == 2
-    check(paired, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}")
+    check(key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}")
     batch = key.shape[:-1]
     if batch:
         found = f"got key shape {shape} with output shape {size}"
@@ -116,3 +116,58 @@ def _philox_normal(self, key, mean=0.0, std=1.0):
         return [x * real(std) + real(mean) for x in out]
 
     return _draws("_philox_normal_", self, key, sample)
+
+
+# ---------------------------------------------------------------- Sobol's sequence: points drawn in Gray code's order
+
+_BITS = 30
+
+
+def _long(**tensors: ndarray) -> None:
+    for name, x in tensors.items():
+        check(x.dtype == int64, f"{name} needs to be of type Long")
+
+
+def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
+    """What each of the next n points is exclusive-ored with: the direction of the lowest zero bit of its number."""
+    numbers = np.arange(drawn, drawn + n, dtype=np.int64)
+    lowest = np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64)
+    return state[:, lowest].T
+
+
+@kernel("_sobol_engine_draw")
+def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
+    """The next n points in the unit cube, and the integers of the last of them."""
+    _long(sobolstate=sobolstate, quasi=quasi)
+    wanted = factory_dtype(dtype)
+    check_size((n, dimension))
+    require("_sobol_engine_draw", wanted, (float32, float64))
+    points = np.bitwise_xor.accumulate(np.concatenate([quasi[None], _steps(sobolstate, n, num_generated)]), 0)
+    return cast(points[1:], wanted) * wanted.type(2.0**-_BITS), points[-1].copy()
+
+
+@kernel("_sobol_engine_ff_")
+def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
+    """The integers of a point moved on by n points."""
+    _long(sobolstate=sobolstate, quasi=self)
+    self ^= np.bitwise_xor.reduce(_steps(sobolstate, n, num_generated), 0)
+    return self
+
+
+@kernel("_sobol_engine_initialize_state_")
+def _sobol_engine_initialize_state_(self, dimension):
+    """The direction numbers of Joe and Kuo, which SciPy has too."""
+    _long(sobolstate=self)
+    self[...] = sobol_directions(dimension, _BITS)
+    return self
+
+
+@kernel("_sobol_engine_scramble_")
+def _sobol_engine_scramble_(self, ltm, dimension):
+    """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal."""
+    _long(sobolstate=self)
+    matrix = (ltm | np.eye(_BITS, dtype=np.int64)) & 1
+    places = np.arange(_BITS - 1, -1, -1)
+    bits = self[:, None, :] >> places[:, None] & 1
+    self[...] = ((matrix @ bits & 1) << places[:, None]).sum(1)
+    return self

@@ -1,0 +1,133 @@
+"""The same call on other values: nan, infinities, overflow, subnormals, zeros of both signs and ties, put among its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+
+from ..case import DTYPES, Array, Case, is_complex, is_inexact, leaves, schemas
+from ..judge.tolerances import rule_for
+from ..schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from . import constraints as con
+from .constraint_table import constraint_of
+
+KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
+SAFE = ("nan", "zero", "equal")  # of complex numbers, of which torch's own tests try no others
+# Of complex sums a factor of 1 spreads nan to the other part, or there is none; of convolutions zeros around the input are
+# multiplied, or not: which of torch's loops runs decides.
+FINITE = ("equal", "zero")
+# Where terms are added, the order decides whether they overflow or infinities meet: only nan stays nan.
+SUMS = {"infinite": "nan", "huge": "nan"}
+
+
+def planted(case: Case, kind: str) -> Case | None:
+    """The case with values of a kind in one of its arrays of floats; None where the operator takes none, or it has no array."""
+    if case.draws or is_fragile(case.op) or is_of_matrices(case.op):
+        return None
+    free = takes_any(case.op)
+    written = written_arrays(case) if is_out(case.op) else frozenset()
+    found = [
+        (i, a)
+        for i, (name, a) in enumerate(named_arrays(case))
+        if name in free
+        and i not in written
+        and is_inexact(DTYPES[a.dtype])
+        and 0 not in a.shape
+        and a.dtype[:6] != "float8"
+    ]
+    if not found:
+        return None
+    turn = int(case.digest[6:8], 16)
+    _, a = found[turn % len(found)]
+    if adds(case.op):
+        kind = SUMS.get(kind, kind)
+    if is_complex(DTYPES[a.dtype]):
+        kind = SAFE[KINDS.index(kind) % len(SAFE)]
+    if kind == "nan" and ("conv" in case.op or (is_complex(DTYPES[a.dtype]) and adds(case.op))):
+        kind = FINITE[turn % 2]
+    buffers = list(case.buffers)
+    buffers[a.buffer] = buffers[a.buffer].copy()
+    view = a.on(buffers)
+    put(view, kind, turn)
+    made = replace(case, buffers=buffers, digest="")
+    return made if made.digest != case.digest else None
+
+
+def put(view: np.ndarray, kind: str, turn: int) -> None:
+    """Write values of a kind at every third element, or of few at one of them."""
+    values = specials(view.dtype, kind)
+    places = range(turn % min(3, view.size), view.size, 3 if view.size < 60 else 17)
+    for n, place in enumerate(places):
+        view.flat[place] = view.flat[0] if kind == "equal" else values[(n + turn) % len(values)]
+        if kind == "nan" and n >= turn % 3:
+            break
+
+
+@cache
+def specials(dtype: np.dtype, kind: str) -> list:
+    """Return values of a kind in a dtype."""
+    part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64 if dtype.itemsize == 16 else np.float16)
+    real = part if is_complex(dtype) else dtype
+    info = ml_dtypes.finfo(real)
+    most, least, normal = float(info.max), float(info.smallest_subnormal), float(info.tiny)
+    found = {
+        "nan": [np.nan],
+        "infinite": [np.inf, -np.inf, np.inf],
+        "huge": [most, -most, most / 2, most / 3],
+        "zero": [-0.0, 0.0],
+        "tiny": [least, -least, normal, normal / 2],
+        "equal": [0.0],
+    }[kind]
+    if is_complex(dtype):
+        pairs = zip(found, [1.0, *found], strict=False)
+        return [np.array(complex(re, im)).astype(dtype)[()] for re, im in pairs]
+    return [np.array(v).astype(dtype)[()] for v in found]
+
+
+PICKS = (
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "aminmax",
+    "sort",
+    "argsort",
+    "topk",
+    "msort",
+    "argmax",
+    "argmin",
+    "cummax",
+    "cummin",
+)
+
+
+@cache
+def adds(op: str) -> bool:
+    """Return whether an operator may add up what it is given: it works on no element alone, and moves and picks none."""
+    s = schemas()[op]
+    base = s.base.removeprefix("_foreach_").removesuffix("_")
+    return base.endswith("_backward") or not (
+        "pointwise" in s.tags or s.is_view or base in PICKS or rule_for(op).kind in ("exact", "ties", "ulp")
+    )
+
+
+@cache
+def takes_any(op: str) -> frozenset[str]:
+    """Return the arguments of an operator that take any values, by what its constraints say."""
+    row = constraint_of(op)
+    if row.values != "any":
+        return frozenset()
+    return frozenset(
+        a.name
+        for a in schemas()[op].args
+        if not (isinstance(row.args.get(a.name), (con.T, con.Ts)) and row.args[a.name].values != "any")
+    )
+
+
+def named_arrays(case: Case) -> list[tuple[str, Array]]:
+    """Return each array of a case with the name of the argument that holds it."""
+    given = [*zip((a.name for a in schemas()[case.op].args), case.args, strict=False), *case.kwargs.items()]
+    return [(name, x) for name, value in given for x in leaves(value) if isinstance(x, Array)]

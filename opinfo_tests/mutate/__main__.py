@@ -1,0 +1,5 @@
+import sys
+
+from .scoring import main
+
+sys.exit(main())

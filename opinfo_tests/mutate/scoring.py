@@ -1,0 +1,232 @@
+"""The command line: ``python -m opinfo_tests.mutate`` makes kernels wrong and says how many the judge catches."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes use the cores, and a fork has no threads of its own
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..backends.load import own_table
+from ..backends.torch_backend import TorchDevice
+from ..draw.reach import in_families, plan, select
+from ..draw.samples import dtypes_of, registered
+from ..run import answers
+from ..run.runner import Options, run_here
+from ..run.workers import run_pool
+from .changes import RULES, Mutant, kernel_modules, mutants
+from .covered import Coverage, Held
+from .trial import Found, Process
+
+GOAL = 0.95
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="opinfo_tests.mutate",
+        description="Make torchnp's kernels wrong, one place at a time, and judge each: who judges the judge?",
+        epilog="A mutant is caught when a call that passes with the original does not pass with it; it survives when none "
+        "fails though a probe tells the two apart. Those that no probe tells apart are dropped, and so are those that "
+        "differ only within what the operator's class of comparison allows: both are counted. "
+        f"Exit status: 0 when at least {GOAL:.0%} of the others are caught, else 1; 2 for a wrong command.",
+    )
+    p.add_argument("-n", "--n", type=int, default=100, help="how many mutants, chosen by the seed (%(default)s)")
+    p.add_argument("--seed", type=int, default=0, help="of the choice (%(default)s)")
+    p.add_argument("--ops", help="only functions that these overloads run: 'aten::var*,aten::add.Tensor'")
+    p.add_argument("--families", help="only these files of torchnp/kernels: 'reduce,conv'")
+    p.add_argument("--rules", help=f"only these rules, comma separated: {', '.join(RULES)}")
+    p.add_argument("--calls", type=int, default=400, help="recorded calls for each mutant, at most (%(default)s)")
+    p.add_argument("--draws", type=int, default=100, help="drawn calls of each of its overloads (%(default)s)")
+    p.add_argument("--probes", type=int, default=100,
+                   help="further drawn calls of each, which tell a survivor from the original (%(default)s)")  # fmt: skip
+    p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
+    p.add_argument("--timeout", type=float, default=300, help="seconds for one mutant (%(default).0f)")
+    p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
+    p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here")
+    p.add_argument("--only", metavar="ID", help="these mutants, by their ids, comma separated")
+    p.add_argument("--list", action="store_true", help="print the mutants, and judge nothing")
+    return p
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run, print, and return the exit status."""
+    p = parser()
+    a = p.parse_args(argv)
+    if unknown := set((a.rules or "").split(",")) - {*RULES, ""}:
+        p.error(f"no rule {', '.join(sorted(unknown))}: there are {', '.join(RULES)}")
+    try:
+        return run(a, Console(highlight=False, soft_wrap=True))
+    except SystemExit as e:
+        if not isinstance(e.code, str):
+            raise
+        print(e.code, file=sys.stderr)
+        return 2
+
+
+def run(a: argparse.Namespace, console: Console) -> int:
+    chosen = choice(a)
+    if a.list:
+        for mutant in chosen:
+            print(mutant)
+        return 0
+    ops = select(a.ops.split(",")) if a.ops else None
+    if ops is None:
+        families = {m.family for m in chosen}
+        whole = len(families) > 5 or any(f.startswith(("_", "numerics")) for f in families)
+        ops = registered() if whole else in_families(",".join(sorted(families)), registered())
+    with Progress(*columns(), console=console, auto_refresh=False) as bar:
+        held = recorded(ops, a.jobs, bar)
+        coverage = Coverage(followed(held, bar), own_table(), a.calls)
+        if a.ops:  # the places that the overloads run are known only now
+            chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
+        rows = list(judged(a, chosen, coverage, bar))
+    if a.report:
+        a.report.write_text("".join(json.dumps(row_of(m, f)) + "\n" for m, f in rows), encoding="utf-8")
+    return show(console, rows)
+
+
+def columns() -> tuple[Any, ...]:
+    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+
+
+# ---------------------------------------------------------------- which mutants
+
+
+def every(a: argparse.Namespace) -> list[Mutant]:
+    wanted = set(a.families.split(",")) if a.families else None
+    modules = kernel_modules()
+    if wanted:
+        prefix = "torchnp.kernels."
+        modules = [m for m in modules if any(f"{m}.".startswith(f"{prefix}{w}.") for w in wanted)]
+        if not modules:
+            raise SystemExit(f"opinfo_tests.mutate: no file of torchnp/kernels is named {a.families}")
+    rules = set(a.rules.split(",")) if a.rules else set(RULES)
+    return [m for module in modules for m in mutants(module) if m.rule in rules]
+
+
+def sample(a: argparse.Namespace, found: list[Mutant]) -> list[Mutant]:
+    """Return ``n`` of the mutants, by the seed: rules in turn, so that the most frequent are not most of them."""
+    if a.only:
+        ids = set(a.only.split(","))
+        return [m for m in found if m.id in ids]
+    draw = random.Random(a.seed)
+    by_rule: dict[str, list[Mutant]] = defaultdict(list)
+    for m in found:
+        by_rule[m.rule].append(m)
+    for group in by_rule.values():
+        draw.shuffle(group)
+    taken: list[Mutant] = []
+    while len(taken) < a.n and any(by_rule.values()):
+        taken += [group.pop() for group in by_rule.values() if group]
+    return taken[: a.n]
+
+
+def choice(a: argparse.Namespace) -> list[Mutant]:
+    return sample(a, every(a))
+
+
+# ---------------------------------------------------------------- what they are judged with
+
+
+def recorded(ops: frozenset[str], jobs: int, bar: Progress) -> list[Held]:
+    """Return the quick tier's calls of overloads that the table passes, with torch's answers."""
+    held_in, table, oracle = answers.opened(), own_table(), TorchDevice("cpu")
+    ops = frozenset(op for op in ops if op in table.ops)
+    tasks = plan(ops, dtypes_of("all"), home=True)
+    options = Options(ops, store=held_in)
+    job = bar.add_task("judging the original", total=len(tasks))
+    passing: set[str] = set()
+    for kind, value in run_pool(tasks, table, options, jobs) if jobs else run_here(tasks, table, options):
+        if kind == "rows":
+            passing.update(row["id"] for row in value if row["outcome"] == "pass")
+        else:
+            bar.update(job, advance=1, refresh=True)
+    found: dict[str, Held] = {}
+    for task in tasks:
+        for case, want in held_in.held(task, ops.__contains__, oracle):
+            if case.id in passing:
+                found[case.id] = case, want
+    return list(found.values())
+
+
+def followed(held: Sequence[Held], bar: Progress) -> Iterator[Held]:
+    job = bar.add_task("following its calls", total=len(held))
+    for i, pair in enumerate(held):
+        if i % 500 == 0:
+            bar.update(job, completed=i, refresh=True)
+        yield pair
+    bar.update(job, completed=len(held), refresh=True)
+
+
+def judged(
+    a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress
+) -> Iterator[tuple[Mutant, Found]]:
+    """Yield what became of each mutant."""
+    job = bar.add_task("judging mutants", total=len(chosen))
+    waiting, running = chosen[::-1], list[Process]()
+    counts: Counter[str] = Counter()
+    while waiting or running:
+        while waiting and len(running) < max(1, a.jobs):
+            mutant = waiting.pop()
+            place = mutant.module, mutant.function
+            ops = coverage.ops(place, a.overloads)
+            running.append(Process(mutant, coverage.of(place), ops, a.draws, a.probes, a.seed))
+        time.sleep(0.02)
+        for process in running.copy():
+            found = process.ended(a.timeout)
+            if found:
+                running.remove(process)
+                counts[found.outcome] += 1
+                text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
+                bar.update(job, advance=1, description=f"judging mutants: {text}", refresh=True)
+                yield process.mutant, found
+
+
+# ---------------------------------------------------------------- what is said of them
+
+
+def row_of(m: Mutant, found: Found) -> dict[str, Any]:
+    return {"id": m.id, "module": m.module, "function": m.function, "line": m.line, "rule": m.rule, "before": m.before,
+            "after": m.after, "outcome": found.outcome, "by": found.by, "calls": found.calls}  # fmt: skip
+
+
+def score(outcomes: Counter[str]) -> float:
+    """Return the share of those that can be told from the original that were caught."""
+    told = outcomes["caught"] + outcomes["survived"]
+    return outcomes["caught"] / told if told else 1.0
+
+
+def show(console: Console, rows: list[tuple[Mutant, Found]]) -> int:
+    """Print the survivors, the score by family and by rule, and in all."""
+    for mutant, found in rows:
+        if found.outcome == "survived":
+            console.print(f"survived  {mutant}", style="red", markup=False)
+            console.print(f"          told by {found.by}", markup=False)
+    for what, of in (("family", lambda m: m.family), ("rule", lambda m: m.rule)):
+        groups: dict[str, Counter[str]] = defaultdict(Counter)
+        for mutant, found in rows:
+            groups[of(mutant)][found.outcome] += 1
+        console.print(f"\nby {what}: caught of those that a probe tells from the original")
+        for name, outcomes in sorted(groups.items(), key=lambda kv: (score(kv[1]), kv[0])):
+            told = outcomes["caught"] + outcomes["survived"]
+            if told:
+                console.print(f"  {outcomes['caught']:4} of {told:4}  {name}", markup=False)
+    total = Counter(found.outcome for _, found in rows)
+    told = total["caught"] + total["survived"]
+    console.print(
+        f"\n{total['caught']} of {told} caught: {score(total):.1%}. Of {len(rows)} mutants, {total['same']} are the same as the "
+        f"original on every probe and {total['within']} differ only within their operators' class; neither is counted."
+    )
+    return 0 if score(total) >= GOAL else 1

@@ -1,0 +1,194 @@
+"""One mutant judged, in a process of its own: a fork in which the package is loaded again, one module made wrong."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import multiprocessing as mp
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import Backend, Seen, Table
+from ..backends.load import own_table
+from ..backends.torch_backend import TorchDevice
+from ..case import Case
+from ..judge.verdict import judge, same_bits
+from ..report.report import GOOD
+from ..run.runner import run_case
+from ..schemas import written_arrays
+from .changes import Mutant
+from .covered import Held
+
+OUTCOMES = ("caught", "survived", "within", "same")
+FORK = mp.get_context("fork")
+SECONDS = 20  # for one call of a mutant: what takes longer is caught
+MEMORY = 4 << 30  # bytes that a mutant may take beside what is there
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a mutant.
+
+    Attributes
+    ----------
+    outcome : str
+        ``caught`` by the judge, ``survived`` though a probe tells it from the original, ``within`` what the operator's
+        class allows wherever they differ, or the ``same`` on every probe.
+    by : str
+        What caught it, or the call that tells it from the original.
+    calls : int
+        How many were judged until then.
+    """
+
+    outcome: str
+    by: str = ""
+    calls: int = 0
+
+
+class Altered(importlib.abc.MetaPathFinder):
+    """Finds the mutated module before anybody finds the true one."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant, self.source = mutant, mutant.source()
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self.mutant.module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None and spec.origin is not None
+        return importlib.util.spec_from_file_location(name, spec.origin, loader=Loader(name, spec.origin, self.source))
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, source: str) -> None:
+        super().__init__(name, path)
+        self.source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.source, self.path, "exec", dont_inherit=True)
+
+
+def mutated_table(mutant: Mutant) -> Table:
+    """Return our table as a backend, loaded again with one module made wrong."""
+    for name in [n for n in sys.modules if n == "torchnp" or n.startswith("torchnp.")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Altered(mutant))
+    module = importlib.import_module("torchnp")
+    return Table(module.table, "mutant", strides=True)
+
+
+def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], draws: int, probes: int, seed: int) -> Found:
+    """Judge a mutant; where nothing catches it, look for a call that tells it from the original."""
+    original, oracle = own_table(), TorchDevice("cpu")
+    try:
+        with limited():
+            wrong = mutated_table(mutant)
+    except Exception as e:
+        return Found("caught", f"import: {type(e).__name__}: {e}")
+    count, asked = 0, []
+    for case, want in given(held, ops, draws, oracle):
+        count += 1
+        asked.append(case)
+        with limited():
+            verdict, _ = run_case(case, oracle, wrong, want)
+        if verdict.outcome not in GOOD and run_case(case, oracle, original, want)[0].outcome in GOOD:
+            return Found("caught", f"{verdict.outcome} {case.describe()}: {verdict.message}", count)
+    differ = False
+    for case in [*asked, *(case for case, _ in given((), ops, probes, None, seed + 1))]:
+        with limited():
+            theirs, mine = original.execute(case), wrong.execute(case)
+        if judge(case, theirs, mine, written_arrays(case)).outcome not in GOOD:
+            return Found("survived", case.describe(400), count)
+        differ = differ or not alike(theirs, mine)
+    return Found("within" if differ else "same", "", count)
+
+
+def given(
+    held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
+) -> Iterator[tuple[Case, Seen | None]]:
+    """Yield calls with torch's answers: the held ones, then drawn ones."""
+    from ..draw.strategies import drawable
+    from ..draw.strategies import draws as drawn
+
+    yield from held
+    for op in drawable(ops) if draws else ():
+        for case in drawn(op, draws, seed):
+            yield case, oracle.execute(case) if oracle else None
+
+
+def alike(a: Seen, b: Seen) -> bool:
+    """Return whether two runs showed the very same: values to the bit."""
+    if a.error or b.error:
+        return a.error == b.error
+    pairs = [*zip(a.results, b.results, strict=True), *zip(a.after, b.after, strict=True)]
+    return all(same_bits(x, y) if isinstance(x, np.ndarray) else x == y or x != x for x, y in pairs)
+
+
+class limited:
+    """The time of one call; a mutant that takes longer gets an exception."""
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self.stop)
+        signal.alarm(SECONDS)
+
+    def __exit__(self, *_: Any) -> None:
+        signal.alarm(0)
+
+    @staticmethod
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"no result after {SECONDS} s")
+
+
+# ---------------------------------------------------------------- processes
+
+
+def serve(pipe: Connection, *arguments: Any) -> None:
+    import faulthandler
+
+    faulthandler.disable()
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipe.send(trial(*arguments))
+
+
+class Process:
+    """A mutant being judged."""
+
+    def __init__(self, mutant: Mutant, *arguments: Any) -> None:
+        self.mutant, self.since = mutant, time.monotonic()
+        self.pipe, there = FORK.Pipe(duplex=False)
+        self.process = FORK.Process(target=serve, args=(there, mutant, *arguments), daemon=True)
+        self.process.start()
+        there.close()
+
+    def ended(self, timeout: float) -> Found | None:
+        """Return what became of it, None while it runs."""
+        if self.pipe.poll():
+            try:
+                found = self.pipe.recv()
+            except EOFError:
+                self.process.join()
+                return Found("caught", f"the process ended with {self.process.exitcode}")
+            self.process.join()
+            return found
+        if time.monotonic() - self.since > timeout:
+            self.process.kill()
+            self.process.join()
+            return Found("caught", f"no end after {timeout:.0f} s")
+        return None

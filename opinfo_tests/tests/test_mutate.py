@@ -1,0 +1,88 @@
+"""The mutation tool: its mutants are Python, a wrong one is caught in a process of its own, a harmless one is told to be none."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw.strategies import draws
+from opinfo_tests.mutate import changes, covered, scoring
+from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
+from opinfo_tests.mutate.trial import Process
+
+MODULE = "torchnp.kernels.bitwise"
+
+
+def test_mutants_are_python_and_differ():
+    found = [m for module in random.Random(0).sample(kernel_modules(), 8) for m in mutants(module)]
+    assert len({m.rule for m in found}) > len(changes.RULES) - 3
+    for m in random.Random(1).sample(found, 200):
+        compile(m.source(), m.module, "exec")
+        assert m.source() != source_of(m.module)
+
+
+def mutant(before: str, after: str) -> Mutant:
+    start = source_of(MODULE).encode().index(before.encode())
+    return Mutant(MODULE, "", 1, "test", before, after, start, start + len(before.encode()))
+
+
+@pytest.fixture(scope="module")
+def held():
+    oracle = TorchDevice("cpu")
+    return [(case, oracle.execute(case)) for case in draws("aten::bitwise_and.Tensor", 30)]
+
+
+def end(process):
+    while (found := process.ended(120)) is None:
+        pass
+    return found
+
+
+def test_a_wrong_one_is_caught(held):
+    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), held, [], 0, 0, 0))
+    assert found.outcome == "caught" and found.by.startswith("wrong-value aten::bitwise_and.Tensor(")
+
+
+def test_one_that_nothing_tells_apart(held):
+    found = end(Process(mutant("np.bitwise_and", "(np.bitwise_and)"), held, [], 0, 0, 0))
+    assert found.outcome == "same" and found.calls == len(held)
+
+
+def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
+    """Judged by no call at all, it is told from the original by those that are drawn for probes."""
+    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], ["aten::bitwise_and.Tensor"], 0, 30, 0))
+    assert found.outcome == "survived" and "bitwise_and" in found.by
+
+
+def test_one_that_does_not_load_is_caught(held):
+    found = end(Process(mutant("np.bitwise_and", "np.no_such_function"), held, [], 0, 0, 0))
+    assert found.outcome == "caught"
+
+
+def test_which_functions_a_call_runs(held):
+    from opinfo_tests.backends.load import own_table
+
+    places = covered.run_by(draws("aten::native_layer_norm", 40)[-1], own_table())
+    assert any(module == "torchnp.kernels.norm" and function for module, function in places)
+
+
+def test_the_score_counts_what_can_be_told_apart():
+    assert scoring.score(Counter(caught=3, survived=1, same=9, within=2)) == 0.75
+    assert scoring.score(Counter(same=2)) == 1.0
+
+
+def test_the_choice_is_by_seed_and_by_rule():
+    a = scoring.parser().parse_args(["--families", "bitwise,compare", "-n", "10", "--seed", "3"])
+    one, again = scoring.choice(a), scoring.choice(a)
+    assert [m.id for m in one] == [m.id for m in again] and len(one) == 10
+    a.seed = 4
+    assert [m.id for m in scoring.choice(a)] != [m.id for m in one]
+    assert len({m.rule for m in one}) > 5
+
+
+def test_a_wrong_command(capsys):
+    assert scoring.main(["--families", "nonesuch"]) == 2
+    with pytest.raises(SystemExit):
+        scoring.main(["--rules", "nonesuch"])
+    assert "no rule nonesuch: there are constant, " in capsys.readouterr().err

@@ -1,0 +1,62 @@
+"""What the quick tier reads: drawn once, read as it was drawn, drawn again when it is damaged."""
+
+import pytest
+
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw.reach import homes, plan
+from opinfo_tests.draw.task import DRAWN, Task
+from opinfo_tests.run import answers, command
+from opinfo_tests.run.answers import Store
+
+ORACLE = TorchDevice("cpu")
+
+
+def ids(held):
+    return sorted(case.id for case, _ in held)
+
+
+def test_read_as_drawn(tmp_path, monkeypatch):
+    task, mine = Task("sin", "float32"), Store(tmp_path, 3)
+    first = mine.held(task, lambda op: True, ORACLE)
+    counts = {}
+    for case, want in first:
+        counts[case.op, case.dtype] = counts.get((case.op, case.dtype), 0) + 1
+        again = ORACLE.execute(case)
+        assert (want.error is None) == (again.error is None) and want.structure == again.structure
+    assert max(counts.values()) == 3
+    assert all(task.source in homes()[op] for op, _ in counts)
+    monkeypatch.setattr(Store, "drawn", lambda *_: pytest.fail("it was drawn again"))
+    assert ids(mine.held(task, lambda op: True, ORACLE)) == ids(first)
+    some = mine.held(task, lambda op: op == "aten::sin", ORACLE)
+    assert {case.op for case, _ in some} == {"aten::sin"}
+
+
+def test_a_damaged_file_is_drawn_again(tmp_path):
+    task, mine = Task(DRAWN + "aten::sin", "5"), Store(tmp_path, 3)
+    first = ids(mine.held(task, lambda op: True, ORACLE))
+    path = mine.path(task)
+    for cut in (0, 5, path.stat().st_size - 3):
+        path.write_bytes(path.read_bytes()[:cut])
+        assert ids(mine.held(task, lambda op: True, ORACLE)) == first and len(first) == 5
+
+
+def test_other_seeds_choose_other_calls(tmp_path):
+    task = Task("sin", "float32")
+    one, other = (ids(Store(tmp_path / str(c), 3, choice=c).held(task, lambda op: True, ORACLE)) for c in (0, 1))
+    assert one != other
+
+
+def test_only_the_newest_folders_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHNP_CACHE", str(tmp_path))
+    folders = [answers.opened(seed=seed).folder for seed in range(answers.KEPT + 2)]
+    assert [f.exists() for f in folders][-answers.KEPT :] == [True] * answers.KEPT and not folders[0].exists()
+
+
+def test_quick_runs_are_alike(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCHNP_CACHE", str(tmp_path))
+    lines = []
+    for _ in range(2):
+        assert command.main(["--tier", "quick", "--ops", "sin,sin_", "--jobs", "0"]) == 0
+        lines.append([line for line in capsys.readouterr().out.splitlines() if "pass," in line])
+    assert lines[0] == lines[1] and len(lines[0]) == 1
+    assert len(plan(frozenset(["aten::add.Tensor"]), ["float32"], home=True)) <= 3
