@@ -12,7 +12,7 @@ from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.inplace import check_scalars, make_inplace
 from torchnp.derived.outs import make_out
-from torchnp.layout import cloned
+from torchnp.layout import layout_of, place, preserved
 from torchnp.schema import Schema
 from torchnp.writes import Writes, resize
 
@@ -87,7 +87,7 @@ def _check_lists(schema: Schema, bound: dict[str, Any], lists: list[str]) -> int
 
 def _copied(x: ndarray) -> ndarray:
     """A copy laid out as ``clone``'s, with memory of its own where it can be, which may be resized."""
-    return x.copy("K") if 0 not in x.strides else cloned(x)
+    return place(x.copy("K"), preserved(*layout_of(x)))
 
 
 def _make_functional(
