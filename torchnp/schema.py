@@ -244,13 +244,7 @@ class Schema:
                 problem = too_wide(value) if a.type.startswith(("Scalar", "Tensor")) else None
                 if problem is not None:
                     return problem
-                kind = (
-                    "Tensor"
-                    if isinstance(value, ndarray)
-                    else "dtype"
-                    if isinstance(value, np.dtype)
-                    else type(value).__name__
-                )
+                kind = next((name for t, name in _TYPES.items() if isinstance(value, t)), type(value).__name__)
                 return RuntimeError(
                     f"{self.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
                     f"but instead found type '{kind}'.\nPosition: {position}\nValue: {value!r}\n"
@@ -296,6 +290,7 @@ def is_torchs(x: Any, *kinds: str) -> bool:
     return type(x).__module__ == "torch" and type(x).__name__ in kinds
 
 
+_TYPES = {ndarray: "Tensor", np.dtype: "dtype"}  # types whose name is another one in torch
 _FITS = {
     "int": _is_int,
     "SymInt": _is_int,

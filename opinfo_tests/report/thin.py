@@ -10,9 +10,7 @@ from ..case import Case, schemas
 from ..schemas import bound
 
 LEAST = 8  # calls of an overload
-ENUMERATED = frozenset(
-    {"reduction", "interpolation_mode", "padding_mode", "mode", "memory_format_opt"}
-)  # integers that are choices
+ENUMERATED = frozenset({"reduction", "interpolation_mode", "padding_mode", "mode"})  # integers that are choices
 UNTOLD = frozenset({"pin_memory", "device", "layout", "non_blocking"})  # mean nothing on the CPU
 Options = Mapping[str, Mapping[str, Iterable[str]]]  # by overload and argument, the values that were met
 

@@ -224,7 +224,8 @@ NAMED = re.compile(rf"(?:(?<![A-Za-z0-9_:<])|(?<=type)|(?<=CPU))(?:{_NAMES})(?![
 
 
 def template(message: str, r: str, d: str) -> str:
-    """A message with the result's dtype as {r} and the out's as {d}, {rc} and {dc} where they are spelled as in C++."""
+    """A message with the result's dtype as {r} and the out's as {d}, {rc} and {dc} where they are spelled as in C++,
+    {rt} and {dt} where a type of tensors is named by them."""
 
     def field(found: re.Match[str]) -> str:
         name = SPELLED[found[0]]
@@ -234,6 +235,7 @@ def template(message: str, r: str, d: str) -> str:
         return f"{{{key}}}" if found[0] == casts.scalar_name(as_dtype(name)) else f"{{{key}c}}"
 
     found = NAMED.sub(field, message.replace("{", "{{").replace("}", "}}"))
+    found = re.sub(r"torch\.{([rd])}Tensor|CPU{([rd])}Type", lambda m: f"{{{m[1] or m[2]}t}}", found)
     return found.replace(f"flag is {r == 'int32'}", "flag is {i32}")  # of searches, whose indices are of 32 bits or 64
 
 

@@ -78,10 +78,8 @@ class Rule(NamedTuple):
             casts = self.allows is ALLOWS["modulus"] and is_complex(x) and not is_complex(out)
             if self.allows is ALLOWS["modulus"] and is_complex(out):
                 names |= {"r": scalar_name(x), "rc": c_name(x)}
-            words = self.words.replace("torch.{d}Tensor", tensor_type(out)).replace(
-                "torch.{r}Tensor", tensor_type(result)
-            )
-            raise _error((_CANNOT_CAST if casts else words).format(**names, x=scalar_name(x)))
+            names |= {"rt": tensor_type(result), "dt": tensor_type(out)}
+            raise _error((_CANNOT_CAST if casts else self.words).format(**names, x=scalar_name(x)))
 
     @property
     def exact(self) -> bool:

@@ -158,7 +158,7 @@ class Plan(NamedTuple):
 
 Planner = Callable[[np.dtype], Plan]
 _CATEGORY_NAMES = ("bool", "integer", "float", "complex")
-_HALF = "half"
+_HALVES = ("half", "bfloat16")
 
 
 def _planner(
@@ -177,7 +177,7 @@ def _planner(
             refuse_row(cpu, common, takes, refuses)
             function = also.get(_CATEGORY_NAMES[dt.category(common)], ufunc)
             if dt.is_half(common):
-                function = also.get(_HALF, function)
+                function = also.get(common.name, also.get("half", function))
             plan = plans[key] = Plan(function, common, compute(common), result(common))
         return plan
 
@@ -273,9 +273,9 @@ def _declare(
         Those of `kernel`; ``like`` is ``ufunc`` unless it is given.
     **also
         Other functions by category: ``complex=``, ``integer=``, ``bool=``, ``float=``, and ``half=`` for float16
-        and bfloat16 converted to float32.
+        and bfloat16 converted to float32, or ``bfloat16=`` for that alone.
     """
-    if unknown := also.keys() - {*_CATEGORY_NAMES, _HALF}:
+    if unknown := also.keys() - {*_CATEGORY_NAMES, *_HALVES}:
         raise TypeError(f"{names}: no such settings: {unknown}")
     plan_of = _planner(ufunc, result, cpu, takes, refuses, compute, also)
     run = _of_one(plan_of) if operands == 1 else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise)

@@ -133,15 +133,13 @@ def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
     if layout is not None:
         words = f"torchnp has strided tensors only, got layout {layout}"
         check(str(layout).removeprefix("torch.") in ("strided", "0"), words)
-    if isinstance(device, np.dtype):
-        raise TypeError("a dtype is no device")  # which the schema says in torch's words
+    check(not isinstance(device, np.dtype), "which the schema says in torch's words", TypeError)
     if device is not None:
         kind = str(device).split(":")[0]
         check(kind != "meta", "torchnp computes values, and a tensor on the meta device has none", NotImplementedError)
         check(kind == "cpu", f"Torch not compiled with {kind.upper()} enabled", AssertionError)
-    if pin_memory:
-        words = "pin_memory=True requires a CUDA or other accelerator backend;"
-        raise RuntimeError(f"{words} no pinned memory allocator is available on this system.")
+    words = "pin_memory=True requires a CUDA or other accelerator backend;"
+    check(not pin_memory, f"{words} no pinned memory allocator is available on this system.")
 
 
 def check_size(size: Sequence[int]) -> tuple[int, ...]:

@@ -36,16 +36,17 @@ maximum = _declare("maximum max.other", np.maximum, cpu="maximum_cpu", refuses=_
 minimum = _declare("minimum min.other", np.minimum, cpu="minimum_cpu", refuses=_no_complex("minimum"))
 
 
-def _first_of_equals(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
-    """Of two zeros torch takes the first; NumPy the second or the first, by the place in the vector."""
-    return lambda a, b: np.where(a == b, a, function(a, b))
+def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
+    """Of two zeros torch takes the first, in bfloat16 the second; NumPy one or the other, by its place in the vector."""
+    return lambda a, b: np.where(a == b, b if second else a, function(a, b))
 
 
 # Integers go the way of maximum and minimum.
 _UNSIGNED = "\"{}_cpu\" not implemented for '{{}}'"
 for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin, "minimum")):
     el.binary(
-        _name, _function, float=_first_of_equals(_function), like=_function, cpu=f"{_name}_cpu", takes=_LIMITS,
+        _name, _function, float=_one_of_equals(_function), bfloat16=_one_of_equals(_function, True), like=_function,
+        cpu=f"{_name}_cpu", takes=_LIMITS,
         refuses=[*_no_complex(_name), (el.UNSIGNED, NotImplementedError, _UNSIGNED.format(_other))],
     )  # fmt: skip
 

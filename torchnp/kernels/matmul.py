@@ -37,8 +37,8 @@ def _quick_mm(self, mat2):
     if type(self) is not ndarray or type(mat2) is not ndarray or not self.ndim == 2 == mat2.ndim:
         return None
     dtype = self.dtype
-    if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.shape[1] == mat2.shape[0]:
-        return self.dot(mat2)  # a method: np.matmul looks for the axes first
+    if dtype is mat2.dtype and (dtype is dt.float32 or dtype is dt.float64) and self.shape[1] == mat2.shape[0] != 1:
+        return self.dot(mat2)  # a method: np.matmul looks for the axes first; of one number it skips 0 * nan
     return None
 
 

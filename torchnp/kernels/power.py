@@ -32,6 +32,12 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
     return np.where(b < 0, unit, value)
 
 
+def _real_power(a: ndarray, b: ndarray) -> ndarray:
+    """C's power: NumPy takes the square root, nan of -inf and -0 of -0, where one half is the exponent of a whole row."""
+    value, root = np.power(a, b), b == 0.5
+    return np.where(root & ((a == 0) | np.isinf(a)), np.abs(a), value) if np.any(root) else value
+
+
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:
     """By the logarithm, as the C library does it: NumPy multiplies for small integers, and has rules for a base of 0."""
     value = np.power(a, b)
@@ -59,7 +65,9 @@ def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
 
-_POWER = el.binary("", np.power, cpu="pow", takes=REAL | el.COMPLEX, complex=_complex_power, integer=_int_power)
+_POWER = el.binary(
+    "", np.power, cpu="pow", takes=REAL | el.COMPLEX, complex=_complex_power, float=_real_power, integer=_int_power
+)
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
 
 _DOC, _DIFFERS = "``self`` to the power of ``exponent``.", [*PROMOTION, *_POWERS, "power-of-bools"]
