@@ -7,19 +7,19 @@ list; several results have one each.
   ``solved``: so, unless ``left`` is false.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
-  ``floated``: converted to the default dtype, if they are integers. With ``+0`` a number takes part as a tensor.
+  ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
 - ``like:x``: as ``empty_like(x)``. ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
 - ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
 - ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
-- ``real:x``: as ``like``, but row-major where x is complex. ``modulus:x``: as ``like`` where x is complex, else as
+- ``real:x``: as ``promoted``, but row-major where x is complex. ``modulus:x``: as ``like`` where x is complex, else as
   ``promoted``.
 - ``infinite:x``, ``finite:x``: as abs(x) == inf, and x == x times abs(x) != inf, where x is not of integers;
   ``imaginary:x``: as the imaginary part of x compared with 0, where x is complex; else all three as ``like``.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
-  as ``empty_like`` of x cut where nothing is added.
+  as ``empty_like`` of x cut where nothing is added to it but a constant, and row-major around the circle.
 - ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give.
 - ``own``: as the kernel leaves it.
 """
@@ -134,11 +134,14 @@ def _cut(argument: int) -> Rule:
     return rule
 
 
-def _padded(argument: int) -> Rule:
+def _padded(argument: int, mode: int | None) -> Rule:
     by_format = _format(argument)
 
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        if max(given(argument + 1), default=0) > 0:
+        how = None if mode is None else given(mode)
+        if how in (2, "circular"):
+            return contiguous(shape)
+        if how not in (None, 3, "constant") or max(given(argument + 1), default=0) > 0:
             return by_format(shape, given, place)
         return preserved(shape, layout.layout_of(given(argument))[1])
 
@@ -174,6 +177,9 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
     found = [layout.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
     if kind == "iterator":
         return found
+    if kind == "chosen":
+        asked, at = operands[0].dtype, found[0]
+        return [at if asked == dt.bool_ else (at[0], preserved(*at)), *_layouts("promoted", operands[1:])]
     common = dt.result_type(*operands)
     if kind == "floated" and not dt.is_inexact(common):
         common = dt.get_default_dtype()
@@ -212,12 +218,10 @@ def _lifted(argument: int) -> Rule:
 
 
 def _real(argument: int) -> Rule:
-    like = _like(argument)
+    iterator = _iterator("promoted", [argument], False)
 
     def rule(shape: Shape, given: Given, place: int) -> Strides:
-        x = given(argument)
-        real = not isinstance(x, ndarray) or not dt.is_complex(x.dtype)
-        return like(shape, given, place) if real else contiguous(shape)
+        return contiguous(shape) if dt.is_complex(given(argument).dtype) else iterator(shape, given, place)
 
     return rule
 
@@ -272,7 +276,6 @@ def _swept(shape: Shape, given: Given, place: int) -> Strides:
 _FIXED: dict[str, Rule] = {"contiguous": _row_major, "columns": _columns, "vectors": _vectors, "swept": _swept}
 _OF_ONE = {
     "cut": _cut,
-    "padded": _padded,
     "stacked": _stacked,
     "lifted": _lifted,
     "real": _real,
@@ -299,13 +302,15 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _solved(declared.index("left"))
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
+    if kind == "padded":
+        return _padded(arguments[0], declared.index("mode") if "mode" in declared else None)
     if kind in ("finite", "imaginary", "infinite"):
         return _asking(arguments[0], kind)
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
     if kind == "each":
         return _each(arguments, bool(plus))
-    if kind not in ("iterator", "promoted", "floated"):
+    if kind not in ("iterator", "promoted", "floated", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))
 

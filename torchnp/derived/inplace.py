@@ -23,6 +23,7 @@ from torchnp.dtypes import (
     float64,
     is_half,
     is_inexact,
+    result_type,
     scalar_name,
 )
 from torchnp.errors import cannot_cast
@@ -128,15 +129,20 @@ def _looked_at(schema: Schema, args: tuple, writes: Writes) -> list[Any]:
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
-    """Raise what torch finds wrong with the target before it looks for code: '"lt_cpu" not implemented for ...'."""
+    """Raise what torch finds wrong with the target before it looks for code, or divides by a zero."""
     pointwise = "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]
-    if not pointwise or not isinstance(error, NotImplementedError) or not str(error).startswith('"'):
+    no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
+    if not pointwise or not (no_code or str(error) == "ZeroDivisionError"):
         return
     args, kwargs = given
     target = args[0] if args else kwargs[schema.args[0].name]
-    check_fits(target, [x for x in (*args, *kwargs.values()) if isinstance(x, ndarray)])
-    if not writes.predicate and not writes.code_first:
+    operands = [x for x in (*args, *kwargs.values()) if isinstance(x, (ndarray, int, float, complex))]
+    check_fits(target, [x for x in operands if isinstance(x, ndarray)])
+    if no_code and not writes.predicate and not writes.code_first:
         check_holds(error, target)
+    if not no_code:
+        computed = result_type(*operands)
+        check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
 def check_holds(error: NotImplementedError, target: ndarray) -> None:

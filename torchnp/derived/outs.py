@@ -99,7 +99,7 @@ def _compute(
 ) -> tuple:
     rule = plan.rules[0]
     if plan.into and (is_inexact(first) or rule.of_integers):
-        if "out_dtype" not in bound:
+        if "out_dtype" not in bound and bound.get("dtype") is None:
             rule.check_early(target.dtype, first if "dtype" in bound else to_real(first))
         bound = _computed_in(target.dtype, bound)
     try:
@@ -150,7 +150,7 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
         )
         for t, r in zip(target, result, strict=True):
             if plan.late:
-                _look_late(plan, rule, t, r, inputs)
+                _look_late(plan, rule, t, r, [r])
             rule.write(t, r, first)
 
 

@@ -122,7 +122,13 @@ def write_expanded(
 
 
 # What torch's iterator, or the loop itself, finds when it has looked at the memory.
-_LATE = ("The size of tensor", "index ", "ZeroDivisionError", "For integral input tensors, argument alpha")
+_LATE = (
+    "The size of tensor",
+    "index ",
+    "ZeroDivisionError",
+    "For integral input tensors, argument alpha",
+    "value cannot be converted",
+)
 
 
 def refuse_otherwise(

@@ -11,7 +11,8 @@ from torchnp import layout
 from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.errors import negative_size
-from torchnp.layout import format_name
+from torchnp.layout import format_name, layout_of
+from torchnp.strides import is_plain, preserved
 
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
@@ -103,18 +104,18 @@ def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
     return order
 
 
-def like_order(x: ndarray, memory_format: Any) -> tuple[int, ...] | None:
-    """The order of axes in memory of ``empty_like(x)``: by default that of ``x``."""
-    if memory_format is None or format_name(memory_format) == "preserve_format":
-        return memory_order(x)
-    return format_order(memory_format, x.ndim)
-
-
 def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...] | None) -> ndarray:
     """A dense array whose axes lie in memory in the given order."""
     if order is None and 0 not in shape:
         return np.empty(shape, dtype)
     return layout.empty(shape, dtype, layout.in_order(shape, range(len(shape)) if order is None else order))
+
+
+def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
+    """An array as ``empty_like(x)`` is laid out: by default with the strides of ``x``, if that is dense."""
+    if memory_format is None or format_name(memory_format) == "preserve_format":
+        return np.empty(x.shape, dtype) if is_plain(x) else layout.empty(x.shape, dtype, preserved(*layout_of(x)))
+    return empty_in_order(x.shape, dtype, format_order(memory_format, x.ndim))
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:

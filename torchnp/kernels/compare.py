@@ -13,6 +13,7 @@ from torchnp.errors import not_implemented
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
+from torchnp.kernels.copy import convert
 from torchnp.kernels.numerics.blocks import STRIP, blocks
 from torchnp.kernels.pointwise import abs
 from torchnp.kernels.view import view
@@ -167,11 +168,10 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
         return np.empty(elements.shape, bool)
     a, b = map(tensor, (elements, tests))
     by_sorting = b.size >= 10 * a.size**0.145
-    if by_sorting:  # torch joins both as vectors, of which none is weaker
-        common = dt.promote_types(a.dtype, b.dtype)
-    else:
-        view(b, [-1])
-        common = dt.result_type(elements, tests)
+    # By sorting torch joins both as vectors, of which none is weaker.
+    common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
+    if not by_sorting:
+        view(convert(b, common), [-1])
     inner = dt.opmath(common)
     a, b = (operand(x, common) for x in (elements, tests))
     if common in dt.FLOAT8S or common == dt.complex32:

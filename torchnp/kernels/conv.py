@@ -13,7 +13,7 @@ from torchnp import layout
 from torchnp.checks import check, check_shape, dim_of, require, wrap_dims
 from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
 from torchnp.kernels import _conv_checks as checks
-from torchnp.kernels._memory import empty_in_order, memory_order
+from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import in_format, out_sizes
 from torchnp.kernels.backward.conv import convolution_backward
@@ -276,7 +276,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
 @kernel("conv_tbc_backward")
 def conv_tbc_backward(self, input, weight, bias, pad):
     """Gradients of `conv_tbc` in its input, weight and bias."""
-    for x in (self, input, empty_in_order(input.shape, input.dtype, memory_order(input))):
+    for x in (self, input, new_like(input, input.dtype)):
         check_steps(x, len(input), weight, pad)
     grad, x = (a.transpose(1, 2, 0) for a in (self, input))
     w = weight.transpose(2, 1, 0)

@@ -9,12 +9,12 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, warn
 from torchnp.errors import output_shape
-from torchnp.kernels._memory import check_options, empty_in_order, is_contiguous, like_order, memory_order, storage
+from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
-from torchnp.layout import empty as strided
-from torchnp.layout import format_name, layout_of, preserved
+from torchnp.layout import format_name, layout_of, suggested
 from torchnp.registry import kernel
 from torchnp.scalars import number
+from torchnp.strides import is_plain
 
 ndarray = np.ndarray
 
@@ -24,9 +24,7 @@ ndarray = np.ndarray
 @kernel("clone", like=np.copy, differs=["memory-format"])
 def clone(self, *, memory_format=None):
     """A copy, dense and with its dimensions in the same order in memory unless a format is named."""
-    if memory_format is None and self.flags.c_contiguous:
-        return self.copy()
-    out = empty_in_order(self.shape, self.dtype, like_order(self, memory_format))
+    out = new_like(self, self.dtype, memory_format)
     out[...] = self
     return out
 
@@ -56,7 +54,7 @@ def copy(self, src, non_blocking=False):
         shape = broadcast_shapes(self.shape, value.shape)
         if shape != self.shape:
             raise output_shape(self.shape, shape)
-    out = empty_in_order(self.shape, self.dtype, memory_order(self))
+    out = new_like(self, self.dtype)
     out[...] = value
     return out
 
@@ -76,11 +74,9 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
-    if not self.size and (memory_format is None or format_name(memory_format) == "preserve_format"):
-        return strided(self.shape, value.dtype, preserved(*layout_of(self)))
     # The real part of a complex tensor is a view: only memory of its own is the result already.
-    if value is self or value.base is not None or memory_format is not None or not self.flags.c_contiguous:
-        out = empty_in_order(value.shape, value.dtype, like_order(self, memory_format))
+    if value is self or value.base is not None or memory_format is not None or not is_plain(self):
+        out = new_like(self, value.dtype, memory_format)
         out[...] = value
         return out
     return value
@@ -90,7 +86,7 @@ def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: A
     """`to`: the tensor itself where nothing changes and no copy is asked for."""
     if self.dtype == dtype and not copy:
         name = "preserve_format" if memory_format is None else format_name(memory_format)
-        if name == "preserve_format" or is_contiguous(self, name):
+        if name in ("preserve_format", suggested(*layout_of(self))):
             return self
     return _to_copy(self, dtype=dtype, memory_format=memory_format)
 

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, refuse
 from torchnp.errors import shape_text
-from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_order, like_order
+from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_order, new_like
 from torchnp.kernels._rows import rows
 from torchnp.layout import empty as strided
 from torchnp.layout import format_name, layout_of, suggested
@@ -59,14 +59,10 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     """Memory of a shape and strides in elements."""
     check_options(layout, device, pin_memory)
     size, dtype = check_size(size), factory_dtype(dtype)
-    if len(size) != len(stride):
-        raise RuntimeError(
-            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
-        )
-    if any(s < 0 for s in stride):
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
-        )
+    words = f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+    check(len(size) == len(stride), words)
+    words = f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
+    check(all(s >= 0 for s in stride), words)
     return strided(size, dtype, tuple(stride))
 
 
@@ -75,10 +71,7 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
     """Memory of another tensor's shape, dtype and order of dimensions."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
-    dtype = self.dtype if dtype is None else dt.as_dtype(dtype)
-    if memory_format is None and self.flags.c_contiguous:
-        return np.empty(self.shape, dtype)
-    return empty_in_order(self.shape, dtype, like_order(self, memory_format))
+    return new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
 
 
 _new_zeros = lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype)

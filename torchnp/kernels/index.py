@@ -55,14 +55,23 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
     return tuple(out)
 
 
-def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
-    """torch's error for an index that NumPy refused."""
-    arrays: Any = [i for i in index if i is not ALL]
+def _named(x: ndarray, index: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of the elements that an index names; torch's error for arrays that do not fit together."""
+    given = {d: i.shape for d, i in enumerate(index) if i is not ALL}
     try:
-        broadcast_shapes(*(a.shape for a in arrays))
+        shape = broadcast_shapes(*given.values())
     except RuntimeError:
         words = "shape mismatch: indexing tensors could not be broadcast together with shapes"
-        raise IndexError(f"{words} {', '.join(shape_text(a.shape) for a in arrays)}") from None
+        raise IndexError(f"{words} {', '.join(map(shape_text, given.values()))}") from None
+    rest = [n for d, n in enumerate(x.shape) if d not in given]
+    lead = min(given) if given and max(given) - min(given) < len(given) else 0
+    return (*rest[:lead], *shape, *rest[lead:])
+
+
+def _raise_index(error: Exception, x: ndarray, index: tuple[Any, ...]) -> None:
+    """torch's error for an index that NumPy refused."""
+    _named(x, index)
+    arrays: Any = [i for i in index if i is not ALL]
     sizes = [n for n, i in zip(x.shape, index, strict=False) if i is not ALL]
     arrays = np.broadcast_arrays(*arrays)
     check(0 not in sizes or not arrays[0].size, "index is out of bounds for dimension with size 0", IndexError)
@@ -150,6 +159,10 @@ def index_put(self, indices, values, accumulate=False):
     if _fills(indices, values, accumulate):
         d = next(d for d, i in enumerate(indices) if i is not None)
         return _fill(self, d, indices[d], values)
+    shape = _named(self, where)
+    fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
+    words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
+    check(fits, f"{words} result of shape {shape_text(shape)}")
     if self.dtype != values.dtype:
         words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
         raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
@@ -163,8 +176,6 @@ def index_put(self, indices, values, accumulate=False):
         bits(out)[where] = bits(values)
     except IndexError as error:
         _raise_index(error, self, where)
-    except ValueError:
-        raise _value_mismatch(out, where, values) from None
     return out
 
 
@@ -174,13 +185,6 @@ def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
 
     mask = mask.reshape(*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim))
     return masked_fill_tensor(self, mask, value.reshape(()))
-
-
-def _value_mismatch(x: ndarray, where: tuple[Any, ...], values: ndarray) -> RuntimeError:
-    return RuntimeError(
-        f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing result of "
-        f"shape {shape_text(x[where].shape)}"
-    )
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
@@ -196,10 +200,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
     except (IndexError, ValueError) as error:
         _raise_index(error, out, where)
     row = out.shape[lead:] if lead else ()
-    try:
-        values = np.broadcast_to(values, (*places.shape, *row))
-    except ValueError:
-        raise _value_mismatch(out, where, values) from None
+    values = np.broadcast_to(values, (*places.shape, *row))
     if values.size:
         width = math.prod(row)
         add_rows(out.reshape(-1, width), places.reshape(-1), values.reshape(-1, width))
@@ -231,8 +232,10 @@ def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarr
 @kernel("_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """`index_put` that adds the values where the mask is true."""
+    from torchnp.kernels.mask import masked_fill
+
     _check_numbers("_unsafe_masked_index", indices)
-    values = np.where(mask, bits(values), bits(np.zeros((), values.dtype))).view(values.dtype)
+    values = masked_fill(values, ~mask, 0)
     return index_put(self, _clamped(self, indices), values, True)
 
 

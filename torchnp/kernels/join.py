@@ -200,7 +200,7 @@ def meshgrid(tensors):
             found = "".join(f"{n:2d}" for n in x.shape) if x.ndim == 2 else f"({'1,' * (x.ndim - 2)}.,.) = "
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {found}")
     shape, n = [x.size for x in tensors], len(tensors)
-    return [expand(x.reshape([x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
+    return [expand(reshape(x, [x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
 
 
 @kernel("meshgrid.indexing", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])

@@ -23,11 +23,11 @@ def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
     words = "masked_fill_ only supports boolean masks, but got mask with dtype"
     check(mask.dtype == dt.bool_, f"{words} {dt.c_name(mask.dtype)}")
-    refuse("masked_fill", self.dtype, RARE)
-    number = scalar(value, self.dtype)
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
+    refuse("masked_fill", self.dtype, RARE)
+    number = scalar(value, self.dtype)
     out = np.array(self, order="C", copy=True)
     np.copyto(bits(out), bits(number), where=mask)
     return out

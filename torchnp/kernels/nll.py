@@ -10,7 +10,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_shape, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
-from torchnp.kernels._memory import empty_in_order, memory_order
+from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
@@ -152,7 +152,7 @@ def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
 def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
     """`nll_loss_backward` of scores (N, C, H, W)."""
     _check_images(self, target, weight)
-    dense = empty_in_order(self.shape, self.dtype, memory_order(self)).flags.c_contiguous
+    dense = new_like(self, self.dtype).flags.c_contiguous
     check(dense, "grad_input must be contiguous")
     _check_total(total_weight)
     if reduction == NONE:

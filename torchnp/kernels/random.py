@@ -16,7 +16,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, require
 from torchnp.kernels._elementwise import in_place
-from torchnp.kernels._memory import check_options, check_size, factory_dtype, like_order, memory_order
+from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.extrema import min_all
@@ -153,9 +153,8 @@ def filled_like(
     self, *, values, generator=None, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None
 ):
     strided_size((), layout, device, pin_memory)
-    dtype, order = self.dtype if dtype is None else dt.as_dtype(dtype), like_order(self, memory_format)
-    contiguous = arrange(np.empty(self.size, dt.bool_), self.shape, order).flags.c_contiguous
-    return arrange(values(self.size, dtype, contiguous, generator), self.shape, order)
+    out = new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
+    return fill(out, values(out.size, out.dtype, out.flags.c_contiguous, generator))
 
 
 _units = lambda n, dtype, contiguous, generator: uniform_values(n, dtype, 0.0, 1.0, generator)

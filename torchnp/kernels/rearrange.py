@@ -9,13 +9,14 @@ import numpy as np
 
 from torchnp import layout
 from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
-from torchnp.dtypes import can_cast, cast, complex32, int32, int64, opmath, promote_types, scalar_name
+from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_types, scalar_name
 from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, empty_in_order, memory_order
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
+from torchnp.kernels.scan import cumprod
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -38,7 +39,7 @@ def flip(self, dims):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
         if inner in dims or self.strides[inner] != self.itemsize:
             refuse_elements("flip_cpu", self, RARE_OR_CHALF)
-    out = empty_in_order(self.shape, self.dtype, memory_order(self))
+    out = new_like(self, self.dtype)
     out[...] = np.flip(self, dims) if self.ndim else self
     return out
 
@@ -330,11 +331,8 @@ def vander(x, N=None, increasing=False):
     check(n >= 0, "N must be non-negative.")
     dtype = promote_types(x.dtype, int64)
     refuse_elements("cumprod_out_cpu", x, frozenset({complex32}))
-    out = np.empty((x.size, n), dtype)
-    out[:, :1] = 1
-    out[:, 1:] = cast(x, dtype)[:, None]
-    wide = cast(out, opmath(dtype))
-    powers = cast(np.multiply.accumulate(wide, 1), dtype) if n else out
+    powers = np.ones((x.size, n), dtype)
+    powers[:, 1:] = cumprod(np.repeat(cast(x, dtype)[:, None], max(n - 1, 0), 1), 1)
     return powers if increasing else flip(powers, [1])
 
 

@@ -13,6 +13,7 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, require, wrap_dim
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, tiles
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
 from torchnp.quick import exact, is_axis
@@ -36,14 +37,19 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
         return np.empty(x.shape, out)
     refuse(f"{op}_out_cpu", out, NOT_NUMERIC | {dt.bool_})
     value = dt.cast(dt.cast(x, out), _WIDE.get(out, out))
-    if ufunc is np.multiply and dt.is_complex(out):  # torch starts from 1, which makes -0 beside a part 0
-        value = value.copy()
-        first = (slice(None),) * axis + (0,)
-        value[first] *= value.dtype.type(1)
+    if ufunc is np.multiply and dt.is_complex(out):
+        steps = itertools.accumulate(np.moveaxis(value, axis, 0), _fused_product, initial=np.ones((), value.dtype))
+        return dt.cast(np.stack([*steps][1:], axis), out)
     value = ufunc.accumulate(value, axis)
     if ufunc is np.add and dt.is_inexact(out):
         value += 0  # torch starts from +0
     return dt.cast(value, out)
+
+
+def _fused_product(a: ndarray, b: ndarray) -> ndarray:
+    """A product of complex numbers, each part with one rounding less, as torch's is compiled."""
+    parts = fma(a.real, b.real, -(a.imag * b.imag)), fma(a.real, b.imag, a.imag * b.real)
+    return np.stack(parts, -1).view(b.dtype)[..., 0]
 
 
 def _quick_cumsum(self, dim, *, dtype=None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp.checks import check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import COMPLEXES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
-from torchnp.errors import dim_out_of_range, index_out_of_range, not_implemented, shape_text, unknown_reduction
+from torchnp.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
@@ -48,6 +48,8 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         raise one_of_two if op == "scatter" else unknown_reduction(reduce)
     out, reduce = np.array(self, order="C", copy=True), known[reduce]
     if not index.size:
+        if reduce == "mean":
+            _refuse_division(self.dtype)
         return out
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_sizes(self, dim, index, src)
@@ -68,7 +70,7 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
     shape, sizes = self.shape or (1,), index.shape or (1,)
     check(len(sizes) == len(shape), "Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(src.ndim, 1) != len(sizes):
-        check(len(sizes) <= max(src.ndim, 1), dim_out_of_range(src.ndim, src.ndim))
+        check(not src.ndim or len(sizes) <= src.ndim, dim_out_of_range(src.ndim, src.ndim))
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     given = sizes if src is None else src.shape or (1,)
     if any(n > m or (n > s and d != dim) for d, (n, m, s) in enumerate(zip(sizes, given, shape))):
@@ -81,8 +83,8 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     """torch's kernels of each reduction leave out dtypes of their own."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
     refuse_elements(name if include_self else "scatter_reduce_exclude_input_init", self, RARE_OR_CHALF)
-    if (is_complex(self.dtype) and reduce in ("amax", "amin")) or (self.dtype == bool_ and reduce == "mean"):
-        raise not_implemented(name, self.dtype)
+    lacking = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
+    refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
 _AT = "along a dimension at the positions of the index."
@@ -122,11 +124,12 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     if self.dtype != source.dtype:
         words = f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same"
         raise RuntimeError(f"{words} scalar type")
-    extent = source.shape[dim] if dim < source.ndim else 1
-    if index.size != extent and (self.ndim or not _around(source, dim)):
-        raise RuntimeError(
-            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({extent}), for dim: {dim}"
-        )
+    words = f"{name}: Indexing dim {dim} is out of bounds of the source tensor with dim {source.ndim}"
+    check(dim in (0, *range(source.ndim)), words)
+    extent = source.shape[dim] if source.ndim else 1
+    check(source.ndim > 0 or index.size == 1, no_dimensions(dim))
+    words = f"{name}: Number of indices ({index.size}) should be equal to source.size(dim):"
+    check(index.size == extent, f"{words} ({extent}), for dim: {dim}")
     if self.ndim != source.ndim or _around(self, dim) != _around(source, dim):
         words = "source tensor shape must match self tensor shape, excluding the specified dimension. Got"
         raise RuntimeError(f"{words} self.shape = {shape_text(self.shape)} source.shape = {shape_text(source.shape)}")
@@ -199,16 +202,12 @@ def index_copy(self, dim, index, source):
         words = "index_copy_(): self and source expected to have the same dtype, but got (self)"
         raise RuntimeError(f"{words} {scalar_name(self.dtype)} and (source) {scalar_name(source.dtype)}")
     mine, theirs = _around(self, dim), _around(source, dim)
-    if mine != theirs:
-        raise RuntimeError(
-            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(map(str, mine))} at dimension {dim} and source slice shape: {' '.join(map(str, theirs))} "
-            "at dimension 0."
-        )
-    if source.ndim and index.size != source.shape[dim]:
-        raise IndexError(
-            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({source.shape[dim]})"
-        )
+    words = "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape:"
+    found = f"{' '.join(map(str, mine))} at dimension {dim} and source slice shape: {' '.join(map(str, theirs))}"
+    check(mine == theirs, f"{words} {found} at dimension 0.")
+    extent = source.shape[dim] if source.ndim else index.size
+    words = f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({extent})"
+    check(index.size == extent, words, IndexError)
     extent = self.shape[dim] if self.ndim else 1
     accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
     refuse("index_copy_cpu", self.dtype, RARE)
@@ -262,19 +261,25 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
     if not include_self:
-        refuse_elements("index_reduce_func_exclude_input_init", self, _NO_INDEX_REDUCE)
-    if index.size and self.ndim < 2:
-        refuse_elements("index_func_", self, _NO_INDEX_REDUCE)
+        refuse("index_reduce_func_exclude_input_init", self.dtype, _NO_INDEX_REDUCE)
+    if self.ndim < 2:
+        refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
-    if index.size:
-        _refuse_index_reduce(self, reduce)
     out = np.array(self, order="C", copy=True)
+    if not index.size:
+        return out
+    _refuse_index_reduce(self, reduce)
     shape = out.shape or (1,)
-    i = index.reshape([-1 if d == dim else 1 for d in range(len(shape))])
-    i = np.broadcast_to(i, source.shape or (1,))
+    i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
     out = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), source.reshape(-1), reduce, include_self, True)
     return out.reshape(self.shape)
+
+
+def _refuse_division(dtype: np.dtype) -> None:
+    """A mean divides by counts at last, whether there are elements or not."""
+    refuse("div_cpu", dtype, (complex32,))
+    refuse("div_floor_cpu", dtype, (bool_,))
 
 
 _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}
@@ -284,7 +289,8 @@ def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
     """Each reduction is made of other ops, which leave out dtypes of their own."""
     if reduce == "mean":
         refuse_elements("add_stub", x, RARE)
-        refuse_elements("div_cpu", x, frozenset({complex32}))
-        refuse_elements("div_floor_cpu", x, frozenset({bool_}))
+        _refuse_division(x.dtype)
     elif reduce != "prod":
-        refuse_elements("maximum_cpu" if reduce == "amax" else "minimum_cpu", x, RARE_OR_CHALF | set(COMPLEXES))
+        name = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
+        refuse(name, x.dtype, frozenset(COMPLEXES))
+        refuse_elements(name, x, RARE)

@@ -184,10 +184,8 @@ rows(
 
 
 def _split_along(self, given, *, op, least, dim):
-    if self.ndim < least:
-        raise RuntimeError(
-            f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
-        )
+    words = f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with"
+    check(self.ndim >= least, f"{words} {self.ndim} dimensions!")
     dim = min(dim, self.ndim - 1)
     if isinstance(given, int) and (given <= 0 or self.shape[dim] % given):
         words = f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]}"

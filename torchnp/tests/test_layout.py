@@ -174,3 +174,52 @@ def test_a_result_is_never_laid_over_an_argument() -> None:
     x = np.zeros((2, 3), np.float32)
     assert aten.contiguous(x) is x or np.shares_memory(aten.contiguous(x), x)
     assert to_numpy(torch.zeros(2)).shape == (2,)
+
+
+def laid(shape: tuple[int, ...], steps: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.arange(1, 41).to(dtype).as_strided(shape, steps)
+
+
+# A dimension of one element may have any stride, and an empty tensor any strides.
+LONE = {
+    "one element": laid((1, 1, 1), (2, 2, 2)),
+    "one row": laid((1, 3), (1, 1)),
+    "one channel": laid((1, 2, 5), (1, 1, 2)),
+    "images of one row": laid((1, 4, 1, 2), (1, 1, 4, 4)),
+    "empty": laid((3, 0, 2), (1, 3, 7)),
+    "complex": laid((1, 1, 2), (2, 2, 2), torch.complex64),
+}
+KEEPS = {
+    "cast": lambda x: torch.ops.aten._cast_Double(x),
+    "to": lambda x: x.to(torch.complex128),
+    "to float8": lambda x: x.to(torch.float8_e5m2),
+    "to row-major": lambda x: x.to(torch.complex128, memory_format=torch.contiguous_format),
+    "angle": torch.angle,
+    "flip": lambda x: x.flip(0),
+    "rot90": lambda x: x.rot90(),
+    "pad": lambda x: F.pad(x, (0, 0)),
+    "reflect": lambda x: F.pad(x, (0, 0), mode="reflect"),
+    "circular": lambda x: torch.ops.aten._pad_enum(x, [0, 0], 2, None),
+    "meshgrid": lambda x: torch.meshgrid(x[0, :, 0], x[0, 0], indexing="ij")[1] if x.ndim == 3 and x.numel() else x,
+    "where": lambda x: torch.where(torch.ones(x.shape, dtype=torch.bool), x, 2j),
+}
+
+
+@pytest.mark.parametrize("name", LONE)
+@pytest.mark.parametrize("op", KEEPS)
+def test_strides_of_lone_elements(name: str, op: str) -> None:
+    x, of = LONE[name], KEEPS[op]
+    try:
+        wanted = of(x)
+    except (RuntimeError, NotImplementedError):  # of a rank or a size that the op does not take
+        return
+    with NumpyMode():
+        found = of(x)
+    assert found.stride() == wanted.stride()
+
+
+def test_a_tensor_in_the_format_that_it_suggests_is_not_copied() -> None:
+    x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4,), (0,))
+    assert aten.to.dtype_layout(x, device="cpu", memory_format="contiguous_format") is x
+    image = np.zeros((1, 1, 1, 1), np.float32)
+    assert aten.to.dtype_layout(image, device="cpu", memory_format="channels_last") is not image

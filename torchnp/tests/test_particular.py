@@ -196,3 +196,58 @@ def test_batch_norm_that_saves_nothing_leaves_its_outs(shape):
             "native_batch_norm.out", x, None, None, some(dt.float32, 3), some(dt.float32, 3), False, 0.1, 1e-5,
             out=np.zeros((2, 3), np.float32), save_mean=save_mean, save_invstd=save_invstd,
         )  # fmt: skip
+
+
+# ---------------------------------------------------------------- which of two faults is found first
+
+NONE, ONE = np.zeros((3, 0), bool), np.zeros((), np.int32)
+ACROSS, PAIR = np.zeros(0, np.int64), np.zeros((2, 2), np.int64)
+EXPANDED = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (1, 4), (1, 0))
+
+
+@pytest.mark.parametrize(("row", "args", "kwargs"), [
+    ("index_reduce_", (NONE, 0, ACROSS, NONE[:0], "mean"), {"include_self": False}),
+    ("index_reduce_", (NONE, 0, np.zeros(2, np.int64), NONE[:2], "mean"), {}),
+    ("index_add_", (some(dt.float32), 0, ACROSS, some(dt.float32)), {}),
+    ("index_add_", (some(dt.float32, 3, 2), 1, ACROSS, some(dt.float32)), {}),
+    ("scatter_reduce_.two", (NONE, 1, PAIR[:, :0], NONE, "mean"), {}),
+    ("scatter_.reduce", (some(dt.int64, 2, 2), 1, PAIR, ONE.astype(np.int64)), {"reduce": "add"}),
+    ("index_put_", (some(dt.float32, 3), [PAIR, np.zeros(3, np.int64)], some(dt.float64)), {}),
+    ("index_put_", (some(dt.float32, 3, 2), [PAIR, np.zeros(3, np.int64)], some(dt.float64)), {}),
+    ("index_put_", (some(dt.float32, 3), [PAIR], some(dt.float64, 5)), {}),
+    ("index_put_", (np.zeros(3, np.uint16), [PAIR + 7], np.zeros(5, np.uint16)), {}),
+    ("floor_divide_.Scalar", (np.ones(2, bool), 0), {}),
+    ("remainder_.Tensor", (np.ones(2, np.int8), np.zeros((2, 2), np.int8)), {}),
+    ("nansum.out", (some(dt.float16, 2), [0]), {"dtype": 3, "out": ONE}),
+])  # fmt: skip
+def test_what_is_found_first(row, args, kwargs):
+    told = {k: v for k, v in kwargs.items() if k != "dtype"}
+    if "dtype" not in kwargs:
+        check(row, *args, **told)
+        return
+    mine = TABLE[f"aten::{row}"](*args, dtype=np.dtype(np.int32), out=np.zeros((), np.int32))
+    theirs = aten.nansum.out(to_torch(args[0]), [0], dtype=torch.int32, out=torch.zeros((), dtype=torch.int32))
+    assert mine == theirs.item()
+
+
+@pytest.mark.parametrize(("row", "args"), [
+    ("scatter_.value_reduce", (1, np.zeros((1, 4), np.int64), 300, "add")),
+    ("add_.Tensor", (np.ones((1, 4), np.uint8), 300)),
+    ("clamp_", (0, 300)),
+    ("masked_fill_.Scalar", (np.ones((1, 4), bool), 300)),
+    ("fill_.Scalar", (300,)),
+])  # fmt: skip
+def test_a_number_too_large_for_an_expanded_target(row, args):
+    base, _, overload = row.partition(".")
+    last = {"reduce": args[-1]} if row.endswith("reduce") else {"alpha": args[-1]} if row == "add_.Tensor" else {}
+    given = args[: len(args) - len(last)]
+    found = []
+    for kernel, lib in (
+        (TABLE[f"aten::{row}"], "mine"),
+        (getattr(getattr(aten, base), overload or "default"), "torch"),
+    ):
+        target = EXPANDED if lib == "mine" else torch.zeros(1, 1, dtype=torch.uint8).expand(1, 4)
+        with pytest.raises(RuntimeError) as error:
+            kernel(target, *(to_both(x, lib) for x in given), **last)
+        found.append(str(error.value).split()[:8])
+    assert found[0] == found[1]
