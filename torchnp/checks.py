@@ -151,3 +151,18 @@ def check_expand(x: ndarray, shape: Sequence[int]) -> None:
     for i in reversed(range(x.ndim)):
         if x.shape[i] not in (1, shape[extra + i]):
             raise expand_mismatch(shape[extra + i], x.shape[i], extra + i, shape, x.shape)
+
+
+def check_matrices(a: ndarray, b: ndarray) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """``x`` broadcast to ``shape``, or torch's error of expand."""
+    if x.shape == shape:
+        return x
+    check_expand(x, shape)
+    return np.broadcast_to(x, shape)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.dtypes import cast, result_type
 from torchnp.errors import shape_text
-from torchnp.overlap import check_written_at
+from torchnp.overlap import check_target, check_written_at
 
 ndarray = np.ndarray
 Bound = dict[str, Any]  # arguments by name
@@ -65,6 +66,15 @@ NOTHING = Writes()
 PREDICATE = Writes(predicate=True)
 
 
+def in_common(*names: str) -> Writes:
+    """torch computes in the out, whatever the dtype of ``self``: in the common one of the arguments named."""
+
+    def look(bound: Bound, outs: list[ndarray]) -> None:
+        bound["self"] = cast(bound["self"], result_type(*(bound[name] for name in names)))
+
+    return Writes(out=look)
+
+
 def look_apart(bound: Bound, targets: list[ndarray]) -> None:
     """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
     check_written_at(targets[0], list(bound.values())[1:])
@@ -73,14 +83,22 @@ def look_apart(bound: Bound, targets: list[ndarray]) -> None:
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
     """Write an expanded target once for each element that shares a place, in order: each sees what came before.
 
+    That is how torch adds products. Of an empty one the target is made zero, or multiplied, which refuses it.
+
     Parameters
     ----------
     *along : tuple of (str, int)
-        For each dimension of the target the arguments, and the dimensions of theirs, that run along with it.
+        For each dimension of the target the arguments, and the dimensions of theirs, that run along with it; without
+        any, the target is refused.
     """
 
     def write(bound: Bound, target: ndarray, step: Step) -> None:
-        first = next(iter(bound))
+        first, factor, *_ = bound
+        if not bound[factor].size and bound.get("beta", 1) == 0:
+            step(bound)
+            return
+        if not bound[factor].size or not along:
+            check_target(target)
         wide = [d for d, (n, s) in enumerate(zip(target.shape, target.strides, strict=True)) if s == 0 and n > 1]
         for position in itertools.product(*(range(target.shape[d]) for d in wide)):
             part = dict(bound)

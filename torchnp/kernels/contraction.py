@@ -30,7 +30,13 @@ _DIFFERS = ["no-mixed-products", "no-bool-product", "half-opmath"]
 
 def _look_matmul(bound: Bound, outs: list[ndarray]) -> None:
     """BLAS writes vectors and one batch of matrices wherever they are; all else looks at the target."""
-    dims = (bound["self"].ndim, bound["other"].ndim)
+    x, y = bound["self"], bound["other"]
+    dims = (x.ndim, y.ndim)
+    if y.ndim == 1 and x.ndim and outs[0].dtype != x.dtype:  # dot and addmv have words of their own
+        out, own = dt.scalar_name(outs[0].dtype), dt.scalar_name(x.dtype)
+        check(x.ndim > 1, f"result dtype {out} does not match input dtype {own}")
+        base = x.dtype == y.dtype and x.shape[-1] == y.size and (x.ndim > 2 or outs[0].shape == x.shape[:1])
+        check(not base, f"addmv input tensors must have the same dtype, but got {out}, {own}, and {own}")
     if dims not in ((1, 1), (1, 2), (2, 1), (3, 3), (1, 3)) and outs[0].ndim == max(dims) - (1 in dims):
         check_target(outs[0])
 
@@ -172,10 +178,10 @@ def bilinear(input1, input2, weight, bias=None):
     for name, found, expected in sizes if bias is None else [*sizes, ("bias", bias.shape[0], weight.shape[0])]:
         words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
         check(found == expected, words_)
-    if not input1.dtype == input2.dtype == weight.dtype:
-        given = (("input1", input1), ("input2", input2), ("weight", weight))
-        found = ", ".join(f"{name}: {words(x.dtype)}" for name, x in given)
-        raise RuntimeError(f"All tensors must have the same dtype, got {found}")
+    given = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
+    found = ", ".join(f"{name}: {words(x.dtype)}" for name, x in given.items())
+    same = all(x.dtype == weight.dtype for x in given.values())
+    check(same, f"All tensors must have the same dtype, got {found}")
     batch = input1.shape[:-1]
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
     check_products("bmm", weight.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require, wrap_dim
+from torchnp.errors import tensor_type
 from torchnp.kernels._elementwise import WIDE
 from torchnp.kernels.loss import MEAN, SUM
 from torchnp.registry import kernel
@@ -34,7 +35,7 @@ def _labels_of(
     """The label sequence of each sample, with blanks between and around the labels."""
     check(log_probs.size > 0, "log_probs tensor must not be empty")
     require("ctc_loss_cpu", log_probs.dtype, WIDE)
-    found, of = f"torch.{dt.scalar_name(targets.dtype)}Tensor instead", "for argument #2 'targets'"
+    found, of = f"{tensor_type(targets.dtype)} instead", "for argument #2 'targets'"
     _expect(targets.dtype in (dt.int32, dt.int64), f"tensor {of} to have scalar type Int;", found)
     found = f"{log_probs.ndim}-dimensional tensor for argument #1 'log_probs'"
     _expect(log_probs.ndim == 3, "3-dimensional tensor,", found)
@@ -57,6 +58,13 @@ def _labels_of(
     return [np.append(np.insert(row, range(len(row)), blank), blank) for row in labels]
 
 
+def _added(*terms: ndarray) -> ndarray:
+    """The logarithm of the sum of what the terms are logarithms of."""
+    top = np.maximum.reduce(terms)
+    top = np.where(top == _NEVER, top.dtype.type(0), top)
+    return np.log(sum(np.exp(x - top) for x in terms)) + top
+
+
 def _variables(emitted: ndarray, labels: ndarray) -> ndarray:
     """The log probability of each step's label, by all alignments of the steps before: the forward variables."""
     out, skip = np.full(emitted.shape, _NEVER, emitted.dtype), np.zeros(len(labels), np.bool_)
@@ -66,9 +74,7 @@ def _variables(emitted: ndarray, labels: ndarray) -> ndarray:
         stay, one, two = out[t - 1], np.full_like(out[0], _NEVER), np.full_like(out[0], _NEVER)
         one[1:] = stay[:-1]
         two[2:] = np.where(skip[2:], stay[:-2], stay.dtype.type(_NEVER))
-        top = np.maximum(np.maximum(stay, one), two)
-        top = np.where(top == _NEVER, top.dtype.type(0), top)
-        out[t] = np.log(np.exp(stay - top) + np.exp(one - top) + np.exp(two - top)) + top + emitted[t]
+        out[t] = _added(stay, one, two) + emitted[t]
     return out
 
 
@@ -86,7 +92,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
             loss[b] = -0.0 if width == 1 else np.inf
             continue
         alpha = log_alpha[b, :n, :width] = _variables(log_probs[:n, b, labels], labels)
-        loss[b] = -np.logaddexp.reduce(alpha[-1, -2:])
+        loss[b] = -_added(*alpha[-1, :-3:-1])
     return loss, log_alpha
 
 
@@ -106,8 +112,8 @@ def _ctc_loss_backward(
         backward = _variables(log_probs[:n, b, labels][::-1, ::-1], labels[::-1])[::-1, ::-1]
         both = log_alpha[b, :n, : len(labels)] + backward
         sums = np.full((n, classes), _NEVER, log_probs.dtype)
-        for s, label in enumerate(labels):  # several places of a sequence may hold one label
-            sums[:, label] = np.logaddexp(sums[:, label], both[:, s])
+        for s, label in reversed([*enumerate(labels)]):  # several places of a sequence may hold one label
+            sums[:, label] = _added(sums[:, label], both[:, s])
         scores = log_probs[:n, b]
         out[:n, b] = (np.exp(scores) - np.exp(sums + loss - scores)) * grad[b]
     return out

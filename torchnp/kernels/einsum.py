@@ -7,11 +7,13 @@ import string
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, check_type
 from torchnp.kernels._memory import bits
 from torchnp.kernels.numerics.products import check_products
+from torchnp.layout import dense
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -95,14 +97,17 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndar
     out = dt.result_type(*tensors)
     if sums:
         check_products("bmm", out)
+        check_type(tensors[0].dtype, *tensors[1:])
     operands = [dt.cast(x, dt.opmath(out)) for x in tensors]
     # np.einsum may give a transposed product; torch orders the factors of its last bmm so that none is left over.
-    return dt.cast(np.asarray(np.einsum(program, *operands, optimize=True), order="C"), out)
+    return dense(dt.cast(np.asarray(np.einsum(program, *operands, optimize=True)), out))
 
 
 def _rearranged(program: str, x: ndarray, sums: bool) -> ndarray:
     """One operand: a view where nothing is summed, else sums as `sum` makes them."""
     if not sums:
-        return np.asarray(np.einsum(program, bits(x))).view(x.dtype)
+        names, result = program.split("->")  # a letter that is there twice stands for the diagonal
+        steps = [sum(s for s, n in zip(x.strides, names, strict=True) if n == c) for c in result]
+        return as_strided(bits(x), [x.shape[names.index(c)] for c in result], steps).view(x.dtype)
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
-    return dt.cast(np.asarray(np.einsum(program, dt.cast(x, dt.opmath(out)))), out)
+    return dense(dt.cast(np.asarray(np.einsum(program, dt.cast(x, dt.opmath(out)))), out))

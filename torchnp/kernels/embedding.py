@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check, require
-from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, scalar_name
-from torchnp.errors import expected_true, index_out_of_range, shape_text
+from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, promote_types
+from torchnp.errors import expected_true, index_out_of_range, shape_text, tensor_type
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, out_of_bounds
@@ -24,7 +24,7 @@ def check_indices(x: ndarray, where: str, position: int = 1, name: str = "indice
     if x.dtype not in takes:
         words = f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types:"
         known = "Long, Int" if takes is INDEX_DTYPES else "Half, BFloat16, Float, Double"
-        found = f"torch.{scalar_name(x.dtype)}Tensor instead (while checking arguments for {where})"
+        found = f"{tensor_type(x.dtype)} instead (while checking arguments for {where})"
         raise RuntimeError(f"{words} {known}; but got {found}")
 
 
@@ -80,7 +80,7 @@ def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale
     if scale is not None:
         check(mode == SUM, "embedding_bag: per_sample_weights only supported with mode='sum'")
         words = "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1"
-        a, b = (f"torch.{scalar_name(x.dtype)}Tensor" for x in (weight, scale))
+        a, b = (tensor_type(x.dtype) for x in (weight, scale))
         found = f"type {a} does not equal {b} (while checking arguments for embedding_bag)"
         check(a == b, f"{words} 'per_sample_weights'; but {found}")
         check(scale.size == indices.size, expected_true("per_sample_weights.value().numel() == indices.numel()"))
@@ -101,8 +101,8 @@ def _embed(
         check(x.ndim in ranks, f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {x.ndim}")
     indices = indices.reshape(-1)  # torch reads two dimensions one after the other
     check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
-    common = np.promote_types(indices.dtype, offsets.dtype)
-    indices, offsets = indices.astype(common, copy=False), offsets.astype(common, copy=False)
+    common = promote_types(offsets.dtype, indices.dtype)
+    indices, offsets = cast(indices, common), cast(offsets, common)
     _check(weight, indices, offsets, mode, scale, last)
     starts = offsets[:-1] if last else offsets
     n, width = len(starts), weight.shape[1]
@@ -187,10 +187,11 @@ def _check_dense(name: str, x: ndarray) -> None:
     check(x.flags.c_contiguous, f"{words} (while checking arguments for embedding_bag)")
 
 
-def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray) -> ndarray:
+def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> ndarray:
     """The bag of each index, which torch's vector loop does not save."""
-    check_indices(indices, "embedding_bag")
-    _check_dense("indices", indices)
+    for name, x in zip(names, (indices, offsets), strict=False):
+        check_indices(x, "embedding_bag", 1, name)
+        _check_dense(name, x)
     if indices.size and not offset2bag.size:
         return bags_of(indices, offsets)
     check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
@@ -233,8 +234,7 @@ def _bag_backward(
     grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode, sparse, *rest
 ):
     check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
-    offset2bag = _dense_bags(indices, offsets, offset2bag)
-    _check_dense("offsets", offsets)
+    offset2bag = _dense_bags(indices, offsets, offset2bag, "indices", "offsets")
     given = (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode)
     return _embedding_bag_dense_backward(*given, *rest)
 
@@ -246,7 +246,7 @@ rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; spars
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
     """The gradient of each sample's weight: its row times the gradient of its bag."""
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
-    offset2bag = _dense_bags(indices, offsets, offset2bag)
+    offset2bag = _dense_bags(indices, offsets, offset2bag, "indices")
     wide = opmath(grad.dtype)
     rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
     out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)

@@ -19,13 +19,15 @@ from torchnp.kernels.compare import eq, le, ne, where
 from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
-from torchnp.kernels.vectornorm import norm_along
+from torchnp.kernels.vectornorm import norm_over
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
+from torchnp.writes import in_common
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
 _NUMBERS = el.INTS | el.FLOATS
+_OF_TWO, _OF_THREE = in_common("self", "target"), in_common("grad_output", "self", "target")
 
 
 def reduce(loss: ndarray, reduction: int) -> ndarray:
@@ -67,7 +69,7 @@ def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     return reduce(el.finish(np.square(x - t), out), reduction)
 
 
-@kernel("mse_loss_backward")
+@kernel("mse_loss_backward", writes=_OF_THREE)
 def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``2 * (x - t) * g``, divided by N for the mean."""
     g, x, norm = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, reduction, grad_output, self, target, 2.0)
@@ -89,7 +91,7 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
     return reduce(el.finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
 
 
-@kernel("smooth_l1_loss_backward")
+@kernel("smooth_l1_loss_backward", writes=_OF_THREE)
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
     g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
@@ -97,7 +99,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
 
-@kernel("huber_loss")
+@kernel("huber_loss", writes=_OF_TWO)
 def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float = 1.0) -> ndarray:
     """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
@@ -182,14 +184,16 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     return reduce(dt.cast(value, self.dtype), reduction)
 
 
-@kernel("soft_margin_loss_backward")
+@kernel("soft_margin_loss_backward", writes=_OF_TWO)
 def soft_margin_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``-t * z / (1 + z) * g`` with ``z = exp(-t * x)``."""
     z = exp(mul(neg(target), self))
-    norm = 1.0 / self.size if reduction == MEAN and self.size else 1.0
-    value = mul(mul(div(mul(neg(target), z), add_scalar(z, 1)), norm), grad_output)
-    el.check_result_dtype(value.dtype, self.dtype)
-    return dt.cast(value, self.dtype)
+    el.check_result_dtype(z.dtype, self.dtype)
+    grad = dt.cast(mul(target, z), self.dtype)
+    norm = -1.0 / self.size if reduction == MEAN and self.size else -1.0
+    for step, x in ((mul, norm), (div, add_scalar(z, 1)), (mul, grad_output)):
+        grad = el.in_place(grad, step(grad, x))
+    return grad
 
 
 @kernel("kl_div")
@@ -235,9 +239,9 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     return reduce(clamp_min(add_scalar(mul(neg(target), difference), margin), 0), reduction)
 
 
-def _sum_last(x: ndarray) -> ndarray:
-    """The sum over dimension 1, rounded to the tensor's dtype."""
-    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=-1), x.dtype)
+def total_of(x: ndarray, axis: int | None) -> ndarray:
+    """The sum over a dimension or all, rounded to the tensor's dtype."""
+    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=axis), x.dtype)
 
 
 @kernel("cosine_embedding_loss")
@@ -248,8 +252,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     found = f"{shape_text(input1.shape)} and {shape_text(input2.shape)}."
     words = f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with sizes {found}"
     check(input1.ndim == expected and input2.ndim == expected, words)
-    square1, square2 = (add_scalar(_sum_last(mul(x, x)), 1e-12) for x in (input1, input2))
-    cosine = div(_sum_last(mul(input1, input2)), sqrt(mul(square1, square2)))
+    square1, square2 = (add_scalar(total_of(mul(x, x), -1), 1e-12) for x in (input1, input2))
+    cosine = div(total_of(mul(input1, input2), -1), sqrt(mul(square1, square2)))
     zeros = np.zeros_like(cosine)
     near = where(eq(target, 1), rsub_scalar(cosine, 1), zeros)
     far = where(eq(target, -1), clamp_min(sub_scalar(cosine, margin), 0), zeros)
@@ -259,9 +263,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 @kernel("pairwise_distance")
 def pairwise_distance(x1: ndarray, x2: ndarray, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> ndarray:
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
-    difference = add_scalar(sub(x1, x2), eps)
-    size = np.abs(dt.cast(difference, dt.opmath(difference.dtype)))
-    return el.finish(norm_along(size, p, -1 if size.ndim else None, keepdim), dt.to_real(difference.dtype))
+    return norm_over(add_scalar(sub(x1, x2), eps), p, -1, keepdim)
 
 
 @kernel("triplet_margin_loss")
@@ -274,7 +276,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduce(clamp_min(add_scalar(sub(near, far), margin), 0), reduction)
+    return reduce(clamp_min(sub(add_scalar(near, margin), far), 0), reduction)
 
 
 def _samples(self: ndarray) -> ndarray:
@@ -350,7 +352,7 @@ def _multilabel(
     """Targets up to the first -1, which classes they are, and the reach of each class into each target's margin."""
     x = _samples(self)
     words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
-    check((target.size == 1 and self.ndim == 0) or target.shape == self.shape, words)
+    check(target.shape == self.shape or (target.ndim <= 1 >= self.ndim and target.size == self.size), words)
     rows = target.reshape(x.shape)
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
     if x.size:

@@ -7,26 +7,23 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of
+from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
 from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
-    check_matrices,
     check_products,
-    expanded,
     product,
     weighted,
     words,
 )
 from torchnp.kernels.view import view
 from torchnp.layout import iterated, layout_of, place
-from torchnp.overlap import check_target
 from torchnp.quick import within
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
-from torchnp.writes import Bound, Expanded, Step, Writes, step_by_step
+from torchnp.writes import Bound, Writes, step_by_step
 
 ndarray = np.ndarray
 
@@ -74,7 +71,7 @@ def batched(a: ndarray, b: ndarray) -> ndarray:
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
     check_products("bmm", a.dtype)
     check_type(a.dtype, b)
-    return product(a, b)
+    return product(a, b, batches=True)
 
 
 def _check_batches(a: ndarray, b: ndarray) -> None:
@@ -96,7 +93,7 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-@kernel("addmm", differs=[*_SUM, "alpha-zero"], writes=Writes(free=("mat1", "mat2")))
+@kernel("addmm", differs=[*_SUM, "alpha-zero"], writes=Writes(expanded=step_by_step(), free=("mat1", "mat2")))
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
     if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
@@ -132,22 +129,10 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     return relu(out)
 
 
-def _stepwise(*along: tuple[tuple[str, int], ...]) -> Expanded:
-    """`step_by_step`; of an empty product the target is multiplied by beta, which refuses it."""
-    write = step_by_step(*along)
-
-    def run(bound: Bound, target: ndarray, step: Step) -> None:
-        if not bound["mat" if "mat" in bound else "batch1"].size and bound.get("beta", 1) != 0:
-            check_target(target)
-        write(bound, target, step)
-
-    return run
-
-
 # The products' factors are free: torch hands them to BLAS without a look at their memory.
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
-    expanded=_stepwise((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
+    expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
     free=("batch1", "batch2"),
 )
 
@@ -165,7 +150,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
         return dt.cast(beta_times(base, beta), batch2.dtype)
     check_products("baddbmm", self.dtype)
     check_type(batch1.dtype, batch2)
-    return dt.cast(weighted(base, beta, alpha, batch1, batch2, always=True), self.dtype)
+    return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
@@ -214,7 +199,7 @@ for _name, _body, _differs, _too in (
 # ---------------------------------------------------------------- vectors
 
 
-_ADDMV = Writes(expanded=_stepwise((("mat", 0),)), free=("mat", "vec"))
+_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"))
 
 
 @kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)

@@ -13,7 +13,7 @@ from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
-from torchnp.kernels.loss import MEAN, NONE, SUM, reduce
+from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
 from torchnp.registry import kernel
@@ -117,14 +117,16 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     """Minus the weighted gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
-    check(self.ndim == 1 or self.shape[0] == target.shape[0], f"size mismatch {_sizes('input', self, target)})")
+    single = self.ndim == 1 and target.ndim == 0
+    check(single or target.ndim, no_dimensions(0))
+    check(single or len(self) == len(target), f"size mismatch {_sizes('input', self, target)})")
     _check_total(total_weight)
     _check_all_or_none(weight, self.shape[-1])
     each = reduction == NONE and self.ndim == 2
     if each:
         check(grad_output.ndim, no_dimensions(0))
         check_shape(grad_output, self.shape[:1])
-    x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(1))
+    x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(-1)[:1])
     rest = (weight, reduction, ignore_index, total_weight, each)
     return _backward("nll_loss_backward_out_frame", grad_output, x, index, *rest).reshape(self.shape)
 
@@ -218,10 +220,6 @@ def _weighted(x: ndarray, weight: ndarray | None, axis: int) -> ndarray:
     return x if weight is None else mul(x, weight.reshape([-1 if d == axis else 1 for d in range(x.ndim)]))
 
 
-def _sum(x: ndarray, axis: int | None) -> ndarray:
-    return finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=axis), x.dtype)
-
-
 def _of_probabilities(
     self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
 ) -> ndarray:
@@ -231,7 +229,7 @@ def _of_probabilities(
     scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
         target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
-    total = neg(_sum(_weighted(mul(scores, target), weight, axis), axis if reduction == NONE else None))
+    total = neg(total_of(_weighted(mul(scores, target), weight, axis), axis if reduction == NONE else None))
     return div(total, self.size // n_classes if self.size else 0) if reduction == MEAN else total
 
 
@@ -241,14 +239,14 @@ def _smoothed(
     axis = min(scores.ndim - 1, 1)
     _check_reduction(reduction)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
-    smooth = neg(_sum(_weighted(scores, weight, axis), axis))
+    smooth = neg(total_of(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
     smooth = np.where(ignored, smooth.dtype.type(0), smooth)
     if reduction != MEAN:
         total = reduce(smooth, reduction)
     elif weight is None:
-        total = div(_sum(smooth, None), int(np.count_nonzero(~ignored)))
+        total = div(total_of(smooth, None), int(np.count_nonzero(~ignored)))
     else:
         picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
-        total = div(_sum(smooth, None), _sum(picked, None))
+        total = div(total_of(smooth, None), total_of(picked, None))
     return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / scores.shape[axis]))

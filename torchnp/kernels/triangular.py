@@ -105,7 +105,8 @@ def _cholesky(a: ndarray, upper: bool, check_errors: bool = True, *, name: str =
     check_square(spoken, a)
     if spoken == "linalg.cholesky":
         check_inexact(spoken, a)
-    check_lapack("cholesky_cpu", a)
+    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # taken first
+    check_lapack(("triu" if upper else "tril") if triangle else "cholesky_cpu", a)
     out, info = factored("potrf", a, lower=not upper, clean=True)
     if check_errors:
         raise_first(info, name)

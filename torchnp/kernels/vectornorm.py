@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.errors import not_implemented
-from torchnp.kernels._reduction import add_reduce, axes_of, length_of, listed_axes
+from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
+from torchnp.kernels.view import view
 from torchnp.overlap import check_apart, check_target
 from torchnp.registry import kernel
 from torchnp.scalars import real
@@ -43,10 +44,10 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     got = dt.scalar_name(self.dtype)
     check(dt.is_inexact(self.dtype), f"{name}: Expected a floating point or complex tensor as input. Got {got}")
     check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
-    axes = axes_of(dim, self.ndim)
     ord = real(ord)
-    _check_has_identity(name, self, ord, dim, axes)
+    _check_has_identity(name, self, ord, (dim,) if isinstance(dim, int) else dim)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
+    axes = axes_of(dim, self.ndim)
     if self.dtype in dt.FLOAT8S and self.size and length_of(self.shape, axes) != 1:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
@@ -76,16 +77,16 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
     return add_reduce(x ** kind(ord), axes, keepdim) ** (kind(1) / kind(ord))
 
 
-def _check_has_identity(name: str, x: ndarray, ord: float, dim: Any, axes: Any) -> None:
+def _check_has_identity(name: str, x: ndarray, ord: float, dims: Any) -> None:
     """Refuse norms of nothing that have no neutral element."""
     if x.size or not (ord < 0 or ord == math.inf):
         return
     spelled = f"{name} cannot compute the {ord:g} norm on"
-    if axes is None:
+    if not dims:
         raise RuntimeError(f"{spelled} an empty tensor because the operation does not have an identity")
     words = "this dimension is empty and the operation does not have an identity"
-    for axis in listed_axes(axes, x.ndim):
-        check(x.shape[axis], f"{spelled} the dimension {axis}because {words}")
+    for dim in dims:
+        check(x.shape[wrap_dim(dim, x.ndim)], f"{spelled} the dimension {dim}because {words}")
 
 
 def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
@@ -138,7 +139,7 @@ _OF_ALL = {"like": np.linalg.norm, "differs": ["no-integers-norm", "half-norm", 
 _OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"], "writes": _WRITES}
 _SPARSE = "p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."
 rows("norm.Scalar native_norm", _norm_of, "p-norm of all elements.", **_OF_ALL)
-rows("norm.ScalarOpt_dim", _norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
+(norm_over,) = rows("norm.ScalarOpt_dim", _norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
 rows("norm.ScalarOpt_dtype", _norm_in, "p-norm of all elements, computed in ``dtype``.", **_OF_ALL)
 rows("norm.ScalarOpt_dim_dtype", _norm_in, "p-norm over dimensions, computed in ``dtype``.", **_OVER)
 rows("native_norm.ScalarOpt_dim_dtype", _norm_in, _SPARSE, **_OVER)
@@ -150,7 +151,14 @@ def norm_except_dim(v, pow=2, dim=0):
     """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
     if dim == -1:
         return _norm_of(v, pow)
-    return _norm_of(v, pow, [i for i in range(v.ndim) if i != dim], True)
+    if dim in (0, v.ndim - 1):
+        n = v.shape[dim_of(v, dim)]
+        rows, over = ([n, -1], 1) if dim == 0 else ([-1, n], 0)
+        return view(
+            _norm_of(view(np.ascontiguousarray(v), rows), pow, over), [n if d == dim else 1 for d in range(v.ndim)]
+        )
+    axis = wrap_dim(dim, v.ndim)
+    return norm_except_dim(v.swapaxes(0, axis), pow, 0).swapaxes(0, axis)
 
 
 @kernel("dist", differs=["no-integers-norm"])

@@ -251,3 +251,79 @@ def test_a_number_too_large_for_an_expanded_target(row, args):
             kernel(target, *(to_both(x, lib) for x in given), **last)
         found.append(str(error.value).split()[:8])
     assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------- losses, bags, products
+
+HUGE = np.array([[6.0, 0.5], [-1.0, 1e30]])
+CANCEL = np.array([[10.0, -1e30], [1.0, 1e30], [0.0, 2.0]])
+BAGS = np.zeros(4, np.int64)
+SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
+
+
+@pytest.mark.parametrize(
+    "row, args, kwargs",
+    [
+        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2), {"grad_input": np.zeros(2, np.int64)}),
+        ("mse_loss_backward.grad_input", (some(dt.float32, 2), some(dt.bfloat16, 2), some(dt.float32, 2), 2), {"grad_input": np.zeros(2, np.float32)}),
+        ("huber_loss.out", (some(dt.bfloat16, 2), some(dt.float32, 2), 0, 0.25), {"out": np.zeros(2)}),
+        ("multilabel_margin_loss", (np.array(1.0), np.zeros((1, 1), np.int64)), {}),
+        ("nll_loss_backward", (np.array(1.0), np.ones(2), np.zeros(1, np.int64), None, 1, -100, np.array(1.0)), {}),
+        ("_embedding_bag_backward", (np.ones((2, 1)), BAGS, np.zeros(4, np.int64)[::2], BAGS[::2], BAGS[:2], BAGS[:2, None], 3, False, 0, False, None), {}),
+        ("embedding_bag", (some(dt.float8_e5m2, 3, 3), BAGS, BAGS[:1]), {}),
+        ("linalg_cholesky", (some(dt.float8_e5m2, 1, 1),), {}),
+        ("bilinear", (some(dt.float16, 1, 1), some(dt.float16, 1, 3), some(dt.float16, 1, 1, 3), some(dt.float32, 1)), {}),
+        ("linalg_matmul.out", (some(dt.float32, 2, 2, 1), some(dt.float32, 1)), {"out": np.zeros((2, 2), np.int64)}),
+        ("linalg_matmul.out", (some(dt.float32, 2), some(dt.float32, 2)), {"out": np.zeros((), np.int64)}),
+        ("linalg_vector_norm", (np.ones((1, 2)), 2, [-2, -2], False), {"dtype": torch.float32}),
+        ("linalg_vector_norm", (np.ones((1, 0)), np.inf, [-1]), {}),
+        ("norm_except_dim", (np.ones((2, 0, 3)), 2, 1), {}),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)  # fmt: skip
+def test_what_is_said_first_and_what_is_computed_in_an_out(row, args, kwargs):
+    check(row, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "row, args",
+    [
+        ("pairwise_distance", (SINGLE, SINGLE[::-1].copy())),  # of one number no square overflows
+        ("triplet_margin_loss", (HUGE, np.zeros((2, 2)), np.ones((2, 2)))),  # the margin is added before it cancels
+        ("nll_loss_backward", (np.array(1.0), np.ones(2), np.array([1, 0]), None, 1, -100, np.array(1.0))),
+        ("soft_margin_loss_backward", (some(dt.bfloat16, 3), -some(dt.bfloat16, 3), some(dt.bfloat16, 3), 0)),
+        ("bmm", (np.full((2, 2, 3), 6.0), np.stack([CANCEL, CANCEL]))),  # each product is rounded before it is added
+        ("mm", (dt.cast(np.array([[3e38, 6e30]]), dt.bfloat16), dt.cast(np.array([[-1e30], [1e30]]), dt.bfloat16))),
+        ("norm_except_dim", (some(dt.float64, 2, 3, 4), 2, 1)),
+        ("binary_cross_entropy", (np.zeros((2, 0)).T, np.zeros((2, 0)).T, None, 0)),
+        ("einsum", ("ij->ji", [np.zeros((2, 0, 3))[..., 0]])),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_results_and_their_strides(row, args):
+    schema = TABLE.schemas[f"aten::{row}"]
+    base, _, overload = row.partition(".")
+    mine = TABLE[f"aten::{row}"](*[to_both(x, "mine") for x in args])
+    theirs = getattr(getattr(aten, base), overload or "default")(*[to_both(x, "torch") for x in args])
+    assert len(schema.returns) == 1
+    assert tuple(s // mine.itemsize for s in mine.strides) == theirs.stride()
+    theirs = to_numpy(theirs)
+    assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+    wide = [dt.cast(x, dt.float64) for x in (mine, theirs)]
+    np.testing.assert_allclose(*wide, rtol=0 if mine.itemsize == 2 else 1e-14)
+
+
+@pytest.mark.parametrize("beta", [0, 1])
+@pytest.mark.parametrize("inner", [0, 2])
+def test_an_expanded_target_of_addmm_is_made_zero_or_refused(beta, inner):
+    said = []
+    for lib in ("mine", "torch"):
+        a, b = (to_both(np.ones(s), lib) for s in ((3, inner), (inner, 3)))
+        target = np.lib.stride_tricks.as_strided(np.ones(3), (3, 3), (0, 8))
+        target = target if lib == "mine" else torch.ones(3, dtype=torch.float64).expand(3, 3)
+        op = TABLE["aten::addmm_"] if lib == "mine" else aten.addmm_.default
+        try:
+            said.append(op(target, a, b, beta=beta).tolist())
+        except RuntimeError as error:
+            said.append(str(error).splitlines()[0])
+    assert said[0] == said[1]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check_expand
 from torchnp.errors import not_implemented
 from torchnp.scalars import scalar
 
@@ -27,21 +26,6 @@ def check_products(kernel: str, dtype: np.dtype, float8: bool = False) -> None:
         raise not_implemented(kernel, dtype)
 
 
-def check_matrices(a: ndarray, b: ndarray) -> None:
-    if a.shape[1] != b.shape[0]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
-        )
-
-
-def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """``x`` broadcast to ``shape``, or torch's error of expand."""
-    if x.shape == shape:
-        return x
-    check_expand(x, shape)
-    return np.broadcast_to(x, shape)
-
-
 def factor(number: Any, dtype: np.dtype) -> ndarray:
     """beta or alpha in the dtype of the computation; floats are truncated for integers."""
     return scalar(number, dt.opmath(dtype))
@@ -53,9 +37,15 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 _SMALL = 1 << 12  # multiplications that cost less than the calls around them
 
 
-def product(a: ndarray, b: ndarray, round_: bool = True) -> ndarray:
+def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) -> ndarray:
     """``a @ b`` in one dtype, accumulated in float32 for the half types and rounded once."""
-    dtype = a.dtype
+    dtype, inner = a.dtype, dt.opmath(a.dtype)
+    small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < 400
+    if small and (batches or dt.is_half(dtype)):
+        # torch rounds each product of small matrices before it is added, which BLAS does not.
+        a, b = dt.cast(a, inner), dt.cast(b, inner)
+        out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
+        return dt.cast(out, dtype) if round_ else out
     if dtype == dt.complex64 and a.size * b.shape[-1] <= _SMALL:
         # OpenBLAS loses twice what MKL does where the four products of a complex one cancel.
         return np.asarray(np.matmul(a.astype(dt.complex128), b.astype(dt.complex128))).astype(dtype)
@@ -63,7 +53,6 @@ def product(a: ndarray, b: ndarray, round_: bool = True) -> ndarray:
         return np.asarray(np.matmul(blas_ready(a), blas_ready(b)))
     if dtype.kind in "iu":
         return _integer_product(a, b)
-    inner = dt.opmath(dtype)
     out = np.asarray(np.matmul(dt.cast(a, inner), dt.cast(b, inner)))
     return dt.cast(out, dtype) if round_ else out
 
@@ -84,26 +73,26 @@ def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     return np.asarray(np.matmul(a, b))
 
 
-def beta_times(base: ndarray, beta: Any, total: ndarray | None = None) -> ndarray:
-    """beta * base + total; with beta 0 the base does not count, NaN or not."""
+def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: bool = False) -> ndarray:
+    """beta * base + total; with beta 0 the base does not count, NaN or not; by 1 it is multiplied if ``always``."""
     beta = factor(beta, base.dtype)
     if beta == 0:
         return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
     scaled = dt.cast(base, dt.opmath(base.dtype))
-    if beta != 1:
+    if beta != 1 or always:
         scaled = scaled * beta
     if total is None:
         return scaled.copy()
     return np.add(scaled, total, total if total.dtype == scaled.dtype and total.ndim else None)
 
 
-def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, always: bool = False) -> ndarray:
+def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:
     """beta * base + alpha * (a @ b), not yet rounded to a half type.
 
-    alpha 0 leaves the product out, NaN and all, unless it is ``always`` there, as it is for the half types.
+    alpha 0 leaves the product out, NaN and all, but that of ``batches`` and of the half types.
     """
     alpha = factor(alpha, base.dtype)
-    if alpha == 0 and not (always or dt.is_half(base.dtype)):
+    if alpha == 0 and not (batches or dt.is_half(base.dtype)):
         return beta_times(base, beta)
-    total = product(a, b, round_=False)
-    return beta_times(base, beta, total if alpha == 1 else total * alpha)
+    total = product(a, b, round_=False, batches=batches)
+    return beta_times(base, beta, total * alpha if batches or alpha != 1 else total, batches)
