@@ -32,6 +32,14 @@ NORMS_AND_LOSSES = (
         "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
         args={k: T(v.shape, v.dtype, v.values, always=True) for k, v in PER_CHANNEL.items()},
     ),
+    # These look at no parameter's size: of a smaller one torch reads what lies beyond it. It dies of an evaluation
+    # without running statistics, which it reads all the same.
+    rule(
+        "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update "
+        "_native_batch_norm_legit_no_training _batch_norm_with_update_functional _batch_norm_no_update",
+        args={"training": lambda c: c.held["running_mean"] is None or c.chance(50)},
+        wild=0,
+    ),
     # Of a channel of one number torch takes two products apart, whose rounding is nothing only for small numbers.
     rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True,))}),
     rule(
@@ -89,8 +97,9 @@ NORMS_AND_LOSSES = (
         args={
             "input": T("n g*c h"),
             "num_groups": I("g", "g"),
-            "weight": T("g*c", "same"),
-            "bias": T("g*c", "same"),
+            # torch reads both as one run of memory, whatever their strides
+            "weight": T("g*c", "same", "tame", layout="c"),
+            "bias": T("g*c", "same", layout="c"),
             "N": I("n", "n"),
             "C": I("g*c", "g*c"),
             "HxW": I("h", "h"),
@@ -117,6 +126,7 @@ NORMS_AND_LOSSES = (
         # torch reads g as one run of memory, whatever its strides
         args={"v": T("n m"), "g": T("n 1", "same", "positive", layout="c"), "dim": C((0,))},
         dtypes="wide",
+        wild=0,  # the norms take the shape of g, and those beyond the slices of v are never written
     ),
     rule(
         "_weight_norm_interface_backward",
@@ -128,6 +138,7 @@ NORMS_AND_LOSSES = (
             "dim": C((0,)),
         },
         dtypes="wide",
+        wild=0,  # torch looks at no shape, and dies of some
     ),
     rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
     rule("nll_loss_backward", args={"grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)}),
@@ -278,7 +289,9 @@ MORE_LOSSES_AND_OPTIMISERS = (
             "running_var": C((None,)),
             "save_invstd": T("c", "same", "positive", always=True),
             "save_var": T("c", "same", "positive", always=True),
-            "weight": T("c", "same", always=True),
+            "weight": T(
+                "c", "same", "tame", always=True
+            ),  # of the largest numbers the order of products overflows or not
         },
     ),
     # A channel of equal numbers leaves the rounding of its mean, which is nothing only for small ones.

@@ -43,7 +43,7 @@ _CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False
 _LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),
                "hidden_gates": T("b 4*k", "same"), "input_bias": T("4*k", "same"), "hidden_bias": T("4*k", "same"),
                "cx": T("b k", "same"), "cy": T("b k", "same")}  # fmt: skip
-_GRU_GRADS = {"grad_hy": T("b k"), "input_gates": T("b 3*k", "same"), "hidden_gates": T("b 3*k", "same"),
+_GRU_GRADS = {"grad_hy": T("b k", layout="c"), "input_gates": T("b 3*k", "same"), "hidden_gates": T("b 3*k", "same"),
               "hx": T("b k", "same"), "input_bias": T("3*k", "same"), "hidden_bias": T("3*k", "same")}  # fmt: skip
 _GATES = {"wild": 0, "mixed": 0, "sizes": dict.fromkeys("bk", (1, 4))}
 

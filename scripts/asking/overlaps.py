@@ -38,6 +38,9 @@ REFUSED = {
     "linalg_solve_triangular.out": ("blind",),
     "sum.IntList_out": ("expands",),  # of half types, over an inner dimension
 }
+# What torch copies into the out, which the samples do not show.
+COPIES = dict.fromkeys(("slow_conv3d.out", "slow_conv3d_forward.output", "slow_conv_transpose2d.out"), ("biased",))
+COPIES |= {f"_upsample_{mode}2d_aa.out": ("copied",) for mode in ("bicubic", "bilinear", "lanczos")}
 REFUSAL = "more than one element of the written-to tensor"
 
 
@@ -218,6 +221,7 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
         free = [other] if counts[other] and not counts[usual] else []
         free += ["expands"] if counts["expands"] and not counts["once"] else []
         flags += [flag for flag in free if flag not in REFUSED.get(name, ())]
+        flags += COPIES.get(name, ())
         wants = sorted(said.partition(":")[2] for said in counts if said.startswith("contiguous:"))
         if flags or wants:
             found[name] = [" ".join(flags) or "-", *wants]

@@ -80,6 +80,8 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
                 dict.fromkeys(_PLACED) | {"layout": "strided", "device": "cpu"} | bound | {"dtype": targets[0].dtype}
             )
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
+        if plan.looks.copied or plan.looks.biased:
+            plan.looks.check_copied(targets[0], results[0].shape, bound)
         _check_results(plan, targets, results, inputs)
         _write(plan, targets, results, inputs, left or ())
         if not schema.returns:

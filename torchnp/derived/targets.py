@@ -31,6 +31,8 @@ class Looks(NamedTuple):
     once: bool  # that no two elements are one
     inputs: bool  # that no input overlaps it in part
     source: bool  # that the first input is apart from it
+    copied: bool  # that the first input, where it has the shape of the result, does not overlap it in part
+    biased: bool  # that it is fit to have a bias copied into it
 
     def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray], once: bool = True) -> None:
         """Refuse an out that shares memory as it must not; one that has to be contiguous is refused as that."""
@@ -41,13 +43,24 @@ class Looks(NamedTuple):
         if self.source and any(overlap(out, x) == "full" for x in source):
             raise RuntimeError(OVERLAP)
 
+    def check_copied(self, out: ndarray, shape: tuple[int, ...], bound: Bound) -> None:
+        """Refuse an out of the result's shape that torch's copy refuses: of the input or the bias into the out."""
+        first, bias = next(iter(bound.values()), None), bound.get("bias")
+        if out.shape != shape:  # it is resized
+            return
+        if self.copied and first.shape == shape:
+            check_apart(out, first)
+        if self.biased and bias is not None:
+            check_target(out)
+            check_apart(out, bias)
+
 
 def looks_of(schema: Schema) -> Looks:
     """What torch looks for in the memory of an op's ``out=``."""
     kinds = exceptions_of(schema)
     # A generated out is copied from a result of its own: torch need not look at the inputs.
     inputs = "looks" in kinds if "generated" in schema.tags else "blind" not in kinds
-    return Looks("expands" not in kinds, inputs, "apart" in kinds)
+    return Looks("expands" not in kinds, inputs, "apart" in kinds, "copied" in kinds, "biased" in kinds)
 
 
 # ---------------------------------------------------------------- the data
@@ -62,7 +75,8 @@ def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
 
     Of ``out=`` rows: ``"apart"`` where the out must not be the first input; ``"looks"`` and ``"blind"`` where torch
     looks whether it overlaps an input in part, unlike the other generated rows, and does not, unlike the others;
-    ``"expands"`` where torch writes an out whose elements share memory.
+    ``"expands"`` where torch writes an out whose elements share memory. ``"copied"`` where it copies an input of the
+    result's shape into the out, and ``"biased"`` where it copies the bias there: a copy looks at the memory of both.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 

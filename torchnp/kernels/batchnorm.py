@@ -13,9 +13,9 @@ from torchnp.checks import check, require, wrap_dim
 from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
-from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed, with_layout
+from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat
-from torchnp.overlap import check_target, overlaps_itself
+from torchnp.overlap import check_apart, check_target, overlaps_itself
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -100,7 +100,10 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
 
 
 def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarray], momentum: float) -> list[ndarray]:
-    """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value."""
+    """The running mean and variance, moved towards those of ``x``; the variance is unbiased, NaN for a single value.
+
+    An expanded one moves once for each channel, as torch goes through them.
+    """
     wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
     variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
     moved = []
@@ -108,7 +111,12 @@ def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarra
         kept, kind = dt.cast(old, mean.dtype), mean.dtype.type if _dense(x) else np.float64
         share = kind(momentum)
         step = (share if new is mean else wide.type(share)) * new
-        moved.append(dt.cast(step + dt.cast((kind(1) - share) * kept, step.dtype), old.dtype))
+        after = dt.cast(dt.cast((kind(1) - share) * kept, step.dtype) + step, old.dtype)
+        if overlaps_itself(old):
+            for i in range(1, len(old)):
+                kept = dt.cast(after[i - 1], mean.dtype)
+                after[i] = dt.cast(dt.cast((kind(1) - share) * kept, step.dtype) + step[i], old.dtype)
+        moved.append(after)
     return moved
 
 
@@ -159,68 +167,49 @@ def batch_norm_values(
             for step in (lambda v: v + v.dtype.type(eps), np.sqrt, np.reciprocal):
                 invstd = inner(dt.cast(step(invstd), running_var.dtype))
             invstd = dt.cast(invstd, running_var.dtype)
-    if dense:
-        out = with_layout(_affine(x, inner(mean), inner(invstd), weight, bias), x)
-    else:
-        out = _strided(x, mean, invstd, weight, bias)
+    out = _affine(x, inner(mean), inner(invstd), weight, bias) if dense else _strided(x, mean, invstd, weight, bias)
     return out, *saved, running_mean, running_var
 
 
 def _look_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     """Without training there is nothing to save, and torch neither writes nor resizes what it looks at."""
-    if bound["training"]:
+    given = [bound.get(name) for name in ("input", "weight", "bias", "running_mean", "running_var")]
+    dense = _dense(*given)
+    if not dense and outs[0].shape == bound["input"].shape:  # torch's iterator looks at memory, its own loops do not
+        check_apart(outs[0], bound["input"])
+    if bound.get("training", True):
         return frozenset()
-    dense = _dense(*(bound[name] for name in ("input", "weight", "bias", "running_mean", "running_var")))
     for x in outs[1:] if dense else ():
         check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
     return frozenset({1, 2})
 
 
-@kernel("native_batch_norm", differs=["half-opmath"], writes=Writes(out=_look_out))
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Channels less their mean over their standard deviation; writes the running statistics in training."""
+def _native(input, weight, bias, running_mean, running_var, training, momentum, eps):
     *out, new_mean, new_var = batch_norm_values(input, weight, bias, running_mean, running_var, training, momentum, eps)
     # The schema does not say so, but torch updates the running statistics in place.
     if training and running_mean is not None:
-        _write(running_mean, new_mean, momentum)
-        _write(running_var, new_var, momentum)
+        running_mean[...], running_var[...] = new_mean, new_var
     return tuple(out)
 
 
-def _write(running: ndarray, moved: ndarray, momentum: float) -> None:
-    """Write a moved running statistic; an expanded one moves once for each channel, as torch goes through them."""
-    if not overlaps_itself(running):
-        running[...] = moved
-        return
-    start = running[0].copy()
-    wide = dt.opmath(running.dtype).type
-    for place, to in enumerate(moved):  # what each channel added, on what those before it left
-        running[place] = to + wide(1 - momentum) * (running[place] - start)
-
-
-@kernel("_native_batch_norm_legit_functional", differs=["half-opmath"], writes=Writes(out=_look_out))
-def _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """`native_batch_norm` that returns the new running statistics."""
-    found = batch_norm_values(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    return found if training else (*found[:3], running_mean.copy(), running_var.copy())
-
-
+_DOC = "Channels less their mean over their standard deviation; writes the running statistics in training."
+_NAMES, _WRITES = "native_batch_norm _native_batch_norm_legit", Writes(out=_look_out)
+native_batch_norm, _ = rows(_NAMES, _native, _DOC, differs=["half-opmath"], writes=_WRITES)
 _FIXED, _HALF = {"part": slice(3), "differs": ["half-opmath"]}, {"differs": ["half-opmath"]}
 _NAME, _DOC = "_native_batch_norm_legit.no_stats", "`native_batch_norm` without running statistics."
-rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, **_FIXED)
+rows(_NAME, lambda x, w, b, *rest: batch_norm_values(x, w, b, None, None, *rest), _DOC, writes=_WRITES, **_FIXED)
 _NAME, _DOC = "_native_batch_norm_legit_no_training", "`native_batch_norm` with the running statistics as they are."
 rows(_NAME, lambda x, w, b, mean, var, *rest: batch_norm_values(x, w, b, mean, var, False, *rest), _DOC, **_FIXED)
 _RESERVE = np.empty(0, np.uint8)
 
 
 def _with_reserve(x, weight, bias, running_mean, running_var, *rest, training):
-    found = batch_norm_values(x, weight, bias, running_mean, running_var, training, *rest)
-    return *found[:3], _RESERVE.copy(), *(found[3:] if training else ())
+    return *_native(x, weight, bias, running_mean, running_var, training, *rest), _RESERVE.copy()
 
 
-_NAME, _WRITES = "_batch_norm_with_update_functional", Writes(out=lambda bound, outs: {3})
-_DOC = "Training-mode batch norm that returns the new running statistics; the reserve is for other devices."
-rows(_NAME, _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
+_WRITES = Writes(out=lambda bound, outs: _look_out(bound, outs) | {3})
+_DOC = "Training-mode batch norm that writes the running statistics; the reserve is for other devices."
+rows("_batch_norm_with_update", _with_reserve, _DOC, training=True, writes=_WRITES, **_HALF)
 _DOC = "Evaluation-mode batch norm; the reserve is for other devices."
 rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 
@@ -228,12 +217,13 @@ rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 @kernel("batch_norm_update_stats", differs=["half-opmath"])
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
+    require("batch_norm_update_stats_cpu", input.dtype, dt.FLOATS)
     stats = _check(input, None, None, running_mean, running_var, True)
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
     for running, new in zip((running_mean, running_var), _moved(input, mean, squares, given, momentum), strict=True):
         if running is not None:  # one may be left out here
-            _write(running, new, momentum)
+            running[...] = new
     return dt.cast(mean, stats), dt.cast(squares / squares.dtype.type(input.size // input.shape[1]), stats)
 
 

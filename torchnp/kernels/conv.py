@@ -15,8 +15,9 @@ from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import in_format, out_sizes
+from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
 from torchnp.registry import kernel
@@ -170,15 +171,19 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check(self.ndim == 3, "Input must have 3 dims: time, batch, in_channel")
     check(weight.ndim == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
     check(bias.ndim == 1, "Bias must be 1-D")
-    words = "Input dim 2 (input channels) is not == dim 1 in the weight tensor (input channels)"
+    words = "Input dim 2 (input channels) is not == dim 1 in the weight tensor"
     check(self.shape[2] == weight.shape[1], words)
     check(bias.shape[0] == weight.shape[2], "Bias size must equal dim 2 in the weight tensor (output channels).")
     check_steps(self, len(self), weight, pad)
-    inner = dt.opmath(self.dtype)
-    x, w = (dt.cast(a, inner).transpose(order) for a, order in ((self, (1, 2, 0)), (weight, (2, 1, 0))))
-    y = correlate(x, np.ascontiguousarray(w), (1,), (pad,), (pad,), (1,), 1, False)
-    y += dt.cast(bias, inner)[:, None]
-    return dt.cast(in_format(y.transpose(2, 0, 1), False), self.dtype)
+    times, batch = len(self) + 2 * pad - len(weight) + 1, self.shape[1]
+    y = np.broadcast_to(dt.cast(bias, self.dtype), (times, batch, len(bias))).copy()
+    for tap in range(len(weight)):
+        first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
+        if first < last:
+            part, x = y[first:last], self[first + tap - pad : last + tap - pad]
+            added = addmm(part.reshape(-1, len(bias)), x.reshape(-1, x.shape[2]), weight[tap])
+            part[...] = added.reshape(part.shape)
+    return y
 
 
 # ---------------------------------------------------------------- backends that torch registers as ops: one computation

@@ -13,7 +13,7 @@ from torchnp.checks import check, check_type, require, wrap_dim
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import in_format, is_channels_last
+from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.registry import kernel
 
@@ -37,18 +37,13 @@ def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
     """Refuse what torch's kernel has no code for, then parameters of a dtype of their own."""
     require(name, x.dtype, dt.FLOATS)
     given = [p for p in parameters if p is not None]
-    if given and given[0].dtype == x.dtype:
+    if given and (given[0].dtype == x.dtype or given[0].dtype != dt.opmath(x.dtype)):
         check_type(x.dtype, *given)
 
 
 def inner(x: ndarray | None) -> Any:
     """A tensor in the dtype of the computation."""
     return None if x is None else dt.cast(x, dt.opmath(x.dtype))
-
-
-def with_layout(y: ndarray, x: ndarray) -> ndarray:
-    """``y`` laid out as ``x`` is, if that is dense but not C order (channels_last)."""
-    return y if x.ndim < 4 or x.flags.c_contiguous or not channels_last(x) else in_format(y, True)
 
 
 def channels_last(x: ndarray) -> bool:
@@ -63,21 +58,46 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray]:
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
-    mean[np.isinf(mean)] = np.nan  # torch moves the mean by steps, the first of which is inf, the next inf - inf
     variance = np.vecdot(d, d)[:, None] / n
-    over = variance == np.inf
-    if over.any():
-        variance[over & _first_step_overflows(x, mean, vector)] = np.nan
+    with np.errstate(all="ignore"):
+        odd = (variance == np.inf) | ~(variance > np.finfo(x.dtype).eps * mean * mean)
+    if n <= SMALL and odd.any():  # numbers that are equal, overflow or are none show torch's steps
+        rows = odd[:, 0]
+        mean[rows], squares = _moments(x[rows], vector)
+        d[rows], variance[rows] = x[rows] - mean[rows], squares / n
     return d, mean, variance
 
 
-def _first_step_overflows(x: ndarray, mean: ndarray, vector: int) -> Any:
-    """Whether torch squares to inf what it adds 0 times: the first lane, or of a short row the mean, against nothing."""
-    n = x.shape[1]
-    if n > vector and n % vector:
-        return False
-    first = mean if n < vector else _add(x[:, ::vector], 1, None, None, True) / x.dtype.type(n // vector)
-    return np.isinf(first * first)
+def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
+    """Means of rows and sums of squares around them, moved by one vector after another; then the lanes are joined."""
+    n, lanes = x.shape[1], VECTOR.elements(x.dtype)
+    whole = x[:, : n - n % vector].reshape(len(x), -1, vector // lanes, lanes)
+    total = (0, np.zeros((len(x), lanes), x.dtype), np.zeros((len(x), lanes), x.dtype))
+    for start in range(0, whole.shape[1], 16):
+        for half in range(vector // lanes):
+            part = _stepped(whole[:, start : start + 16, half])
+            total = _joined(total, part) if total[0] else part
+    row = _stepped(x[:, n - n % vector :, None])
+    for i in range(lanes):
+        row = _joined(row, (total[0], total[1][:, i : i + 1], total[2][:, i : i + 1]))
+    return row[1:]
+
+
+def _stepped(x: ndarray) -> tuple[int, ndarray, ndarray]:
+    """How many numbers there are along axis 1, their means, which each moves by its share, and the sums of squares."""
+    mean = squares = np.zeros(x.shape[::2], x.dtype)
+    for i in range(x.shape[1]):
+        d = x[:, i] - mean
+        mean = mean + d * x.dtype.type(1 / (i + 1))
+        squares = squares + d * (x[:, i] - mean)
+    return x.shape[1], mean, squares
+
+
+def _joined(a: tuple[int, ndarray, ndarray], b: tuple[int, ndarray, ndarray]) -> tuple[int, ndarray, ndarray]:
+    """The counts, means and sums of squares of two parts together."""
+    kind, n = a[1].dtype.type, a[0] + b[0]
+    share, d = kind(b[0] / max(n, 1)), b[1] - a[1]
+    return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
 def _repeated(p: ndarray | None, x: ndarray) -> Any:
@@ -176,11 +196,11 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -
     check(group > 0, f"Expected num groups to be greater than 0, got {group}")
     words = "Expected number of channels in input to be divisible by num_groups, but got input of shape"
     check(channels % group == 0, f"{words} {shape_text(x.shape)} and num_groups={group}")
+    of_weight = (0,) if weight is None else weight.shape  # which torch's words give for the bias too
     for name, p in (("weight", weight), ("bias", bias)):
-        if p is not None and p.shape != (channels,):
-            words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
-            found = f"{name} of shape {shape_text(p.shape)} and input of shape {shape_text(x.shape)}"
-            raise RuntimeError(f"{words} {found}")
+        words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
+        found = f"{name} of shape {shape_text(of_weight)} and input of shape {shape_text(x.shape)}"
+        check(p is None or p.shape == (channels,), f"{words} {found}")
 
 
 def _in_format(x: ndarray) -> bool:
@@ -207,7 +227,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         np.multiply(y, inner(weight).reshape(C, 1), y)
     if weight is not None or bias is not None:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
         np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
-    y = with_layout(dt.cast(y.reshape(input.shape), input.dtype), input)
+    y = dt.cast(y.reshape(input.shape), input.dtype)
     return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
 
 

@@ -59,12 +59,7 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
 
 
 def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
-    size = x.shape[axis]
-    if out and size % out == 0:
-        if size == out:
-            return x
-        return x.reshape(*x.shape[:axis], out, size // out, *x.shape[axis + 1 :]).mean(axis + 1, dtype=x.dtype)
-    start, length = bins(size, out)
+    start, length = bins(x.shape[axis], out)
     total = x.take(start, axis)
     for i in range(1, length.max(initial=0)):
         reach = np.flatnonzero(length > i)

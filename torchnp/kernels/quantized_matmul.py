@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, wrap_dim
-from torchnp.errors import dim_out_of_range
+from torchnp.checks import check, check_type, dim_of, wrap_dim
 from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -43,6 +42,7 @@ def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
 @kernel("_int_mm", like=np.matmul, writes=Writes(out=_look_int_mm))
 def _int_mm(self, mat2):
     """Product of two int8 matrices in int32, which wraps."""
+    dim_of(self, 0), dim_of(mat2, 1)
     _check_int_mm(self, mat2)
     return product(self.astype(np.int32), mat2.astype(np.int32))
 
@@ -51,24 +51,18 @@ def _int_mm(self, mat2):
 def _weight_int8pack_mm(self, mat2, scales):
     """self @ mat2.T with int8 weights, each row of which has a scale."""
     name = "_weight_int8pack_mm_cpu"
-    rows, inner = mat2.shape[0], _columns(self)
+    rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
     check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
     check(self.ndim == 2, f"{name} : expect A to be 2D tensor.")
     dense = self.strides[1] == self.itemsize or 0 in self.shape
     check(dense, f"{name} : A must be contiguous on the last dimension.")
     check(mat2.dtype == dt.int8, f"{name} : expect B to be int8 tensor.")
     check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
-    check(_columns(mat2) == inner, f"{name} : expect B.size(1) == {inner}")
+    check(mat2.shape[dim_of(mat2, 1)] == inner, f"{name} : expect B.size(1) == {inner}")
     check(scales.shape == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
     check_type(self.dtype, scales)
     total = np.matmul(dt.cast(self, dt.float32), mat2.T.astype(np.float32))
     return dt.cast(total * dt.cast(scales, dt.float32), self.dtype)
-
-
-def _columns(x: ndarray) -> int:
-    if x.ndim < 2:
-        raise dim_out_of_range(1, x.ndim)
-    return x.shape[1]
 
 
 # ---------------------------------------------------------------- 4 bits
@@ -113,13 +107,13 @@ def _unpacked(packed: ndarray) -> ndarray:
 def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group."""
     name = "_weight_int4pack_mm_cpu"
-    rows, inner = mat2.shape[0], _columns(self)
+    rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
     check(self.dtype in _FLOATS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
     check(self.flags.c_contiguous, f"{name} : expect A to be contiguous.")
     check(self.ndim == 2, f"{name} : expect A to be 2D tensor.")
     check(mat2.dtype == dt.uint8, f"{name} : expect B to be uint8 tensor.")
     check(mat2.flags.c_contiguous, f"{name} : expect B to be contiguous.")
-    check(_columns(mat2) == inner // 2, f"{name} : expect B.size(1) to be K/2, got {mat2.shape[1]}")
+    check(mat2.shape[dim_of(mat2, 1)] == inner // 2, f"{name} : expect B.size(1) to be K/2, got {mat2.shape[1]}")
     sizes = (32, 64, 128, 256)
     check(qGroupSize in sizes, f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
     words = f"expect K to be divisible by qGroupSize, got K:{inner}, qGroupSize:{qGroupSize}"

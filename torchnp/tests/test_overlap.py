@@ -163,7 +163,7 @@ def test_dense_is_what_torch_calls_so():
 
 def test_the_data_names_rows():
     for row, kinds in exceptions().items():
-        of_out = kinds <= {"apart", "blind", "looks", "expands", "-"}
+        of_out = kinds <= {"apart", "blind", "looks", "expands", "copied", "biased", "-"}
         assert of_out == TABLE.schemas[f"aten::{row}"].is_out
         assert of_out or TABLE[f"aten::{row}"].rule == "in-place"
     for name in contiguous_outs():
@@ -201,6 +201,43 @@ def test_an_out_that_overlaps(row, rest):
     expect = outcome(lambda: run(torch.ones(3, 3), *rest, out=twide.as_strided(shape, strides)))
     target = np.lib.stride_tricks.as_strided(wide, shape, strides)
     assert outcome(lambda: mine(np.ones((3, 3), np.float32), *rest, out=target)) == expect
+
+
+@pytest.mark.parametrize(
+    "row, names, shape, rest",
+    [  # the input, weight and bias are one run of memory, in which the out begins a few elements on, or is expanded
+        ("_upsample_bilinear2d_aa.out", "x", (2, 1, 2, 3), ([2, 3], False)),
+        ("_upsample_bicubic2d_aa.out", "x", (2, 1, 2, 4), ([2, 4], True)),
+        ("slow_conv_transpose2d.out", "xw", (2, 1, 3, 4), ([2, 2],)),
+        ("slow_conv_transpose2d.out", "xwb", (2, 1, 3, 4), ([2, 2],)),
+        ("_native_batch_norm_legit.no_stats_out", "x", (2, 1, 2, 3), (None, None, True, 0.1, 1e-5)),
+        ("_native_batch_norm_legit.out", "x", (2, 1, 2, 3), (None, None, "m", "v", True, 0.1, 1e-5)),
+    ],
+)
+@pytest.mark.parametrize("how", ["apart", "in the bias", "in part", "expanded", "strided input"])
+def test_an_out_that_torch_copies_into_or_iterates_over(row, names, shape, rest, how):
+    """A copy looks at the memory of what it reads and writes, and so does an iterator; other loops do not."""
+    run, mine = getattr(getattr(aten, row.split(".")[0]), row.split(".")[1]), TABLE[f"aten::{row}"]
+    given = {"x": ((2, 1, 2, 3), 0), "w": ((1, 1, 2, 2), 40), "b": ((1,), 50), "m": ((1,), 51), "v": ((1,), 52)}
+    starts = {"apart": 80, "in the bias": 45, "in part": 3, "expanded": 80, "strided input": 3}
+    dense = lambda s: [int(np.prod(s[i + 1 :])) for i in range(len(s))]
+    saved = {"save_mean": np.zeros(1, np.float32), "save_invstd": np.zeros(1, np.float32)} if "batch" in row else {}
+
+    def call(op, view, own):
+        def of(name):
+            s, start = given[name]
+            return view(s, [2 * n for n in dense(s)] if how == "strided input" and name == "x" else dense(s), start)
+
+        strides = [0, *dense(shape)[1:]] if how == "expanded" else dense(shape)
+        out = view(shape, strides, starts[how])
+        more = {k: own(v) for k, v in saved.items()}
+        args = [of(r) if isinstance(r, str) else r for r in (*names[:2], *rest, *names[2:])]
+        return op(*args, out=out, **more)
+
+    theirs, ours = torch.arange(200.0), np.arange(200, dtype=np.float32)
+    expect = outcome(lambda: call(run, lambda s, st, o: theirs.as_strided(s, st, o), torch.from_numpy))
+    strided = lambda s, st, o: np.lib.stride_tricks.as_strided(ours[o:], s, [4 * n for n in st])
+    assert outcome(lambda: call(mine, strided, np.copy)) == expect
 
 
 def test_an_out_that_is_the_input():

@@ -14,6 +14,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
 from torchnp.kernels.numerics.erf import erf
+from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
@@ -53,16 +54,13 @@ def _logit(g: ndarray, x: ndarray, eps: ndarray | None) -> ndarray:
 
 _SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
 _AND_COMPLEX: Any = {"takes": el.FLOATS | el.COMPLEX}
+(sigmoid_backward,) = rows(
+    "sigmoid_backward", el.formula, "``g * (1 - y) * y``, with the conjugate of a complex output.",
+    of=lambda g, y: g * (1 - np.conjugate(y)) * np.conjugate(y), stepwise=(dt.float16,), **_AND_COMPLEX,
+)  # fmt: skip
+_TANH = lambda g, y: g * np.conjugate(1 - y * y)
+(tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_TANH, **_AND_COMPLEX)
 for _name, _formula, _given, _doc in (
-    (
-        "sigmoid_backward", lambda g, y: g * (1 - np.conjugate(y)) * np.conjugate(y),
-        _AND_COMPLEX | {"stepwise": (dt.float16,)}, "``g * (1 - y) * y``, with the conjugate of a complex output.",
-    ),
-    ("tanh_backward", lambda g, y: g * np.conjugate(1 - y * y), _AND_COMPLEX, "``g * (1 - y * y)``."),
-    (
-        "hardtanh_backward", lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
-        {"cpu": "hardshrink_backward_cpu"}, "``g`` strictly inside the limits.",
-    ),
     (
         "hardsigmoid_backward", lambda g, x: np.where((x > -3) & (x < 3), g * _SIXTH, 0),
         {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
@@ -95,7 +93,7 @@ _IN_PLACE = (
 @kernel("threshold_backward")
 def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> ndarray:
     """``g`` where the input is above the threshold."""
-    el.check_broadcast(grad_output, self)
+    el.check_broadcast(self, grad_output)
     return _threshold(self, grad_output, threshold, 0)
 
 
@@ -105,8 +103,8 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
     if self_is_result and negative_slope < 0:
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
-    of = lambda g, x, slope: np.where(x > 0, g, g * slope)
-    return el.formula(grad_output, self, negative_slope, cpu="leaky_relu_backward_cpu", of=of)
+    of = lambda x, g, slope: np.where(x > 0, g, g * slope)
+    return el.formula(self, grad_output, negative_slope, cpu="leaky_relu_backward_cpu", of=of)
 
 
 @kernel("rrelu_with_noise_backward")
@@ -170,8 +168,21 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
 
+def _gate(grad_output: ndarray, self: ndarray, *limits: Any, **given: Any) -> ndarray:
+    """A formula that lets ``g`` through or not: at nan, 0 in torch's vectors, and ``g`` in what does not fill two."""
+    y = el.formula(grad_output, self, *limits, **given)
+    dense = grad_output.shape == self.shape and grad_output.flags.c_contiguous and self.flags.c_contiguous
+    left = y.size % (2 * VECTOR.elements(y.dtype)) if dense else y.size
+    last = np.arange(y.size).reshape(y.shape) >= y.size - left
+    return np.where(np.isnan(self) & last, dt.cast(grad_output, y.dtype), y)
+
+
 rows(
-    "softshrink_backward hardshrink_backward", el.formula, "``g`` outside ``[-lambd, lambd]``.",
+    "hardtanh_backward", _gate, "``g`` strictly inside the limits.",
+    of=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0), cpu="hardshrink_backward_cpu",
+)  # fmt: skip
+rows(
+    "softshrink_backward hardshrink_backward", _gate, "``g`` outside ``[-lambd, lambd]``.",
     of=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0), cpu="shrink_backward_cpu", stepwise=dt.HALVES,
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, require, wrap_dim
+from torchnp.checks import broadcast_shapes, check, dim_of, require, wrap_dim
 from torchnp.errors import cannot_cast, found_dtype
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -25,7 +25,7 @@ from torchnp.kernels.pool import max_pool2d_with_indices
 from torchnp.kernels.rearrange import sum_to_size
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.slicing import narrow
-from torchnp.kernels.view import expand
+from torchnp.kernels.view import expand, view
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -41,7 +41,8 @@ def cumprod_backward(grad, input, dim, output):
     if some_zero and not (dt.is_inexact(input.dtype) and dt.is_inexact(product)):  # torch divides integers in place
         raise cannot_cast(el.int_to_float(product), dt.int64)
     inner, grad_dtype = dt.opmath(common), grad.dtype
-    grad, factors, products = (np.moveaxis(dt.cast(a, inner), axis, -1) for a in (grad, input.conj(), output.conj()))
+    given, shape = (grad, input.conj(), output.conj()), broadcast_shapes(output.shape, grad.shape)
+    grad, factors, products = (np.moveaxis(np.broadcast_to(dt.cast(a, inner), shape), axis, -1) for a in given)
     zeros = np.cumsum(factors == 0, -1)
     tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1)[..., ::-1]
     out = np.where(zeros == 0, tails / factors, 0)
@@ -103,9 +104,9 @@ def _weight_norm_differentiable_backward(grad_w, saved_v, saved_g, saved_norms, 
         check(x.flags.c_contiguous, f"{name} must be contiguous")
     last = dim_of(saved_v, saved_v.ndim - 1)
     check(dim in (0, last), "Expected dim to be the first or last dimension")
-    norms = dt.cast(saved_norms, saved_g.dtype)
-    others, along = [d for d in range(saved_v.ndim) if d != dim], mul(grad_w, saved_v)
-    along = sum_dim(along, others, True) if others else along
+    norms, n = dt.cast(saved_norms, saved_g.dtype), saved_v.shape[dim]
+    along = view(mul(grad_w, saved_v), (-1, n) if dim else (n, -1))
+    along = sum_dim(along, [0 if dim else 1]).reshape([n if d == dim else 1 for d in range(saved_v.ndim)])
     across = sub(grad_w, mul(saved_v, div(along, mul(norms, norms))))
     return mul(div(saved_g, norms), across), div(along, norms)
 

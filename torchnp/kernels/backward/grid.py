@@ -26,9 +26,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     check_type(input.dtype, grad, grid)
     inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
-    # torch's roundings are seen: its loops' order is known, or its type is short.
-    in_order = not loop.vector or inner.itemsize == 2
-    of_input = np.zeros(planes.shape, inner if in_order else np.float64)
+    of_input = np.zeros(planes.shape, inner)
     axes = forward.axes_of(grid, sizes, padding, align_corners, loop.backward)
     if mode == NEAREST:
         found = [Corner(*forward.nearest_corner(axes), np.ones(grid.shape[:-1], inner), [])]
@@ -37,51 +35,35 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     else:
         found = list(forward.corners(axes))
     if output_mask[0]:
-        (_scatter_in_order if in_order else _scatter)(of_input, found, grad)
+        _scatter(of_input, found, grad)
     of_grid = np.zeros(grid.shape, inner)
     if mode != NEAREST:
-        moved = (_moved if loop.vector else _moved_in_order)(found, planes, grad, n)
+        moved = _moved(found, planes, grad, n, loop)
         for d, a in enumerate(axes):
             # how far a place moves when its coordinate moves by one
             step = inner.type((a.size - 1) / 2 if align_corners else a.size / 2)
             of_grid[..., n - 1 - d] = moved[d] * (step if mode == BICUBIC else a.slope)
-    result = dt.cast(of_input, inner).reshape(input.shape) if output_mask[0] else None
-    return result, of_grid
+    return of_input.reshape(input.shape) if output_mask[0] else None, of_grid
 
 
-def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int) -> list[ndarray]:
-    """The gradients in the places, by dimension: the channels are summed first."""
-    total = [np.zeros(found[0].weight.shape, g.dtype) for _ in range(n)]
-    for c in found:
-        share = (g * gather(planes, c.index, c.inside)).sum(1, dtype=g.dtype)
-        for t, factors in zip(total, c.slopes, strict=True):
-            t += share * reduce(np.multiply, factors)
-    return total
+def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
+    """The gradients in the places, by dimension, summed in the order of torch's loop over channels and corners.
 
-
-def _moved_in_order(found: list[Corner], planes: ndarray, g: ndarray, n: int) -> list[ndarray]:
-    """The same, each product and sum rounded where torch's loop over channels and corners rounds it."""
+    A point that is nowhere is left out, except in vectors.
+    """
     total = [np.zeros(found[0].weight.shape, g.dtype) for _ in range(n)]
     for channel in range(g.shape[1]):
         one = slice(channel, channel + 1)
         for c in found:
             value = gather(planes[:, one], c.index, c.inside)[:, 0]
             for t, factors in zip(total, c.slopes, strict=True):
-                np.add(t, reduce(np.multiply, factors, value) * g[:, channel], out=t, where=c.inside)
+                share = reduce(np.multiply, factors, value) * g[:, channel]
+                np.add(t, share, out=t, where=True if loop.vector else c.inside)
     return total
 
 
 def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
-    """Add each corner's share of (N, C, *P) gradients to (N, C, S)."""
-    for c in found:
-        values = np.where(c.inside[:, None], g * c.weight[:, None], 0)
-        places = _places(total.shape, c.index).reshape(-1)
-        added = np.bincount(places, values.astype(np.float64).reshape(-1), math.prod(total.shape))
-        total += added.reshape(total.shape)
-
-
-def _scatter_in_order(total: ndarray, found: list[Corner], g: ndarray) -> None:
-    """The same, each sum rounded in the order of the points, as torch's loop does."""
+    """Add each corner's share of (N, C, *P) gradients to (N, C, S), each sum rounded in the order of the points."""
     shares, places, inside = [], [], []
     for c in found:
         at = _places(total.shape, c.index)

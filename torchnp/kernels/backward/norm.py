@@ -6,10 +6,11 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
+from torchnp.errors import expected_true
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
-from torchnp.kernels.norm import check_group, check_layer, inner, mixed, with_layout
+from torchnp.kernels.norm import check_kernel, check_layer, inner, mixed
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -19,12 +20,12 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
     return dt.cast(value.reshape(x.shape), x.dtype)
 
 
-def _normalised_gradient(grad: ndarray, xhat: ndarray, rstd: ndarray) -> ndarray:
-    """Gradient of rows from that of their normalised form: what is left of it beside the row's mean and the row."""
-    n = grad.dtype.type(grad.shape[1])
-    mean = np.add.reduce(grad, 1, keepdims=True) / n
-    along = np.vecdot(grad, xhat)[:, None] / n
-    return (grad - mean - xhat * along) * rstd
+def _normalised_gradient(grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray) -> ndarray:
+    """Gradient of rows from that of their normalised form, in torch's steps."""
+    share = 1 / grad.dtype.type(grad.shape[1])
+    total, along = np.add.reduce(grad, 1, keepdims=True), np.vecdot(grad, x)[:, None]
+    slope = (total * mean - along) * rstd * rstd * rstd * share
+    return rstd * grad + slope * x + (-slope * mean - total * rstd * share)
 
 
 @kernel("native_layer_norm_backward", differs=["half-opmath"])
@@ -36,14 +37,14 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     if input.size == 0:
         both = zip((input, weight, bias), output_mask, strict=True)
         return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
-    require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
+    check_kernel("LayerNormBackwardKernelImpl", input, mean, rstd)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
-    inverse = inner(rstd).reshape(-1, 1)
-    xhat = (x - inner(mean).reshape(-1, 1)) * inverse
+    centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
+    xhat = (x - centre) * inverse
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(-1)
-        grad_input = _like(_normalised_gradient(scaled, xhat, inverse), input)
+        grad_input = _like(_normalised_gradient(scaled, x, centre, inverse), input)
     if output_mask[1]:
         grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
     if output_mask[2]:
@@ -65,19 +66,21 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     """Gradients of `native_group_norm` with respect to input, weight and bias."""
     check(grad_out.dtype == input.dtype, "Expected scalar types of X and dY are same.")
     mixed(input, mean, rstd)
-    check_group(input, weight, None, C, group)
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
     if input.size:
-        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
+        check_kernel("GroupNormBackwardKernelImpl", input, mean, rstd)
+    of_x, of_mean = "numel() == N * C * HxW", "numel() == N * group"
+    for name, a, n in (("dY", grad_out, C * HxW), ("X", input, C * HxW), ("mean", mean, group), ("rstd", rstd, group)):
+        check(a.size == N * n, expected_true(f"{name}.{of_x if n == C * HxW else of_mean}"))
     x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
-    inverse = inner(rstd).reshape(-1, 1)
-    xhat = (x - inner(mean).reshape(-1, 1)) * inverse
+    centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
+    xhat = (x - centre) * inverse
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(C, 1)
         if input.size:
-            scaled = _normalised_gradient(scaled.reshape(xhat.shape), xhat, inverse)
-        grad_input = with_layout(_like(scaled, input), input)
+            scaled = _normalised_gradient(scaled.reshape(x.shape), x, centre, inverse)
+        grad_input = _like(scaled, input)
     if output_mask[1]:
         grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
     if output_mask[2]:
@@ -110,7 +113,7 @@ def native_batch_norm_backward(
         if train:
             n = kind(input.size // input.shape[1])
             grad = grad - per_channel(total / n, x) - d * per_channel(along * invstd / n, x)
-        grad_input = with_layout(dt.cast(grad * per_channel(scale, x), input.dtype), input)
+        grad_input = dt.cast(grad * per_channel(scale, x), input.dtype)
     grad_weight = dt.cast(along, parameter) if output_mask[1] else None
     grad_bias = dt.cast(total, parameter) if output_mask[2] else None
     return grad_input, grad_weight, grad_bias
@@ -130,7 +133,7 @@ def _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim):
     check_type(dt.opmath(saved_v.dtype), saved_norms)
     v, grad, g, norms = inner(saved_v), inner(grad_w), inner(saved_g), inner(saved_norms)
     axes = tuple(i for i in range(v.ndim) if i != dim % v.ndim)
-    along = add_reduce(grad * v, axes, True)
+    along = np.add.reduce(grad * v, axes, keepdims=True, initial=-0.0 if v.size else 0)
     scale = g / norms
     grad_v = scale * grad - scale * along / (norms * norms) * v
     return dt.cast(grad_v, saved_v.dtype), dt.cast(along / norms, saved_g.dtype)

@@ -20,7 +20,7 @@ ndarray = np.ndarray
 
 def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected") -> None:
     if grad.dtype != x.dtype:
-        a, b = (dt.c_name(v.dtype, "long") for v in (x, grad))
+        a, b = (dt.c_name(v.dtype) for v in (x, grad))
         raise RuntimeError(f"{expected} dtype {a} for `{what}` but got dtype {b}")
 
 
@@ -88,8 +88,10 @@ def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
     where, what = f"{name}_out_cpu_template: Expected", "grad_output" if n == 2 else "gradOutput_"
     check(grad.ndim == x.ndim, f"{where} dimensions {x.ndim} for `{what}` but got dimensions {grad.ndim}")
     check(x.ndim in (n + 1, n + 2), f"{where} {n + 1}D or {n + 2}D tensor, but got {shape_text(x.shape)}")
-    _same_dtype(x, grad, "grad_output", where if n == 2 else "expected")
+    if n == 2:
+        _same_dtype(x, grad, "grad_output", where)
     require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    check_type(x.dtype, grad)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     for d in range(x.ndim - n, x.ndim):
         g = _spread(g, d, x.shape[d])
@@ -100,8 +102,6 @@ def _spread(g: ndarray, axis: int, size: int) -> ndarray:
     out = g.shape[axis]
     start, length = bins(size, out)
     g = g / length.astype(g.dtype).reshape(-1, *[1] * (g.ndim - axis - 1))
-    if size % out == 0:
-        return np.repeat(g, size // out, axis)
     total = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
     before = (slice(None),) * axis
     for i in range(out):

@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels.backward.activation import sigmoid_backward, tanh_backward
 from torchnp.kernels.rnn import Weights, gru_gates, lstm, lstm_gates, run
 from torchnp.registry import kernel
 
@@ -25,24 +26,21 @@ def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_
 def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: Sequence[Any]) -> tuple[ndarray, ndarray]:
     """Gradients of the gates before their sigmoids and tanh, and of the cell's state."""
     i, f, g, o = gates
-    one = cx.dtype.type(1)
     if grad_hy is None:
         of_o, of_c = np.zeros_like(cx), grad_cy
     else:
         t = np.tanh(cy)
-        of_o = grad_hy * t * ((one - o) * o)
-        of_c = grad_hy * o * (one - t * t)
+        of_o, of_c = sigmoid_backward(grad_hy * t, o), tanh_backward(grad_hy * o, t)
         of_c = of_c if grad_cy is None else of_c + grad_cy
-    of_i, of_f = of_c * g * ((one - i) * i), of_c * cx * ((one - f) * f)
-    return np.concatenate([of_i, of_f, of_c * i * (one - g * g), of_o], 1), of_c * f
+    of_i, of_f, of_g = sigmoid_backward(of_c * g, i), sigmoid_backward(of_c * cx, f), tanh_backward(of_c * i, g)
+    return np.concatenate([of_i, of_f, of_g, of_o], 1), of_c * f
 
 
 def _gru_grads(grad: ndarray, r: ndarray, z: ndarray, n: ndarray, hx: ndarray, hn: ndarray) -> Grads:
     """Gradients of the gates that come from the input and from the state, and of the state."""
     one = grad.dtype.type(1)
-    of_z = grad * (hx - n) * ((one - z) * z)
-    of_n = grad * (one - z) * (one - n * n)
-    of_r = of_n * hn * ((one - r) * r)
+    of_z, of_n = sigmoid_backward(grad * (hx - n), z), tanh_backward(grad * (one - z), n)
+    of_r = sigmoid_backward(of_n * hn, r)
     return np.concatenate([of_r, of_z, of_n], 1), np.concatenate([of_r, of_z, of_n * r], 1), grad * z
 
 
@@ -112,8 +110,10 @@ def _thnn_differentiable_lstm_cell_backward(
     """Gradients of an LSTM cell's gates, cell and biases, from the gates before their sigmoids and tanh."""
     if grad_hy is None and grad_cy is None:
         return None, None, None, None, None
-    activated = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype)))
-    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, activated)
+    given = input_gates + hidden_gates
+    for b in (input_bias, hidden_bias):
+        given = given if b is None else given + b
+    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, lstm_gates(given))
     bias = None if input_bias is None else _summed(gates)
     return gates, gates, of_cx, bias, bias
 
