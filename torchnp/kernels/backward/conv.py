@@ -35,7 +35,9 @@ def convolution_backward(
     check(transposed or not any(g.output_padding), f"{words} {' '.join(map(str, g.output_padding))}")
     if 0 in input.shape:
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
-    _check_gradient(grad_output, input, weight, g, transposed, groups)
+    vendor = checks.by_vendor(input, weight, g, transposed, groups)
+    if vendor or any(output_mask[:2]):  # torch's own code looks at the gradient alone for that of the bias
+        _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask[0])
     channels_last = checks.wants_channels_last(input, weight)
     dtype = input.dtype
     inner = checks.sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
@@ -49,14 +51,11 @@ def convolution_backward(
             grad_input = in_format(dt.cast(grad[part], dtype), channels_last)
         else:
             grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
-    if output_mask[1] or (
-        output_mask[2] and checks.by_vendor(input, weight, g, transposed, groups)
-    ):  # which makes both
+    if output_mask[1] or (output_mask[2] and vendor):  # which makes both
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
     if output_mask[2]:
         grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
-    vendor = checks.by_vendor(input, weight, g, transposed, groups)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
     own = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
     kept = not vendor and layout.is_channels_last(*own)
@@ -71,10 +70,12 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> n
 _TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of
 
 
-def _check_gradient(y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> None:
+def _check_gradient(
+    y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, of_input: bool
+) -> None:
     dims = 3 if x.ndim == 5 else 2
-    name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu_grad_input"
-    require(name, x.dtype, dt.FLOATS)
+    name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu"
+    require(name + "_grad_input" * (of_input and not transposed), x.dtype, dt.FLOATS)
     if checks.by_vendor(x, w, g, transposed, groups):
         for a in (y, w):
             check(a.dtype in _TAKEN, dense_dtype(a.dtype))
