@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, warn, wrap_dim, wrap_dims
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
 from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.arithmetic import add, mul
@@ -171,17 +171,18 @@ def kron(self, other):
 @kernel("bilinear", differs=["no-mixed-products", "half-opmath"])
 def bilinear(input1, input2, weight, bias=None):
     """input1 @ weight[k] @ input2 for each k, plus bias."""
-    check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
-    for i, (m, n) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
-        check(m == n, f"bilinear(): input batch dimensions do not match at dim {i}: got {m} and {n}")
-    sizes = [("input1", input1.shape[-1], weight.shape[1]), ("input2", input2.shape[-1], weight.shape[2])]
-    for name, found, expected in sizes if bias is None else [*sizes, ("bias", bias.shape[0], weight.shape[0])]:
-        words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
-        check(found == expected, words_)
     given = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
     found = ", ".join(f"{name}: {words(x.dtype)}" for name, x in given.items())
     same = all(x.dtype == weight.dtype for x in given.values())
     check(same, f"All tensors must have the same dtype, got {found}")
+    check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    for i, (m, n) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
+        check(m == n, f"bilinear(): input batch dimensions do not match at dim {i}: got {m} and {n}")
+    left, right = (weight.shape[dim_of(weight, d)] for d in (1, 2))
+    sizes = [("input1", input1.shape[-1], left), ("input2", input2.shape[-1], right)]
+    for name, found, expected in sizes if bias is None else [*sizes, ("bias", bias.shape[0], weight.shape[0])]:
+        words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
+        check(found == expected, words_)
     batch = input1.shape[:-1]
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
     check_products("bmm", weight.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type
+from torchnp.checks import check
 from torchnp.kernels._memory import bits
 from torchnp.kernels.numerics.products import check_products
 from torchnp.layout import dense
@@ -97,7 +97,6 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndar
     out = dt.result_type(*tensors)
     if sums:
         check_products("bmm", out)
-        check_type(tensors[0].dtype, *tensors[1:])
     operands = [dt.cast(x, dt.opmath(out)) for x in tensors]
     # np.einsum may give a transposed product; torch orders the factors of its last bmm so that none is left over.
     return dense(dt.cast(np.asarray(np.einsum(program, *operands, optimize=True)), out))

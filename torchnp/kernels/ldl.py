@@ -28,7 +28,7 @@ def _factor(a: ndarray, hermitian: bool, check_errors: bool = True, *, name: str
     """Packed factors in the lower triangle, pivots counted from 1 and negative in blocks of two, and error codes."""
     check_square("torch.linalg.ldl_factor_ex", a)
     check_inexact("torch.linalg.ldl_factor_ex", a)
-    check_lapack("ldl_factor_kernel_cpu", a)
+    check_lapack("tril" if a.dtype in dt.FLOAT8S else "ldl_factor_kernel_cpu", a)
     pivots = np.empty(a.shape[:-1], np.int32)
     packed, info = factored("hetrf" if hermitian and dt.is_complex(a.dtype) else "sytrf", a, pivots, lower=1)
     packed[..., ~np.tri(a.shape[-1], dtype=bool)] = 0
