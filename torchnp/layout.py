@@ -153,7 +153,9 @@ def place(x: ndarray, strides: Strides) -> ndarray:
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
-    """A new array with strides given in elements."""
+    """A new array with strides given in elements; one in row-major order owns its memory."""
+    if strides == contiguous(shape) and 0 not in shape:
+        return np.empty(shape, dtype)
     size = dtype.itemsize
     reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     return ndarray(shape, dtype, np.empty(reach * size, np.uint8), 0, tuple(s * size for s in strides))

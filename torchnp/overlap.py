@@ -64,6 +64,12 @@ def overlap(a: ndarray, b: ndarray) -> str:
     return "partial" if start < other + b.nbytes and other < start + a.nbytes else "no"
 
 
+def is_same(a: ndarray, b: Any) -> bool:
+    """Whether two arrays are one view of the same memory."""
+    place = lambda x: (x.__array_interface__["data"][0], x.dtype, x.shape, x.strides)
+    return isinstance(b, ndarray) and place(a) == place(b)
+
+
 def share_memory(arrays: list[ndarray]) -> bool:
     """Whether two of several arrays may have elements in one place; the same array twice does."""
     if all(x.base is None for x in arrays):

@@ -15,7 +15,7 @@ import numpy as np
 
 from torchnp.derived.casts import Rule
 from torchnp.dtypes import category
-from torchnp.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, overlap
+from torchnp.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap
 from torchnp.registry import FAILURES
 from torchnp.schema import Schema
 from torchnp.writes import Bound, Writes
@@ -77,6 +77,8 @@ def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
     looks whether it overlaps an input in part, unlike the other generated rows, and does not, unlike the others;
     ``"expands"`` where torch writes an out whose elements share memory. ``"copied"`` where it copies an input of the
     result's shape into the out, and ``"biased"`` where it copies the bias there: a copy looks at the memory of both.
+    In place ``"itself"``: where the source is the
+    target, which stays as it is.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 
@@ -115,6 +117,8 @@ def write_expanded(
         The op's rule of writing; where it is one of its own, torch looks at the dtype first.
     """
     kinds, kind = exceptions_of(schema), KINDS[category(target.dtype)]
+    if "itself" in kinds and any(is_same(target, x) for x in list(bound.values())[1:]):
+        return
     if kind not in kinds and f"{kind}?" not in kinds:
         if writes.inplace is not None:
             writes.inplace(bound, [target])
@@ -142,6 +146,7 @@ _LATE = (
     "ZeroDivisionError",
     "For integral input tensors, argument alpha",
     "value cannot be converted",
+    "Boolean alpha only supported",
 )
 
 

@@ -12,7 +12,7 @@ from torchnp.checks import check
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, complex32, get_default_dtype, int64
 from torchnp.errors import negative_size
 from torchnp.layout import format_name, layout_of
-from torchnp.strides import is_plain, preserved
+from torchnp.strides import preserved
 
 ndarray = np.ndarray
 LONG = 4  # torch's number of int64, the default of the index factories
@@ -114,7 +114,7 @@ def empty_in_order(shape: Sequence[int], dtype: np.dtype, order: tuple[int, ...]
 def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
     """An array as ``empty_like(x)`` is laid out: by default with the strides of ``x``, if that is dense."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
-        return np.empty(x.shape, dtype) if is_plain(x) else layout.empty(x.shape, dtype, preserved(*layout_of(x)))
+        return layout.empty(x.shape, dtype, preserved(*layout_of(x)))
     return empty_in_order(x.shape, dtype, format_order(memory_format, x.ndim))
 
 

@@ -224,9 +224,8 @@ def resize_(self, size, *, memory_format=None):
     try:
         self.resize(size, refcheck=False)
     except ValueError as error:
-        raise RuntimeError(
-            "Trying to resize storage that is not resizable: the array does not own its memory"
-        ) from error
+        words = "Trying to resize storage that is not resizable: the array does not own its memory"
+        raise RuntimeError(words) from error
     return self
 
 

@@ -196,7 +196,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     check_matrix("linalg.svd", A)
     check_inexact("linalg.svd", A)
     words = "keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
-    check(driver is None, f"torch.linalg.svd: {words}")
+    check(driver is None or not A.size, f"torch.linalg.svd: {words}")
     check_lapack("linalg_svd_cpu", A)
     wide = A if A.dtype in LAPACK else np.empty(A.shape, np.float32)  # of other dtypes only empty ones get here
     u = vh = np.empty(0, A.dtype)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -38,8 +39,8 @@ def bincount(self, weights=None, minlength=0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return np.bincount(self, None, minlength)
-    if weights.ndim != 1 or weights.size != self.size:
-        raise RuntimeError("weights should be 1-d and have the same length as input")
+    fits = weights.ndim == 1 and weights.size == self.size
+    check(fits, "weights should be 1-d and have the same length as input")
     out = weights.dtype if weights.dtype == dt.float32 else dt.float64
     return np.bincount(self, dt.cast(weights, dt.float64), minlength).astype(out, copy=False)
 
@@ -56,11 +57,13 @@ def histc(self, bins=100, min=0, max=0):
     if low == high and self.size:
         refuse("aminmax_cpu", self.dtype, NOT_ORDERED)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
+        if math.isinf(low) and low == high:  # torch compares from the largest and the smallest number on
+            most = float(ml_dtypes.finfo(self.dtype).max)
+            low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
     if low == high:
         low, high = low - 1, high + 1
-    if not (math.isfinite(low) and math.isfinite(high)):
-        low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
-        raise RuntimeError(f"torch.histc: range of [{low_text}, {high_text}] is not finite")
+    low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
+    check(math.isfinite(low) and math.isfinite(high), f"torch.histc: range of [{low_text}, {high_text}] is not finite")
     check(low < high, "torch.histc: max must be larger than min")
     linspace(low, high, bins + 1, dtype=self.dtype)
     refuse("histogram_cpu", self.dtype, _NO_HISTOGRAM)

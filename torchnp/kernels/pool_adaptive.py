@@ -76,9 +76,8 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check(len(output_size) == n, f"adaptive_avg_pool{n}d: output_size must be {n}")
     if min(output_size) < 0:
         got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
-        raise RuntimeError(
-            f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received {{{got}}}"
-        )
+        words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
+        raise RuntimeError(f"{words} {{{got}}}")
     if tuple(output_size) == (1,) * n and x.ndim in (n + 1, n + 2):
         # torch takes the mean, which has complex numbers too.
         check(dt.is_inexact(x.dtype), mean_of(x.dtype))

@@ -124,9 +124,8 @@ def _space_dtype(
         dtype = inferred if dtype is None else dt.as_dtype(dtype)
         if not dt.is_complex(dtype):
             spelled = dt.c_name(inferred, "int64_t")
-            raise RuntimeError(
-                f"torch.{name}(): inferred dtype {spelled} can't be safely cast to passed dtype {dt.scalar_name(dtype)}"
-            )
+            words = f"torch.{name}(): inferred dtype {spelled} can't be safely cast to passed dtype"
+            raise RuntimeError(f"{words} {dt.scalar_name(dtype)}")
     else:
         dtype = factory_dtype(dtype)
     check(steps >= 0, "number of steps must be non-negative")
@@ -174,7 +173,8 @@ def _logspace(start, end, steps, base, *options):
     if not steps:
         return np.empty(0, dtype)
     if dt.is_complex(dtype):
-        return np.power(dtype.type(base), _two_ended(start, end, steps, dtype, False))
+        powers, base = _two_ended(start, end, steps, dtype, False), dtype.type(base)
+        return np.exp(powers * np.log(base)) if base else np.power(base, powers)
     if steps == 1:
         return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.

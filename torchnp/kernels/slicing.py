@@ -33,9 +33,8 @@ def select(self, dim, index):
     except IndexError:
         check(self.ndim > 0, "select() cannot be applied to a 0-dim tensor.", IndexError)
         dim = wrap_dim(dim, self.ndim)
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {shape_text(self.shape)} at dimension {dim}"
-        ) from None
+        words = f"select(): index {index} out of range for tensor of size {shape_text(self.shape)} at dimension"
+        raise IndexError(f"{words} {dim}") from None
 
 
 @kernel("unbind.int", like=np.ndarray.__iter__)

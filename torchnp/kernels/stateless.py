@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp._private import sobol_directions
-from torchnp.checks import check, require
+from torchnp.checks import check, dim_of, require
 from torchnp.dtypes import FLOATS, cast, float32, float64, int64, scalar_name, uint64
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import check_size, factory_dtype
@@ -132,7 +132,8 @@ def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
     """What each of the next n points is exclusive-ored with: the direction of the lowest zero bit of its number."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
     lowest = np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64)
-    return state[:, lowest].T
+    rows, columns = dim_of(state, 0), dim_of(state, 1)
+    return state.take(lowest, columns).swapaxes(rows, columns)
 
 
 @kernel("_sobol_engine_draw")

@@ -288,15 +288,13 @@ def as_strided(self, size, stride, storage_offset=None):
     size, stride = list(map(index, size)), list(map(index, stride))
     storage_offset = None if storage_offset is None else index(storage_offset)
     if stride and min(stride) < 0:
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {shape_text(stride)}"
-        )
+        words = "as_strided: Negative strides are not supported at the moment, got strides:"
+        raise RuntimeError(f"{words} {shape_text(stride)}")
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     if size and min(size) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
-        )
+        words = f"Storage size calculation overflowed with sizes={shape_text(size)} and"
+        raise RuntimeError(f"{words} strides={shape_text(stride)}")
     item = self.itemsize
     memory, start = storage(self)
     if storage_offset is not None:
@@ -305,10 +303,11 @@ def as_strided(self, size, stride, storage_offset=None):
         return ndarray(size, self.dtype, memory, 0, [s * item for s in stride])
     needed = start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride)))
     if needed > memory.nbytes:
-        raise RuntimeError(
-            f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and "
-            f"itemsize {item} requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
+        words = (
+            f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and"
         )
+        found = f"requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
+        raise RuntimeError(f"{words} itemsize {item} {found}")
     return ndarray(size, self.dtype, memory, start, [s * item for s in stride])
 
 

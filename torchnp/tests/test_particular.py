@@ -233,6 +233,7 @@ def test_what_is_found_first(row, args, kwargs):
 @pytest.mark.parametrize(("row", "args"), [
     ("scatter_.value_reduce", (1, np.zeros((1, 4), np.int64), 300, "add")),
     ("add_.Tensor", (np.ones((1, 4), np.uint8), 300)),
+    ("add_.Tensor", (np.ones((1, 4), np.uint8), True)),
     ("clamp_", (0, 300)),
     ("masked_fill_.Scalar", (np.ones((1, 4), bool), 300)),
     ("fill_.Scalar", (300,)),

@@ -73,14 +73,14 @@ def name_of(dtype: Any) -> str:
     return f"torch.{dtype_name(dtype)}" if isinstance(dtype, np.dtype) else str(dtype)
 
 
-def check_alike(*arrays: Array) -> None:
-    """Refuse operands of different dtypes or shapes; a 0-d operand goes with any shape."""
+def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
+    """Refuse operands of different dtypes or shapes, of flags the shapes; a 0-d operand goes with any shape."""
     expected = arrays[0].dtype
     for x in arrays:
         if x.dtype != expected:
             words = f"Tensor with dtype {name_of(x.dtype)} is not the expected dtype of"
             raise RuntimeError(f"{words} {name_of(expected)}!")
-    shapes = [x.shape for x in arrays if x.ndim]
+    shapes = [x.shape for x in (*flags, *arrays) if x.ndim]
     for shape in shapes:
         if shape != shapes[0]:
             raise RuntimeError(f"Shape {_size(shape)} is not the expected shape {_size(shapes[0])}!")

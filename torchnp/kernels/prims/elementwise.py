@@ -175,7 +175,7 @@ def _astype(xp: Any, a: Array, dtype: Any) -> Array:
 
 
 _DOC = "Elements of ``a`` where ``pred`` is true, else of ``b``."
-_look = lambda pred, a, b: check_alike(a, b)
+_look = lambda pred, a, b: check_alike(a, b, flags=(pred,))
 rows("prims::where", either, _DOC, native="where.self", portable="where", look=_look, like=np.where)
 for _name, _native, _of_others, _like, _doc in (
     ("cbrt", _cbrt, lambda xp, x: xp.copysign(xp.abs(x) ** (1 / 3), x), np.cbrt, "Real cube root."),
