@@ -77,8 +77,7 @@ def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
     looks whether it overlaps an input in part, unlike the other generated rows, and does not, unlike the others;
     ``"expands"`` where torch writes an out whose elements share memory. ``"copied"`` where it copies an input of the
     result's shape into the out, and ``"biased"`` where it copies the bias there: a copy looks at the memory of both.
-    In place ``"itself"``: where the source is the
-    target, which stays as it is.
+    In place ``"itself"``: where the source is the target, which stays as it is.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 

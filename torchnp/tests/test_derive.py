@@ -129,7 +129,7 @@ def test_every_rule_has_rows_and_every_row_is_known():
         kind, *how = rule.split(" ")
         assert kind in casts.ALLOWS
         assert set(how) <= {"into", "flat", "copy", "sized"}
-        words.format(r="", d="", rc="", dc="", x="", i32="")
+        words.format(r="", d="", rc="", dc="", rt="", dt="", x="", i32="")
         if ":" in name:
             assert name.partition(":")[2] in {a.name for a in TABLE.schemas[row].args if a.is_out}
 
