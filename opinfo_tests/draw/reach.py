@@ -13,6 +13,7 @@ import torch
 from rich.progress import track
 
 from ..schemas import siblings
+from .models import models_reach
 from .own import own_reach
 from .record import Recorder
 from .samples import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported
@@ -59,7 +60,7 @@ def reach() -> Reach:
     if found is None:
         found = probe()
         save(cache_file(), found)
-    found = found | own_reach()
+    found = found | own_reach() | models_reach()
     return {k: v.union(*(siblings()[op] for op in v if op in siblings())) for k, v in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Where calls come from: torch's OpInfo database, run forward and backward and called directly, and our own rows."""
+"""Where calls come from: torch's OpInfo database, run forward and backward and called directly, our own rows, and models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
+from . import models
 from .record import Recorder, out_like
 from .task import DRAWN, Task, reseed
 
@@ -126,6 +127,8 @@ def supported(source: str) -> set[str]:
         from .own import own_dtypes
 
         return own_dtypes()
+    if source == models.SOURCE:
+        return set(models.DTYPES)
     op = opinfos()[source]
     found = {DTYPE_NAMES[d] for d in op.supported_dtypes("cpu") if d in DTYPE_NAMES}
     return found | {ERRORS} if op.error_inputs_func is not None else found
@@ -153,6 +156,9 @@ def samples_of(
         from .own import run_own
 
         yield from run_own(task.dtype, recorder)
+        return
+    if task.source == models.SOURCE:
+        yield from models.run_models(task.dtype, recorder)
         return
     if task.source.startswith(DRAWN):
         from .strategies import run_drawn

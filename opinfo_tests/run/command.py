@@ -88,6 +88,11 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--count", action="store_true", help="record what there is to judge, and judge nothing (maintainers)"
     )
+    p.add_argument(
+        "--differences",
+        action="store_true",
+        help="ask only for the differences between NumPy and torch that the catalogue holds (torchnp differences), and stop",
+    )
     p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
     outputs.add_arguments(p)
     return p
@@ -125,6 +130,10 @@ def run(a: argparse.Namespace) -> int:
         lines, status = diff(*a.diff)
         print("\n".join(lines))
         return status
+    if a.differences:
+        from .directed import show_differences
+
+        return show_differences(console, load_backend(a.backend))
     ops = select(a.ops.split(",")) if a.ops else None
     if a.families:
         ops = in_families(a.families, ops or registered())
@@ -176,7 +185,7 @@ def run(a: argparse.Namespace) -> int:
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
     """Return what is to be drawn: every entry to count all, or the entries that reach the overloads, and draws from schemas."""
     if a.count:
-        return [Task(s, d) for s in [*opinfos(), "own"] for d in dtypes if d in supported(s)]
+        return [Task(s, d) for s in [*opinfos(), "own", "models"] for d in dtypes if d in supported(s)]
     samples = [] if a.no_samples else plan(reachable, dtypes, a.tier == "quick")
     return samples + outputs.drawn_tasks(reachable, a.draws) if a.draws else samples
 
