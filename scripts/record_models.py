@@ -31,14 +31,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from opinfo_tests.draw.models import DATA, NotKeptError, spelled
+from opinfo_tests.draw.models import DATA, NotKeptError, op_of, spelled
 
 LARGEST = 1 << 16  # elements of a tensor that is kept
 SECONDS = 60  # for one model
 MEMORY = 8 << 30  # bytes for one model
 ALIKE = 3  # calls that differ in their sizes alone
 OF_ONE = 80  # calls of one overload
-SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_")
+LONGEST = 3000  # characters of a line: optimizers have long lists
+SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
+# What was computed forward belongs to the rest: drawn anew it overflows, or is no workspace of oneDNN's.
+TOGETHER = ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", "aten::mkldnn_rnn_layer")
 OPTIMIZERS: list[Callable[[Any], torch.optim.Optimizer]] = [
     lambda p: torch.optim.AdamW(p, 1e-3),
     lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, nesterov=True),
@@ -64,12 +67,14 @@ class Recording(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = func.name()
-        if name.startswith("aten::") and not name.startswith(SKIPPED):
+        if name.startswith("aten::") and not name.startswith((*SKIPPED, *TOGETHER)):
             self.keep(name, args, kwargs)
         return func(*args, **kwargs)
 
     def keep(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if not tensors and args:  # numbers in the place of tensors
+            return
         if any(t.numel() > LARGEST for t in tensors) or sum(t.numel() for t in tensors) > 4 * LARGEST:
             return
         try:
@@ -356,7 +361,7 @@ def main() -> None:
     for name, make in (*layers(), *transformers_models(), *timm_models()):
         if args.only in name:
             MAKERS[name] = make
-    ran, failed, kinds, of_op, kept = 0, [], Counter(), Counter(), []
+    ran, failed, kinds, of_op, kept, here = 0, [], Counter(), Counter(), [], set()
     with ThreadPoolExecutor(args.jobs) as pool:
         for name, lines, error in pool.map(apart, [(n, i) for i, n in enumerate(MAKERS)]):
             ran += not error
@@ -364,11 +369,12 @@ def main() -> None:
                 failed.append(name)
                 print(f"{name}: {error}", file=sys.stderr)
             for line in lines:
-                op, kind = line[2 : line.index('"', 2)], kind_of(line)
-                if kinds[kind] < ALIKE and of_op[op] < OF_ONE and line not in kept[-2000:]:
+                op, kind = op_of(line), kind_of(line)
+                if len(line) <= LONGEST and kinds[kind] < ALIKE and of_op[op] < OF_ONE and line not in here:
                     kinds[kind] += 1
                     of_op[op] += 1
                     kept.append(line)
+                    here.add(line)
     whole = [n for n in MAKERS if n not in failed]
     models = len({n for n in whole if not n.startswith("torch.nn/")})
     layers_ = len({n.split("/")[1] for n in whole if n.startswith("torch.nn/")})

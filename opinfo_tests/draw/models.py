@@ -80,12 +80,17 @@ def values_of(t: torch.Tensor) -> Any:
         return {"is": flat.tolist()}
     if t.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)
-    different = flat.double().unique() if flat.dtype != torch.int64 else flat.unique()
+    different = flat.double().unique() if flat.is_floating_point() else flat.unique()
     if different.numel() <= FEW:
-        return {"of": different.tolist()}
+        return {"of": [rounded(x) for x in different.tolist()]}
     finite = different[different.isfinite()]
     ends = [finite.min().item(), finite.max().item()] if finite.numel() else [-1, 1]
-    return [float(f"{end:.3g}") for end in ends] if t.is_floating_point() or t.is_complex() else ends
+    return [rounded(end) for end in ends]
+
+
+def rounded(x: float) -> float:
+    """Return a float with three digits; whole numbers are kept."""
+    return x if isinstance(x, int) else float(f"{x:.3g}")
 
 
 def spelled(op: str, args: tuple, kwargs: dict[str, Any], values: bool = True) -> str:
@@ -191,14 +196,18 @@ def lines() -> tuple[str, ...]:
 
 def models_reach() -> dict[str, frozenset[str]]:
     """Return what models call, as one more entry."""
-    return {SOURCE: frozenset(line[2 : line.index('"', 2)] for line in lines())}
+    return {SOURCE: frozenset(map(op_of, lines()))}
+
+
+def op_of(line: str) -> str:
+    return line[2 : line.index('"', 2)]
 
 
 def run_models(dtype: str, recorder: Recorder) -> Iterator[None]:
     """Offer the calls of the file in one dtype, one for each step."""
     recorder.source, recorder.sample_dtype = SOURCE, dtype
     for line in lines():
-        if dtype == RECORDED or f'"{RECORDED}"' in line:
+        if recorder.looks_at(op_of(line)) and (dtype == RECORDED or f'"{RECORDED}"' in line):
             reseed(line)
             recorder.see(*made(line, dtype))
             yield

@@ -13,6 +13,7 @@ import torch
 from rich.progress import track
 
 from ..schemas import siblings
+from .models import SOURCE as MODELS
 from .models import models_reach
 from .own import own_reach
 from .record import Recorder
@@ -69,13 +70,15 @@ HOMES = 3  # entries of an overload: the quick tier draws its calls from these a
 
 @cache
 def homes() -> Reach:
-    """Return the entries of each overload that say most of it: those of its own name, then those that call the least else."""
+    """Return the entries of each overload that say most of it: those of its own name, then those that call the least else,
+    and the models."""
     found: dict[str, list[tuple[bool, int, str]]] = {}
     for source, calls in reach().items():
         for op in calls:
             base = op.partition("::")[2].partition(".")[0].strip("_")
             found.setdefault(op, []).append((base != source.partition(".")[0].strip("_"), len(calls), source))
-    return {op: frozenset(source for _, _, source in sorted(rows)[:HOMES]) for op, rows in found.items()}
+    best = {op: [source for _, _, source in sorted(rows)] for op, rows in found.items()}
+    return {op: frozenset(s for i, s in enumerate(rows) if i < HOMES or s == MODELS) for op, rows in best.items()}
 
 
 def probe() -> Reach:

@@ -119,6 +119,10 @@ class Recorder(TorchDispatchMode):
             self.see(name, args, kwargs)
         return func(*args, **kwargs)
 
+    def looks_at(self, name: str) -> bool:
+        """Return whether a call of an overload would be recorded, as itself or under a sibling's name."""
+        return self.wanted(name) or any(map(self.wanted, siblings()[name]))
+
     def see(self, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         """Record a call, and the same arguments under the overloads that differ only in where they write."""
         self.calls[name] += 1

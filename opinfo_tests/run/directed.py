@@ -33,12 +33,12 @@ class Asked:
 
 def calls_of(difference: Difference, backend: Backend) -> list[Case]:
     """Return the calls that torch makes beneath a difference's expression, those that the backend claims."""
-    cases: dict[str, Case] = {}
-    recorder = Recorder(lambda op: op in backend.ops, lambda case: cases.setdefault(case.digest, case) and None)
+    cases: list[Case] = []
+    recorder = Recorder(lambda op: op in backend.ops, cases.append)
     recorder.source = f"differences/{difference.id}"
     with recorder:
         evaluate(difference.torch, torch=torch, np=np, scipy=scipy, torchnp=torchnp)
-    kept = [c for c in cases.values() if backend.dtypes is None or c.dtypes() <= backend.dtypes]
+    kept = [c for c in {c.digest: c for c in cases}.values() if backend.dtypes is None or c.dtypes() <= backend.dtypes]
     return [c for c in kept if not backend.exempt(c)]
 
 

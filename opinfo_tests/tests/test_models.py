@@ -83,4 +83,4 @@ def test_the_calls_of_the_file_are_calls_that_torch_takes(dtype):
             ran += 1
         except Exception:
             refused += 1
-    assert refused < 0.02 * ran
+    assert refused < 0.05 * ran
