@@ -59,4 +59,4 @@ def test_quick_runs_are_alike(tmp_path, monkeypatch, capsys):
         assert command.main(["--tier", "quick", "--ops", "sin,sin_", "--jobs", "0"]) == 0
         lines.append([line for line in capsys.readouterr().out.splitlines() if "pass," in line])
     assert lines[0] == lines[1] and len(lines[0]) == 1
-    assert len(plan(frozenset(["aten::add.Tensor"]), ["float32"], home=True)) <= 3
+    assert len(plan(frozenset(["aten::add.Tensor"]), ["float32"], home=True)) <= HOMES + 1  # and the models
