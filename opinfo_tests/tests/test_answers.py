@@ -3,7 +3,7 @@
 import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
-from opinfo_tests.draw.reach import homes, plan
+from opinfo_tests.draw.reach import HOMES, homes, plan
 from opinfo_tests.draw.task import DRAWN, Task
 from opinfo_tests.run import answers, command
 from opinfo_tests.run.answers import Store

@@ -133,14 +133,14 @@ def split(self, split_size, dim=0):
 def split_with_sizes(self, split_sizes, dim=0):
     """Pieces of the sizes given."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
-    dim = wrap_dim(dim, self.ndim)
+    extent = self.shape[wrap_dim(dim, self.ndim)]
     if split_sizes and min(split_sizes) < 0:
         words = "split_with_sizes expects split_sizes have only non-negative entries, but got"
         raise RuntimeError(f"{words} split_sizes={shape_text(split_sizes)}")
-    if sum(split_sizes) != self.shape[dim]:
-        words = f"split_with_sizes expects split_sizes to sum exactly to {self.shape[dim]} (input tensor's size at"
+    if sum(split_sizes) != extent:
+        words = f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at"
         raise RuntimeError(f"{words} dimension {dim}), but got split_sizes={shape_text(split_sizes)}")
-    return _pieces(self, dim, split_sizes)
+    return _pieces(self, wrap_dim(dim, self.ndim), split_sizes)
 
 
 rows("split.sizes", split_with_sizes, "`split_with_sizes`.", like=np.split, differs=["split-takes-sizes"])

@@ -12,6 +12,7 @@ from torchnp.checks import check, check_type, refuse, require, wrap_dim
 from torchnp.errors import shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, tiles
 from torchnp.kernels._rows import rows
+from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
 
@@ -195,7 +196,7 @@ def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> N
 
 
 def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    return grad - np.exp(out) * add_reduce(grad, (axis,), True)
+    return fast_fma(np.exp(out), -add_reduce(grad, (axis,), True), grad)
 
 
 (_of_softmax,) = rows(
