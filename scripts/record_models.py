@@ -40,8 +40,12 @@ ALIKE = 3  # calls that differ in their sizes alone
 OF_ONE = 80  # calls of one overload
 LONGEST = 3000  # characters of a line: optimizers have long lists
 SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
-# What was computed forward belongs to the rest: drawn anew it overflows, or is no workspace of oneDNN's.
-TOGETHER = ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", "aten::mkldnn_rnn_layer")
+# What was computed forward belongs to the rest: drawn anew it overflows or cancels, or is no workspace of oneDNN's.
+TOGETHER = (
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+    "aten::mkldnn_rnn_layer",
+    "aten::_log_softmax_backward_data",
+)
 OPTIMIZERS: list[Callable[[Any], torch.optim.Optimizer]] = [
     lambda p: torch.optim.AdamW(p, 1e-3),
     lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, nesterov=True),

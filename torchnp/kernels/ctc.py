@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,11 @@ def _expect(holds: bool, wanted: str, found: str) -> None:
     check(holds, f"Expected {wanted} but got {found} (while checking arguments for ctc_loss_allocate_outputs)")
 
 
-def _labels_of(
-    log_probs: ndarray, targets: ndarray, input_lengths: Sequence[int], target_lengths: Sequence[int], blank: int
-) -> list[ndarray]:
+def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, blank: int) -> list[ndarray]:
     """The label sequence of each sample, with blanks between and around the labels."""
+    input_lengths, target_lengths = lengths
     check(log_probs.size > 0, "log_probs tensor must not be empty")
-    require("ctc_loss_cpu", log_probs.dtype, WIDE)
+    require(f"{name}_cpu", log_probs.dtype, WIDE)
     found, of = f"{tensor_type(targets.dtype)} instead", "for argument #2 'targets'"
     _expect(targets.dtype in (dt.int32, dt.int64), f"tensor {of} to have scalar type Int;", found)
     found = f"{log_probs.ndim}-dimensional tensor for argument #1 'log_probs'"
@@ -81,8 +79,8 @@ def _variables(emitted: ndarray, labels: ndarray) -> ndarray:
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """Minus the log likelihood of each sample, and the forward variables (-inf where there are none)."""
-    input_lengths, target_lengths = _lengths(input_lengths, target_lengths)
-    padded = _labels_of(log_probs, targets, input_lengths, target_lengths, blank)
+    input_lengths, target_lengths = lengths = _lengths(input_lengths, target_lengths)
+    padded = _labels_of("ctc_loss", log_probs, targets, lengths, blank)
     steps, batch, _ = log_probs.shape
     log_alpha = np.full((batch, steps, 2 * max(target_lengths, default=0) + 1), _NEVER, log_probs.dtype)
     loss = np.empty(batch, log_probs.dtype)
@@ -101,17 +99,16 @@ def _ctc_loss_backward(
     grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False
 ):
     """The gradient of `_ctc_loss` by forward and backward variables."""
-    input_lengths, target_lengths = _lengths(input_lengths, target_lengths)
-    padded = _labels_of(log_probs, targets, input_lengths, target_lengths, blank)
+    input_lengths, target_lengths = lengths = _lengths(input_lengths, target_lengths)
+    padded = _labels_of("ctc_loss_backward", log_probs, targets, lengths, blank)
     out = np.zeros_like(log_probs)
-    classes = log_probs.shape[2]
     for b, (labels, n) in enumerate(zip(padded, input_lengths, strict=True)):
         loss = neg_log_likelihood[b]
         if zero_infinity and loss == np.inf:
             continue
         backward = _variables(log_probs[:n, b, labels][::-1, ::-1], labels[::-1])[::-1, ::-1]
         both = log_alpha[b, :n, : len(labels)] + backward
-        sums = np.full((n, classes), _NEVER, log_probs.dtype)
+        sums = np.full((n, out.shape[2]), _NEVER, log_probs.dtype)
         for s, label in reversed([*enumerate(labels)]):  # several places of a sequence may hold one label
             sums[:, label] = _added(sums[:, label], both[:, s])
         scores = log_probs[:n, b]

@@ -269,7 +269,7 @@ def _weight_norm_interface(v, g, dim=0):
     axes = tuple(i for i in range(v.ndim) if i != wrap_dim(dim, v.ndim))
     norms = np.sqrt(add_reduce(x * x, axes, True))
     scale = inner(g).reshape(-1)[: norms.size].reshape(norms.shape) / norms  # torch looks at no shape of g
-    return dt.cast(x * scale, v.dtype), norms
+    return dt.cast(x * scale, v.dtype), norms.reshape(g.shape) if g.size == norms.size else norms
 
 
 _DOC = "v * g / |v| with a norm for each slice along ``dim``."

@@ -79,8 +79,8 @@ def windows(
         channels = x.shape[-n - 1]
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
-    reach = zip(kernel, sizes, padding, dilation, strict=True)
-    kernel = tuple(min(k, -(-(s + 2 * p) // d)) for k, s, p, d in reach)  # beyond the padding there is nothing
+    # Beyond the padding there is nothing.
+    kernel = tuple(min(k, -(-(s + 2 * p) // d)) for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True))
     return Windows(kernel, stride, padding, dilation, sizes, out)
 
 
