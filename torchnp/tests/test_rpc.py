@@ -12,19 +12,6 @@ from torch.nn import functional as F
 
 from torchnp.tests import models, rpc_server
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _stop_server():
-    yield
-    rpc_server.stop()
-
-
-@pytest.fixture(params=rpc_server.TRANSPORTS)
-def session(request):
-    with rpc_server.session(request.param) as s:
-        yield s
-
-
 DTYPES = [
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64,
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128,

@@ -17,19 +17,6 @@ from torchnp import rpc
 from torchnp.schema import load
 from torchnp.tests import rpc_server
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _stop_server():
-    yield
-    rpc_server.stop()
-
-
-@pytest.fixture(params=rpc_server.TRANSPORTS)
-def session(request):
-    with rpc_server.session(request.param) as s:
-        yield s
-
-
 # ---------------------------------------------------------------- values
 
 READERS = {
