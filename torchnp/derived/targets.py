@@ -45,7 +45,7 @@ class Looks(NamedTuple):
 
     def check_copied(self, out: ndarray, shape: tuple[int, ...], bound: Bound) -> None:
         """Refuse an out of the result's shape that torch's copy refuses: of the input or the bias into the out."""
-        first, bias = next(iter(bound.values()), None), bound.get("bias")
+        first, bias = next(iter(bound.values())), bound.get("bias")
         if out.shape != shape:  # it is resized
             return
         if self.copied and first.shape == shape:

@@ -73,7 +73,7 @@ def check_sizes(x: ndarray, **given: ndarray | None) -> None:
         check(size == x.shape[1], f"{name} should contain {x.shape[1]} elements not {size}")
 
 
-def _dense(x: ndarray, *parameters: Any) -> bool:
+def _dense(x: Any, *parameters: Any) -> bool:
     """Whether torch takes its kernels for dense memory, which round at other places than those for strides."""
     dense = bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
     return dense and all(p is None or p.flags.c_contiguous for p in parameters)

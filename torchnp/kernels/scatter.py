@@ -83,7 +83,7 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     """torch's kernels of each reduction leave out dtypes of their own."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
     refuse_elements(name if include_self else "scatter_reduce_exclude_input_init", self, RARE_OR_CHALF)
-    lacking = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
+    lacking: dict[Any, Any] = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
