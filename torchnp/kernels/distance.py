@@ -12,8 +12,10 @@ from torchnp.checks import broadcast_shapes, check, check_type, require
 from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
+from torchnp.kernels.contraction import matmul
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.numerics.blocks import blocks
+from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
 from torchnp.registry import kernel
@@ -72,9 +74,6 @@ def _cdist_forward(x1, x2, p, compute_mode):
 @kernel("_euclidean_dist", differs=["cdist-by-products"])
 def _euclidean_dist(x1, x2):
     """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
-    from torchnp.kernels.contraction import matmul
-    from torchnp.kernels.power import pow_scalar
-
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
     ones = [np.ones(s.shape, s.dtype) for s in squares]
     left = np.concatenate([mul(x1, -2), squares[0], ones[0]], -1)

@@ -13,6 +13,7 @@ from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64,
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits
 from torchnp.kernels.copy import clone
+from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
 from torchnp.kernels.view import expand, view
 from torchnp.overlap import check_target, check_written_at, overlaps_itself
@@ -111,8 +112,6 @@ def _unsafe_index(self, indices):
 @kernel("_unsafe_masked_index")
 def _unsafe_masked_index(self, mask, indices, fill):
     """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
-    from torchnp.kernels.mask import masked_fill
-
     _check_numbers("_unsafe_masked_index", indices)
     out = index(self, _clamped(self, indices))
     return masked_fill(out, ~mask, fill)
@@ -181,8 +180,6 @@ def index_put(self, indices, values, accumulate=False):
 
 def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
     """`masked_fill`, the way that torch takes with one mask and one number of any dtype."""
-    from torchnp.kernels.mask import masked_fill_tensor
-
     mask = mask.reshape(*(1,) * dim, *mask.shape, *(1,) * (self.ndim - dim - mask.ndim))
     return masked_fill_tensor(self, mask, value.reshape(()))
 
@@ -232,8 +229,6 @@ def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarr
 @kernel("_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """`index_put` that adds the values where the mask is true."""
-    from torchnp.kernels.mask import masked_fill
-
     _check_numbers("_unsafe_masked_index", indices)
     values = masked_fill(values, ~mask, 0)
     return index_put(self, _clamped(self, indices), values, True)

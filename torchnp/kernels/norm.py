@@ -15,6 +15,7 @@ from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.loops import VECTOR
+from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -250,8 +251,6 @@ def renorm(self, p, dim, maxnorm):
     check(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
     axis = wrap_dim(dim, self.ndim)
-    from torchnp.kernels.vectornorm import linalg_vector_norm
-
     others = [i for i in range(self.ndim) if i != axis]
     norms = linalg_vector_norm(inner(self) if dt.is_inexact(self.dtype) else self, p, others, True)
     limit = norms.dtype.type(maxnorm)

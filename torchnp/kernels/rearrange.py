@@ -16,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
+from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.slicing import at, diagonal
 from torchnp.overlap import check_target
@@ -339,8 +340,6 @@ def vander(x, N=None, increasing=False):
 @kernel("sum_to_size", like=np.sum)
 def sum_to_size(self, size):
     """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none."""
-    from torchnp.kernels.reduce import sum_all, sum_dim
-
     if not len(size):
         return sum_all(self)
     extra = self.ndim - len(size)

@@ -16,6 +16,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp
 from torchnp.kernels.reduce import look_told
+from torchnp.kernels.scatter import scatter_add
 from torchnp.quick import exact, is_axis
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -169,7 +170,5 @@ for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.min
 @kernel("cummaxmin_backward")
 def cummaxmin_backward(grad, input, indices, dim):
     """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
-    from torchnp.kernels.scatter import scatter_add
-
     out = np.zeros(input.shape, input.dtype)
     return scatter_add(out, dim, indices, grad) if input.size else out

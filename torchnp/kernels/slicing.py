@@ -11,8 +11,9 @@ import numpy as np
 from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.errors import expected_true, shape_text
-from torchnp.kernels._memory import window
+from torchnp.kernels._memory import element_strides, storage_offset, window
 from torchnp.kernels._rows import rows
+from torchnp.kernels.view import as_strided
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -65,9 +66,6 @@ def slice_tensor(self, dim=0, start=None, end=None, step=1):
 @kernel("slice_inverse", differs=["as-strided-storage"])
 def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
     """The tensor of ``src``'s layout that has ``self`` as its slice."""
-    from torchnp.kernels._memory import element_strides, storage_offset
-    from torchnp.kernels.view import as_strided
-
     return as_strided(self, src.shape, element_strides(src), storage_offset(src))
 
 

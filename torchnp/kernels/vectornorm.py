@@ -12,6 +12,7 @@ from torchnp.checks import check, dim_of, wrap_dim
 from torchnp.errors import not_implemented
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import sub
 from torchnp.kernels.view import view
 from torchnp.overlap import check_apart, check_target
 from torchnp.registry import kernel
@@ -164,6 +165,4 @@ def norm_except_dim(v, pow=2, dim=0):
 @kernel("dist", differs=["no-integers-norm"])
 def dist(self, other, p=2):
     """p-norm of the difference."""
-    from torchnp.kernels.arithmetic import sub
-
     return _norm_of(sub(self, other), p)
