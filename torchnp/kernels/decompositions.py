@@ -38,7 +38,7 @@ def _columns(x: ndarray) -> ndarray:
 # ---------------------------------------------------------------- QR
 
 
-@kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"])
+@kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"], writes=Writes(out=look_in_place))
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
     words = f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -53,7 +53,7 @@ def linalg_qr(A, mode="reduced"):
 
 _EITHER = "Orthonormal and upper triangular factors, reduced or complete."
 _by_flag = lambda x, some: linalg_qr(x, "reduced" if some else "complete")
-rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS)
+rows("qr", _by_flag, _EITHER, like=np.linalg.qr, differs=_NO_INTEGERS, writes=Writes(out=look_in_place))
 
 
 @kernel("geqrf", writes=Writes(out=look_in_place))
@@ -138,6 +138,7 @@ def _look_vectors(bound: Bound, outs: list[ndarray]) -> None:
     """The eigenvectors' dtype is looked at before the eigenvalues'."""
     x = next(iter(bound.values()))
     check(len(outs) < 2 or outs[1].dtype == x.dtype, out_dtype(x.dtype, outs[-1].dtype))
+    look_in_place(bound, outs[1:])
 
 
 _BY_VECTORS = Writes(out=_look_vectors)

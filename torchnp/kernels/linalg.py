@@ -117,9 +117,10 @@ def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
-    """Into an out that LAPACK can work in the first argument is copied."""
-    x, out = next(iter(bound.values())), outs[0]
-    if out.shape == x.shape and out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
+    """Into the first out of its shape the first argument is copied, where LAPACK can work there."""
+    x = next(iter(bound.values()))
+    out = next((out for out in outs if out.shape == x.shape), x)
+    if out.dtype == x.dtype and out.ndim > 1 and out.mT.flags.c_contiguous:
         check_apart(out, x)
 
 
@@ -204,7 +205,8 @@ _writes = Writes(out=look_in_place)
 rows("linalg_lu_factor", _lu_factor, _DOC, name="torch.linalg.lu_factor", part=slice(2), writes=_writes)
 
 
-@kernel("linalg_lu")
+# Of a square matrix the upper factor comes first.
+@kernel("linalg_lu", writes=Writes(out=lambda bound, outs: look_in_place(bound, outs[:0:-1])))
 def linalg_lu(A, *, pivot=True):
     """Permutation, unit lower and upper triangular factors with A = P L U."""
     _check_factored("linalg.lu", A)
@@ -257,7 +259,7 @@ def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndar
     return np.diagonal(lu, 0, -2, -1), np.where(exchanges % 2, -1, 1).astype(a.dtype), lu, pivots
 
 
-@kernel("_linalg_det", differs=["no-integers-linalg"])
+@kernel("_linalg_det", differs=["no-integers-linalg"], writes=Writes(out=look_in_place))
 def _linalg_det(A):
     """Determinants, with the LU factors that they were computed from."""
     diagonal, sign, lu, pivots = _triangle("linalg.det", A, True)
@@ -268,7 +270,7 @@ _OF_DET = {"like": np.linalg.det, "differs": ["no-integers-linalg"]}
 linalg_det, _ = rows("linalg_det det", _linalg_det, "Determinants.", part=0, **_OF_DET)
 
 
-@kernel("_linalg_slogdet", differs=["no-integers-linalg"])
+@kernel("_linalg_slogdet", differs=["no-integers-linalg"], writes=Writes(out=look_in_place))
 def _linalg_slogdet(A):
     """Sign and logarithm of the absolute determinant, with the LU factors."""
     diagonal, sign, lu, pivots = _triangle("linalg.slogdet", A, False)

@@ -204,6 +204,46 @@ def test_an_out_that_overlaps(row, rest):
 
 
 @pytest.mark.parametrize(
+    "row, outs",
+    [
+        ("linalg_qr.out", "Q R"),
+        ("qr.Q", "Q R"),
+        ("linalg_lu.out", "P L U"),
+        ("linalg_eigh.eigvals", "eigvals eigvecs"),
+        ("_linalg_det.result", "result LU pivots"),
+        ("_linalg_slogdet.sign", "sign logabsdet LU pivots"),
+        ("geqrf.a", "a tau"),
+    ],
+)
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_factors_that_torch_computes_in_an_out(row, outs, by_columns):
+    """Of the outs that LAPACK can work in, the matrix is copied into one, which must not overlap it in part."""
+    base, overload = row.split(".")
+    run, mine = getattr(getattr(aten, base), overload), TABLE[f"aten::{row}"]
+    shapes = [tuple(r.shape) for r in getattr(aten, base).default(torch.eye(3))]
+    for name in [n for n, s in zip(outs.split(), shapes, strict=True) if s == (3, 3)]:
+
+        def call(op, own, of, name=name):
+            given = {n: own(s, n) for n, s in zip(outs.split(), shapes, strict=True)}
+            return op(of(0), **given | {name: of(1).T if by_columns else of(1)})
+
+        theirs, ours = torch.eye(4)[:3].reshape(12), np.eye(4, dtype=np.float32)[:3].reshape(12)
+        kind = lambda n, ints, floats: ints if n == "pivots" else floats
+        expect = outcome(
+            lambda: call(
+                run, lambda s, n: torch.zeros(s, dtype=kind(n, torch.int32, torch.float32)),
+                lambda i: theirs[i : i + 9].view(3, 3),
+            )
+        )  # fmt: skip
+        found = outcome(
+            lambda: call(
+                mine, lambda s, n: np.zeros(s, kind(n, np.int32, np.float32)), lambda i: ours[i : i + 9].reshape(3, 3)
+            )
+        )
+        assert found == expect
+
+
+@pytest.mark.parametrize(
     "row, names, shape, rest",
     [  # the input, weight and bias are one run of memory, in which the out begins a few elements on, or is expanded
         ("_upsample_bilinear2d_aa.out", "x", (2, 1, 2, 3), ([2, 3], False)),
