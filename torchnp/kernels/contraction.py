@@ -7,14 +7,15 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
-from torchnp.errors import batch2_mismatch, not_implemented, shape_text, size_mismatch
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, refuse, warn, wrap_dim, wrap_dims
+from torchnp.errors import batch2_mismatch, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
-from torchnp.kernels.view import view
+from torchnp.kernels.reduce import sum_all, sum_dim
+from torchnp.kernels.view import matrix_transposed, view
 from torchnp.layout import cloned, iterated, layout_of, place
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -87,14 +88,13 @@ def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if input.ndim == 0 or weight.ndim == 0:
         raise _no_vector("linear", input.ndim, weight.ndim)
+    weight = matrix_transposed(weight)
     if bias is None:
-        return matmul(input, weight.T)
-    if input.ndim == 2:
-        return addmm(bias, input, weight.T)
-    if input.ndim and bias.ndim == 1:
-        out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
+        return matmul(input, weight)
+    if input.ndim == 2 or bias.ndim == 1:
+        out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight)
         return out.reshape(*input.shape[:-1], out.shape[-1])
-    return add(matmul(input, weight.T), bias)
+    return add(matmul(input, weight), bias)
 
 
 # ---------------------------------------------------------------- sums over chosen dimensions
@@ -129,9 +129,9 @@ def tensordot(self, other, dims_self, dims_other):
     a, b = self, other
     for i, j in zip(left, right, strict=True) if a.ndim and b.ndim else ():
         if b.shape[j] == 1 and a.shape[i] != 1:
-            a = _summed(a, i)
+            a = sum_dim(a, i, True, dtype=a.dtype)
         elif a.shape[i] == 1 and b.shape[j] != 1:
-            b = _summed(b, j)
+            b = sum_dim(b, j, True, dtype=b.dtype)
         elif a.shape[i] != b.shape[j]:
             sizes = f"first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
             raise RuntimeError(f"contracted dimensions need to match, but {sizes}")
@@ -144,27 +144,18 @@ def tensordot(self, other, dims_self, dims_other):
     depth = math.prod(a.shape[i] for i in left)
     a2 = a.transpose(*rows, *left).reshape(math.prod(a.shape[i] for i in rows), depth)
     b2 = b.transpose(*right, *columns).reshape(depth, math.prod(b.shape[j] for j in columns))
-    if not rows and not columns:
-        return dot(a2[0], b2[:, 0])
-    return mm(a2, b2).reshape(shape)
-
-
-def _summed(x: ndarray, axis: int) -> ndarray:
-    from torchnp.kernels.reduce import sum_dim
-
-    return sum_dim(x, axis, True, dtype=x.dtype)
+    out = dot(a2[0], b2[:, 0]) if len(a2) == 1 == b2.shape[1] else mm(a2, b2)
+    return out.reshape(shape)
 
 
 @kernel("kron", like=np.kron, differs=["three-tier-promotion"])
 def kron(self, other):
     """Each element of the first times all of the second, laid out in blocks."""
     n = max(self.ndim, other.ndim)
-    out = dt.result_type(self, other)
     sizes = [(1,) * (n - x.ndim) + x.shape for x in (self, other)]
     left = view(self, [k for size in sizes[0] for k in (size, 1)])
     right = view(other, [k for size in sizes[1] for k in (1, size)])
-    blocks = dt.cast(left, dt.opmath(out)) * dt.cast(right, dt.opmath(out))
-    laid = place(dt.cast(blocks, out), iterated((layout_of(left), layout_of(right))))
+    laid = place(mul(left, right), iterated((layout_of(left), layout_of(right))))
     return view(laid, [i * j for i, j in zip(*sizes, strict=True)])
 
 
@@ -178,9 +169,9 @@ def bilinear(input1, input2, weight, bias=None):
     check(input1.ndim == input2.ndim, f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (m, n) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
         check(m == n, f"bilinear(): input batch dimensions do not match at dim {i}: got {m} and {n}")
-    left, right = (weight.shape[dim_of(weight, d)] for d in (1, 2))
-    sizes = [("input1", input1.shape[-1], left), ("input2", input2.shape[-1], right)]
-    for name, found, expected in sizes if bias is None else [*sizes, ("bias", bias.shape[0], weight.shape[0])]:
+    sizes = [("input1", input1, -1, 1), ("input2", input2, -1, 2), ("bias", bias, 0, 0)]
+    for name, x, at, of_weight in sizes if bias is not None else sizes[:2]:
+        expected, found = weight.shape[dim_of(weight, of_weight)], x.shape[dim_of(x, at)]
         words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
         check(found == expected, words_)
     batch = input1.shape[:-1]
@@ -268,8 +259,7 @@ def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
     check_inexact("linalg.vecdot", x)
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
-    if x.dtype in dt.FLOAT8S or x.dtype == dt.complex32:
-        raise not_implemented("vdot" if x.dtype == dt.complex32 else "dot", x.dtype)
+    refuse("vdot" if x.dtype == dt.complex32 else "dot", x.dtype, (*dt.FLOAT8S, dt.complex32))
     shape = broadcast_shapes(x.shape, y.shape)
     axis = wrap_dim(dim, len(shape))
     if x.ndim == y.ndim == 1 and x.shape == y.shape:
@@ -289,15 +279,12 @@ def linalg_cross(self, other, *, dim=-1):
         found = (x.shape[axis] if x.ndim else 1 for x in (self, other))
         words_ = f"Got {next(found)} and {next(found)}"
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. {words_}")
-    shape = broadcast_shapes(self.shape, other.shape)
+    broadcast_shapes(self.shape, other.shape)
     check_products("cross", self.dtype)
     check_type(self.dtype, other)
     a, b = (np.moveaxis(x, axis, 0) for x in (self, other))
-    out = np.empty(shape, self.dtype)
-    o = np.moveaxis(out, axis, 0)
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        o[i] = a[j] * b[k] - a[k] * b[j]  # the half types are rounded after each step, as in torch
-    return out
+    # The half types are rounded after each step, as in torch.
+    return np.stack([a[j] * b[k] - a[k] * b[j] for j, k in ((1, 2), (2, 0), (0, 1))], axis)
 
 
 @kernel("cross", like=np.cross, differs=["cross-default-dim", "cross-broadcast", "half-opmath"])
@@ -319,16 +306,12 @@ def trace(self):
     """Sum of the diagonal of a matrix."""
     check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     check_products("trace", self.dtype)
-    from torchnp.kernels.reduce import sum_all
-
     return sum_all(np.diagonal(self))
 
 
 @kernel("_trilinear", differs=["half-opmath"])
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     """Products of three tensors, each with sizes of 1 put in, summed over dimensions."""
-    from torchnp.kernels.reduce import sum_dim
-
     total = i1.ndim + len(expand1)
     check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
 

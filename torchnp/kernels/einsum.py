@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
-import string
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
-from torchnp.kernels._memory import bits
-from torchnp.kernels.numerics.products import check_products
-from torchnp.layout import dense
+from torchnp.kernels._memory import window
+from torchnp.kernels.arithmetic import mul
+from torchnp.kernels.matmul import batched
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.view import reshape, view
+from torchnp.layout import dense, iterated, layout_of, place, preserved
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -58,6 +60,9 @@ def _check_operand(subscripts: Sequence[str], x: ndarray, number: int, seen: dic
 def einsum(equation, tensors, *, path=None):
     """Sum of products over the dimensions that the equation does not name in its output."""
     check(len(tensors) > 0, "einsum(): must provide at least one operand")
+    size = max(2 * len(tensors) - 2, 1)
+    words = f"einsum(): expected contraction path given in path parameter to have size {size} but got"
+    check(path is None or len(path) == size, f"{words} {len(path or ())}")
     left, arrow, right = equation.partition("->")
     parts = left.split(",")
     starts = [sum(len(p) + 1 for p in parts[:i]) for i in range(len(parts))]
@@ -69,44 +74,67 @@ def einsum(equation, tensors, *, path=None):
     for i, (subscripts, x) in enumerate(zip(names, tensors, strict=True)):
         _check_operand(subscripts, x, i, seen)
     if output is None:
-        flat = [s for subscripts in names for s in subscripts if s != "..."]
-        once = sorted(s for s in set(flat) if flat.count(s) == 1)
-        output = (["..."] if any("..." in n for n in names) else []) + once
+        flat = [s for subscripts in names for s in subscripts]
+        output = sorted(s for s in set(flat) if s == "..." or flat.count(s) == 1)
     for letter in (s for s in output if s != "..."):
         check(output.count(letter) == 1, f"einsum(): output subscript {letter} appears more than once in the output")
         words = "does not appear in the equation for any input operand"
         check(letter in seen, f"einsum(): output subscript {letter} {words}")
-    return _evaluated(names, output, tensors)
+    return _evaluated(names, output, tensors, path)
 
 
-def _evaluated(names: list[list[str]], output: list[str], tensors: Sequence[ndarray]) -> ndarray:
-    # An ellipsis that the output does not keep is summed over, which np.einsum refuses: its dimensions get letters.
-    spare = [c for c in string.ascii_letters if all(c not in n for n in names)]
+def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray], path: list[int] | None) -> ndarray:
+    """The operands with one order of dimensions, the output's first, multiplied pair by pair as torch does."""
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
-    filler = spare[: max(widths)]
+    filler = [str(d) for d in range(max(widths))]  # what an ellipsis stands for, sorted before the letters
 
-    def spelled(subscripts: list[str], width: int) -> str:
-        return "".join("".join(filler[len(filler) - width :]) if s == "..." else s for s in subscripts)
+    def spelled(subscripts: list[str], width: int) -> list[str]:
+        return [c for s in subscripts for c in (filler[len(filler) - width :] if s == "..." else [s])]
 
     inputs = [spelled(n, w) for n, w in zip(names, widths, strict=True)]
-    result = spelled(output, len(filler))
-    sums = any(c not in result for c in "".join(inputs))
-    program = f"{','.join(inputs)}->{result}"
-    if len(tensors) == 1:
-        return _rearranged(program, tensors[0], sums)
-    out = dt.result_type(*tensors)
-    if sums:
-        check_products("bmm", out)
-    operands = [dt.cast(x, dt.opmath(out)) for x in tensors]
-    # np.einsum may give a transposed product; torch orders the factors of its last bmm so that none is left over.
-    return dense(dt.cast(np.asarray(np.einsum(program, *operands, optimize=True)), out))
+    kept = spelled(output, len(filler))
+    order = [*kept, *sorted({c for n in inputs for c in n} - set(kept))]
+    ops = [_ordered(x, n, order) for n, x in zip(inputs, tensors, strict=True)]
+    if len(ops) == 1:
+        return dense(sum_dim(ops[0], range(len(kept), len(order)))) if len(order) > len(kept) else ops[0]
+    for step in range(len(ops) - 1):
+        i, j = (0, 1) if path is None else sorted(path[2 * step : 2 * step + 2])
+        pair = f"einsum(): invalid contraction ({i}, {j})"
+        check(i >= 0 and j < len(ops), f"{pair} operand index is out of bounds")
+        check(i != j, f"{pair} cannot contract an operand with itself")
+        b, a = ops.pop(j), ops.pop(i)
+        ops.insert(0 if path is None else len(ops), _multiplied(a, b, ops, len(kept)))
+    return view(ops[0], ops[0].shape[: len(kept)])
 
 
-def _rearranged(program: str, x: ndarray, sums: bool) -> ndarray:
-    """One operand: a view where nothing is summed, else sums as `sum` makes them."""
-    if not sums:
-        names, result = program.split("->")  # a letter that is there twice stands for the diagonal
-        steps = [sum(s for s, n in zip(x.strides, names, strict=True) if n == c) for c in result]
-        return as_strided(bits(x), [x.shape[names.index(c)] for c in result], steps).view(x.dtype)
-    out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
-    return dense(dt.cast(np.asarray(np.einsum(program, dt.cast(x, dt.opmath(out)))), out))
+def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:
+    """An operand with a dimension for each letter; one that is there twice stands for the diagonal."""
+    at = [[d for d, n in enumerate(letters) if n == c] for c in order]
+    shape = [x.shape[dims[0]] if dims else 1 for dims in at]
+    steps = [sum(x.strides[d] for d in dims) if dims else x.itemsize for dims in at]
+    return window(x, shape, steps)
+
+
+def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> ndarray:
+    """The product of two operands, summed over the dimensions from ``first`` on that no other operand has."""
+    done = [d for d in range(first, a.ndim) if all(x.shape[d] == 1 for x in others)]
+    alone = lambda x, y, dims: [d for d in dims if x.shape[d] != 1 == y.shape[d]]
+    of_a, of_b = alone(a, b, done), alone(b, a, done)
+    a, b = (dense(sum_dim(x, dims, True)) if dims else x for x, dims in ((a, of_a), (b, of_b)))
+    both = [d for d in done if a.shape[d] != 1]
+    if not both:
+        common = dt.result_type(a, b)
+        laid = [layout_of(x) if x.dtype == common else (x.shape, preserved(*layout_of(x))) for x in (a, b)]
+        return place(mul(a, b), iterated(laid))
+    kept = [d for d in range(a.ndim) if d not in both]
+    shared = [d for d in kept if a.shape[d] != 1 != b.shape[d]]
+    left, right = alone(a, b, kept), [d for d in kept if a.shape[d] == 1]
+    if left and right and right[-1] < left[0]:
+        a, b, left, right = b, a, right, left
+    size = lambda x, dims: math.prod(x.shape[d] for d in dims)
+    batch, inner = size(a, shared), size(a, both)
+    rows = reshape(a.transpose(shared + left + both + right), (batch, size(a, left), inner))
+    columns = reshape(b.transpose(shared + both + right + left), (batch, inner, size(b, right)))
+    order = shared + left + both + right
+    shape = [1 if d in both else (b if d in right else a).shape[d] for d in order]
+    return view(dense(batched(rows, columns)), shape).transpose([order.index(d) for d in range(a.ndim)])

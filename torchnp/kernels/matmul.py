@@ -10,6 +10,8 @@ from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
 from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
 from torchnp.kernels._rows import rows
+from torchnp.kernels.activation import gelu, relu
+from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.numerics.products import (
     beta_times,
     blas_ready,
@@ -120,8 +122,6 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
 @kernel("_addmm_activation", differs=[*_SUM, "alpha-zero"])
 def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     """`addmm` followed by relu or gelu."""
-    from torchnp.kernels.activation import gelu, relu
-
     out = addmm(self, mat1, mat2, beta=beta, alpha=alpha)
     if use_gelu:
         return gelu(out)
@@ -298,9 +298,7 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
 
 def _outer(a: ndarray, b: ndarray) -> ndarray:
     _check_vectors("outer", self=a, vec2=b)
-    out = dt.result_type(a, b)
-    inner = dt.opmath(out)
-    return dt.cast(np.multiply.outer(dt.cast(a, inner), dt.cast(b, inner)), out)
+    return mul(view(a, (a.size, 1)), b)
 
 
 _OF_OUTER = {"like": np.outer, "differs": ["three-tier-promotion", "outer-vectors"]}

@@ -239,7 +239,7 @@ def _transposed(self, *, op):
 
 
 _DOC = "A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays."
-rows("t t_", _transposed, _DOC, like=np.transpose)
+matrix_transposed, _ = rows("t t_", _transposed, _DOC, like=np.transpose)
 rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 
 

@@ -274,6 +274,13 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
         ("embedding_bag", (some(dt.float8_e5m2, 3, 3), BAGS, BAGS[:1]), {}),
         ("linalg_cholesky", (some(dt.float8_e5m2, 1, 1),), {}),
         ("bilinear", (some(dt.float16, 1, 1), some(dt.float16, 1, 3), some(dt.float16, 1, 1, 3), some(dt.float32, 1)), {}),
+        ("bilinear", (some(dt.float32, 1), some(dt.float32, 1), some(dt.float32)), {}),
+        ("bilinear", (some(dt.float32, 1), some(dt.float32, 1), some(dt.float32, 1, 1)), {}),
+        ("linear", (some(dt.float32, 1, 4), some(dt.float32, 2, 4, 4)), {}),
+        ("tensordot", (some(dt.float8_e5m2, 1, 2), some(dt.float8_e5m2, 2), [1], [0]), {}),
+        ("einsum", ("ij->j", [some(dt.float8_e5m2, 1, 2)]), {}),
+        ("einsum", ("ij,jk->ik", [some(dt.int8, 2, 2), some(dt.float32, 2, 2)]), {}),
+        ("einsum", ("ij,jk,kl->il", [some(dt.float32, 2, 2)] * 3), {"path": [0, 2, 0, 2]}),
         ("linalg_matmul.out", (some(dt.float32, 2, 2, 1), some(dt.float32, 1)), {"out": np.zeros((2, 2), np.int64)}),
         ("linalg_matmul.out", (some(dt.float32, 2), some(dt.float32, 2)), {"out": np.zeros((), np.int64)}),
         ("linalg_vector_norm", (np.ones((1, 2)), 2, [-2, -2], False), {"dtype": torch.float32}),
@@ -298,6 +305,9 @@ def test_what_is_said_first_and_what_is_computed_in_an_out(row, args, kwargs):
         ("norm_except_dim", (some(dt.float64, 2, 3, 4), 2, 1)),
         ("binary_cross_entropy", (np.zeros((2, 0)).T, np.zeros((2, 0)).T, None, 0)),
         ("einsum", ("ij->ji", [np.zeros((2, 0, 3))[..., 0]])),
+        ("einsum", ("Aa,aB->BA", [some(dt.int8, 3, 1), some(dt.bfloat16, 1, 4)])),  # nothing to sum: a product
+        ("einsum", ("ijk,k", [np.zeros((2, 0, 4), np.float32), np.zeros(4, np.float16)])),
+        ("einsum", ("na,nb,bc->ca", [some(dt.float16, 2, 3), some(dt.float16, 2, 4), some(dt.float16, 4, 5)])),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
