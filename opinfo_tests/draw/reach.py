@@ -13,11 +13,11 @@ import torch
 from rich.progress import track
 
 from ..schemas import siblings
-from .models import SOURCE as MODELS
-from .models import models_reach
 from .own import own_reach
 from .record import Recorder
 from .samples import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported
+from .signatures import SOURCE as MODELS
+from .signatures import models_reach
 from .task import Task
 
 DATA = Path(__file__).parents[1] / "data" / "reach.tsv"

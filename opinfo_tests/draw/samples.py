@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
-from . import models
+from . import signatures
 from .record import Recorder, out_like
 from .task import DRAWN, Task, reseed
 
@@ -127,8 +127,8 @@ def supported(source: str) -> set[str]:
         from .own import own_dtypes
 
         return own_dtypes()
-    if source == models.SOURCE:
-        return set(models.DTYPES)
+    if source == signatures.SOURCE:
+        return set(signatures.DTYPES)
     op = opinfos()[source]
     found = {DTYPE_NAMES[d] for d in op.supported_dtypes("cpu") if d in DTYPE_NAMES}
     return found | {ERRORS} if op.error_inputs_func is not None else found
@@ -157,8 +157,8 @@ def samples_of(
 
         yield from run_own(task.dtype, recorder)
         return
-    if task.source == models.SOURCE:
-        yield from models.run_models(task.dtype, recorder)
+    if task.source == signatures.SOURCE:
+        yield from signatures.run_models(task.dtype, recorder)
         return
     if task.source.startswith(DRAWN):
         from .strategies import run_drawn

@@ -39,10 +39,10 @@ def test_exceptions_are_caught_by_name():
     assert not caught
 
 
-# Modules of one name: one family's rows, their gradients and their prims; what a package starts or keeps to itself; the
+# Modules of one name: one family's rows, their gradients and their prims; what a package starts, keeps to itself or gives its tests; the
 # generator and the rows that draw from it.
 FAMILIES = {"kernels", "kernels/backward", "kernels/prims"}
-OF_EACH_PACKAGE = {"__init__", "__main__", "_private"}
+OF_EACH_PACKAGE = {"__init__", "__main__", "_private", "conftest"}
 ONE_MEANING = {"random": {"", "kernels"}}
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from opinfo_tests.draw.models import DATA, SHORT, NotKeptError, lines, made, spelled
 from opinfo_tests.draw.record import Recorder
+from opinfo_tests.draw.signatures import DATA, SHORT, NotKeptError, lines, made, spelled
 
 
 def again(op, *args, **kwargs):
