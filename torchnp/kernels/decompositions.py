@@ -170,11 +170,11 @@ _OF_EIGH |= {"part": 0, "compute_v": False, "like": np.linalg.eigvalsh}
 
 
 def _eig(a: ndarray, *, name: str) -> Any:
+    out = dt.to_complex(a.dtype)
     check_square(name, a)
     finite = bool(np.isfinite(dt.cast(a, dt.opmath(a.dtype))).all())
     check(finite, f"torch.{name}: input tensor should not contain infs or NaNs.")
     check_lapack("linalg_eig_out_cpu", a, True)
-    out = dt.to_complex(a.dtype)
     if name == "linalg.eigvals":
         return np.linalg.eigvals(a).astype(out, copy=False)
     values, vectors = np.linalg.eig(a)

@@ -195,6 +195,7 @@ KEEPS = {
     "to float8": lambda x: x.to(torch.float8_e5m2),
     "to row-major": lambda x: x.to(torch.complex128, memory_format=torch.contiguous_format),
     "angle": torch.angle,
+    "deg2rad": torch.deg2rad,
     "flip": lambda x: x.flip(0),
     "rot90": lambda x: x.rot90(),
     "pad": lambda x: F.pad(x, (0, 0)),

@@ -274,6 +274,9 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
         ("embedding_bag", (some(dt.float8_e5m2, 3, 3), BAGS, BAGS[:1]), {}),
         ("linalg_cholesky", (some(dt.float8_e5m2, 1, 1),), {}),
         ("bilinear", (some(dt.float16, 1, 1), some(dt.float16, 1, 3), some(dt.float16, 1, 1, 3), some(dt.float32, 1)), {}),
+        ("linalg_eig", (some(dt.float8_e5m2, 2, 3),), {}),  # the complex dtype is asked for before the shape is looked at
+        ("linalg_solve_triangular", (some(dt.int16, 1, 1), some(dt.uint8, 1, 1)), {"upper": True}),
+        ("linalg_solve_triangular", (some(dt.float32, 2, 2), some(dt.float64, 2, 2)), {"upper": True}),
         ("bilinear", (some(dt.float32, 1), some(dt.float32, 1), some(dt.float32)), {}),
         ("bilinear", (some(dt.float32, 1), some(dt.float32, 1), some(dt.float32, 1, 1)), {}),
         ("linear", (some(dt.float32, 1, 4), some(dt.float32, 2, 4, 4)), {}),
