@@ -125,6 +125,7 @@ REDUCTIONS_SCANS_SORTING = (
     rule("topk", args={"k": lambda call: call.integer(0, size_of_dim(call))}),
     rule("kthvalue", args={"k": lambda call: call.integer(1, max(1, size_of_dim(call)))}),
     rule("mode median.dim nanmedian.dim kthvalue topk sort argsort", mixed=0),
+    rule("mode", values="tame"),  # torch sorts nan by an order that is none
     rule("bincount", args={"self": T("n", "int", (0, 5)), "weights": T("n")}),
     rule("histc", dtypes="float", args={"bins": I(1, 5)}),
     rule("bucketize.Tensor", args={"boundaries": T("m", "same", "distinct")}),

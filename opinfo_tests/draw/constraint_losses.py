@@ -112,9 +112,10 @@ NORMS_AND_LOSSES = (
         args={
             "grad_out": T("n g*c h", values="tame"),
             "input": T("n g*c h", "same", "tame"),
-            "mean": T("n g", "same", "tame"),
-            "rstd": T("n g", "same", "positive"),
-            "weight": T("g*c", "same"),
+            # torch reads these three as one run of memory, whatever their strides
+            "mean": T("n g", "same", "tame", layout="c"),
+            "rstd": T("n g", "same", "positive", layout="c"),
+            "weight": T("g*c", "same", layout="c"),
             "N": I("n", "n"),
             "C": I("g*c", "g*c"),
             "HxW": I("h", "h"),

@@ -271,6 +271,8 @@ CREATION = (
         args={"p": C((0.5, 0.0, 1.0, 0.25)), "input": T("n m c?")},
     ),
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
+    # The strides follow the noise in training and else the input, which forward lays out alike.
+    rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
     rule("binomial", args={"count": T("any", "main", "positive"), "prob": T("like", "same", "unit")}),
     rule("poisson", args={"self": T("any", "main", "positive")}),
     rule("multinomial", args={"self": T("n? 4", "float", "positive"), "num_samples": I(1, 4)}),

@@ -42,6 +42,7 @@ REFUSED = {
 # What torch copies into the out, which the samples do not show.
 COPIES = dict.fromkeys(("slow_conv3d.out", "slow_conv3d_forward.output", "slow_conv_transpose2d.out"), ("biased",))
 COPIES |= {f"_upsample_{mode}2d_aa.out": ("copied",) for mode in ("bicubic", "bilinear", "lanczos")}
+COPIES["upsample_bicubic2d_backward.grad_input"] = ("copied",)
 REFUSAL = "more than one element of the written-to tensor"
 
 

@@ -24,17 +24,13 @@ ndarray = np.ndarray
 WIDE = 1 << 16  # up to this many elements the statistics are summed in float64; beyond, speed counts
 
 
-def channel_axes(x: ndarray) -> tuple[int, ...]:
-    return (0, *range(2, x.ndim))
-
-
 def per_channel(v: ndarray, x: ndarray) -> ndarray:
     """A vector over channels, shaped to broadcast against ``x``."""
     return v.reshape(-1, *(1,) * (x.ndim - 2))
 
 
 def channel_sum(x: ndarray) -> ndarray:
-    return add_reduce(x, channel_axes(x))
+    return add_reduce(x, (0, *range(2, x.ndim)))
 
 
 def channel_dot(x: ndarray, y: ndarray) -> ndarray:

@@ -198,6 +198,12 @@ def _plain(self, weight, bias, stride, padding, dilation):
 
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
+    weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
+    return _plain(self, weight, None if bias is None else dt.cast(bias, self.dtype), stride, padding, (1,) * n)
+
+
+def _as_window(self, weight, kernel_size, bias, stride, padding, n):
+    """The weight in the dimensions of its window, with what these check first."""
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
         words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
         check(len(value) == n, words)
@@ -218,8 +224,8 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
         found = f"dimension 4 and tensor.size[1] = {self.shape[1]}"
         words = f"Expected a tensor of dimension 4 and tensor.size[1] == {planes} but got: {found}"
         check(self.shape[1] in (0, planes), words)
-        weight = weight.reshape(len(weight), planes, *kernel_size)
-    return _plain(self, weight, bias, stride, padding, (1,) * n)
+        return weight.reshape(len(weight), planes, *kernel_size)
+    return weight
 
 
 _NAMES = "_slow_conv2d_forward thnn_conv2d slow_conv3d_forward slow_conv3d"
@@ -272,10 +278,11 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
     """Gradients of `_slow_conv2d_forward`."""
     if not any(output_mask[:2]):  # torch looks at the gradient alone then
         wrap_dims((0, 2, 3), grad_output.ndim)
-        return None, None, sum_dim(grad_output, (0, 2, 3)) if output_mask[2] else None
+        return None, None, sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype) if output_mask[2] else None
+    window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
-    of_x, of_w, of_b = convolution_backward(grad_output, self, weight, [weight.shape[0]], *rest)
-    return of_x, of_w if output_mask[1] else None, of_b
+    of_x, of_w, of_b = convolution_backward(grad_output, self, window, [len(weight)], *rest)
+    return of_x, of_w.reshape(weight.shape) if output_mask[1] else None, of_b
 
 
 @kernel("conv_tbc_backward")

@@ -113,8 +113,7 @@ def _unsafe_index(self, indices):
 def _unsafe_masked_index(self, mask, indices, fill):
     """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
     _check_numbers("_unsafe_masked_index", indices)
-    out = index(self, _clamped(self, indices))
-    return masked_fill(out, ~mask, fill)
+    return masked_fill(index(self, _clamped(self, indices)), ~mask, fill)
 
 
 def _check_numbers(name: str, indices: Sequence[ndarray | None]) -> None:

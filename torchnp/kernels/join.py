@@ -95,8 +95,7 @@ def stack(tensors, dim=0):
         if x.shape != shape:
             words = f"stack expects each tensor to be equal size, but got {shape_text(shape)} at entry 0 and"
             raise RuntimeError(f"{words} {shape_text(x.shape)} at entry {i}")
-    widened = (*shape[:dim], 1, *shape[dim:])
-    return cat([x.reshape(widened) for x in tensors], dim)
+    return cat([x.reshape(*shape[:dim], 1, *shape[dim:]) for x in tensors], dim)
 
 
 @kernel("block_diag")

@@ -58,10 +58,6 @@ def _chebyshev(kind: str, y: ndarray, n: ndarray, limit: int) -> ndarray:
     return np.where(n < 0, y.dtype.type(0), value)
 
 
-def _shifted_chebyshev(kind: str, x: ndarray, n: ndarray, limit: int) -> ndarray:
-    return _chebyshev(kind, x + x - 1, n, limit)
-
-
 def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
     def run(x: ndarray, n: ndarray) -> ndarray:
         """Both broadcast to the layout of the result, the degree as an integer."""
@@ -80,7 +76,7 @@ def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
 for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w", 8, 4)):
     _name = f"chebyshev_polynomial_{_kind}"
     _row(_name, partial(_chebyshev, _kind, limit=_limit))
-    _row(f"shifted_{_name}", partial(_shifted_chebyshev, _kind, limit=_shifted_limit))
+    _row(f"shifted_{_name}", lambda x, n, kind=_kind, limit=_shifted_limit: _chebyshev(kind, x + x - 1, n, limit))
 
 
 def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:

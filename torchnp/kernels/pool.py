@@ -308,8 +308,7 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
         for view in views[2:]:
             total += view
     total = total + total.dtype.type(0)  # torch's sums start at 0: windows of -0 give 0
-    mean = divide(total, divisors(w, count_include_pad, divisor_override))
-    return result(dt.cast(mean, x.dtype), x, n)
+    return result(dt.cast(divide(total, divisors(w, count_include_pad, divisor_override)), x.dtype), x, n)
 
 
 def check_average(dtype: np.dtype, n: int, suffix: str) -> None:

@@ -17,6 +17,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -40,16 +41,17 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
     # torch takes the first dimension for the batch, and looks at the channels of no average over an image
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
+    shape = (*x.shape[:-n], *output_size)
+    words = "numel: integer multiplication overflow" if average else negative_size(min(output_size), shape)
+    check(min(output_size) >= 0, words)
+    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 
 # ---------------------------------------------------------------- average
 
 
 def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
-    name = f"adaptive_avg_pool{n}d"
-    check_bins(x, n, output_size, name)
-    check(min(output_size) >= 0, "numel: integer multiplication overflow")
-    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    check_bins(x, n, output_size, f"adaptive_avg_pool{n}d")
     if x.shape[-n:] == tuple(output_size):
         return result(x.copy("K"), x, n)
     total = dt.cast(x, dt.opmath(x.dtype))
@@ -88,8 +90,17 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     return out if n == 2 else layout.dense(out)
 
 
+def _look_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
+    """Into an out torch takes no mean, so that there has to be code of its own."""
+    if outs[0].dtype == bound["self"].dtype:
+        check_bins(bound["self"], n, bound["output_size"], f"adaptive_avg_pool{n}d")
+
+
 _DOC = "Mean over bins of an image or volume."
-adaptive_avg_pool2d, _ = rows("adaptive_avg_pool2d adaptive_avg_pool3d", _or_mean, _DOC)
+adaptive_avg_pool2d, _ = (
+    rows(f"adaptive_avg_pool{n}d", _or_mean, _DOC, writes=Writes(out=functools.partial(_look_out, n=n)))[0]
+    for n in (2, 3)
+)
 
 
 @kernel("adaptive_avg_pool1d", differs=["adaptive-bins"])
@@ -104,11 +115,8 @@ def adaptive_avg_pool1d(self: ndarray, output_size: Ints) -> ndarray:
 
 
 def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, ndarray]:
-    name = f"adaptive_max_pool{n}d"
-    check_bins(x, n, output_size, name)
-    lead, sizes, out = x.shape[:-n], x.shape[-n:], tuple(output_size)
-    check(min(out) >= 0, negative_size(min(out), (*lead, *out)))
-    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    check_bins(x, n, output_size, f"adaptive_max_pool{n}d")
+    sizes, out = x.shape[-n:], tuple(output_size)
     v = dt.cast(x, dt.opmath(x.dtype))
     if all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))

@@ -24,7 +24,7 @@ from torchnp.kernels.numerics.fma import fma
 from torchnp.overlap import check_apart, check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
-from torchnp.writes import resize, resize_out
+from torchnp.writes import Writes, resize, resize_out
 
 ndarray = np.ndarray
 FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
@@ -138,7 +138,7 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
 # ---------------------------------------------------------------- of a size, or like a tensor
 
 
-@kernel("uniform", like=np.random.uniform, differs=["random-stream"])
+@kernel("uniform", like=np.random.uniform, differs=["random-stream"], writes=Writes(code_first=True))
 def uniform(self, from_=0.0, to=1.0, *, generator=None):
     """Uniform values in [from, to); complex ones have both parts there."""
     return laid_like(self, uniform_values(self.size, self.dtype, from_, to, generator))

@@ -219,6 +219,8 @@ EXPANDED = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (1, 4), (1, 0)
     ("floor_divide_.Scalar", (np.ones(2, bool), 0), {}),
     ("remainder_.Tensor", (np.ones(2, np.int8), np.zeros((2, 2), np.int8)), {}),
     ("nansum.out", (some(dt.float16, 2), [0]), {"dtype": 3, "out": ONE}),
+    ("adaptive_avg_pool2d.out", (some(dt.complex64, 1, 2, 3), [1, 1]), {"out": np.zeros((1, 1, 1), np.complex64)}),
+    ("adaptive_avg_pool3d.out", (some(dt.int64, 1, 2, 3, 2), [1] * 3), {"out": np.zeros((1, 1, 1, 1), np.int64)}),
 ])  # fmt: skip
 def test_what_is_found_first(row, args, kwargs):
     told = {k: v for k, v in kwargs.items() if k != "dtype"}
@@ -237,6 +239,7 @@ def test_what_is_found_first(row, args, kwargs):
     ("clamp_", (0, 300)),
     ("masked_fill_.Scalar", (np.ones((1, 4), bool), 300)),
     ("fill_.Scalar", (300,)),
+    ("uniform_", (0.0, 1.0)),
 ])  # fmt: skip
 def test_a_number_too_large_for_an_expanded_target(row, args):
     base, _, overload = row.partition(".")
@@ -259,6 +262,8 @@ def test_a_number_too_large_for_an_expanded_target(row, args):
 HUGE = np.array([[6.0, 0.5], [-1.0, 1e30]])
 CANCEL = np.array([[10.0, -1e30], [1.0, 1e30], [0.0, 2.0]])
 BAGS = np.zeros(4, np.int64)
+IMAGE = some(dt.float64, 1, 1, 2, 3)
+GROUP = (IMAGE, IMAGE, np.zeros((1, 1)), np.ones((1, 1)))
 SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
 
 
@@ -289,6 +294,10 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
         ("linalg_vector_norm", (np.ones((1, 2)), 2, [-2, -2], False), {"dtype": torch.float32}),
         ("linalg_vector_norm", (np.ones((1, 0)), np.inf, [-1]), {}),
         ("norm_except_dim", (np.ones((2, 0, 3)), 2, 1), {}),
+        ("_slow_conv2d_backward.output_mask", (IMAGE, IMAGE, np.ones(1), [1, 1], [1, 1], [0, 0], [True] * 3), {}),
+        ("_slow_conv2d_backward.output_mask", (IMAGE, IMAGE, np.ones((1, 2)), [1, 1], [1, 1], [0, 0], [True] * 3), {}),
+        ("native_group_norm_backward", (*GROUP[:4], np.ones(1, bool), 1, 1, 6, 1, [True] * 3), {}),
+        ("glu_backward_jvp", (np.ones(4), np.ones((2, 4)), np.ones(4), np.ones(4), np.ones(4), 0), {}),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )  # fmt: skip
@@ -311,6 +320,8 @@ def test_what_is_said_first_and_what_is_computed_in_an_out(row, args, kwargs):
         ("einsum", ("Aa,aB->BA", [some(dt.int8, 3, 1), some(dt.bfloat16, 1, 4)])),  # nothing to sum: a product
         ("einsum", ("ijk,k", [np.zeros((2, 0, 4), np.float32), np.zeros(4, np.float16)])),
         ("einsum", ("na,nb,bc->ca", [some(dt.float16, 2, 3), some(dt.float16, 2, 4), some(dt.float16, 4, 5)])),
+        ("_slow_conv2d_forward", (IMAGE, np.ones((1, 1, 1, 1)), [1, 1], np.array([2]), [1, 1], [0, 0])),
+        ("slow_conv3d", (IMAGE[None], np.ones((1, 1, 1, 1, 1)), [1, 1, 1], np.array([2]))),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )

@@ -111,7 +111,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
     """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
     if training:
-        return mul(grad_output, noise)
+        return mul(noise, grad_output)
     return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
 
 
@@ -121,8 +121,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
     el.check_broadcast(grad_output, self, weight)
     el.check_same_dtype(self, weight, grad_output)
     of = lambda g, x, w: (np.where(x > 0, g, w * g), np.where(x > 0, 0, x * g))
-    given = np.broadcast_arrays(grad_output, self, weight)
-    return el.formula(*given, cpu="prelu_backward_cpu", of=of)
+    return el.formula(*np.broadcast_arrays(grad_output, self, weight), cpu="prelu_backward_cpu", of=of)
 
 
 @kernel("elu_backward")

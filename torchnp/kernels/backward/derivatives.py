@@ -44,7 +44,7 @@ def cumprod_backward(grad, input, dim, output):
     given, shape = (grad, input.conj(), output.conj()), broadcast_shapes(output.shape, grad.shape)
     grad, factors, products = (np.moveaxis(np.broadcast_to(dt.cast(a, inner), shape), axis, -1) for a in given)
     zeros = np.cumsum(factors == 0, -1)
-    tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1)[..., ::-1]
+    tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1)[..., ::-1] + 0  # no zero is negative
     out = np.where(zeros == 0, tails / factors, 0)
     # At the first zero: what stands before it, times the products of what follows up to the second.
     first = (factors == 0) & (zeros == 1)
@@ -91,6 +91,7 @@ def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
     a, b, da, db = (narrow(dt.cast(v, inner), dim, start, n) for v in (x, dx) for start in (0, n))
     change, of_a = dt.cast(dgrad_glu, inner), narrow(dt.cast(grad_x, inner), dim, 0, n)
     gate = logistic(b)
+    el.check_broadcast(change, gate, of_a, a, da)
     rest = 1 - gate
     first = change * gate + of_a * rest * db
     second = change * a * gate * rest + of_a * rest * (da + a * (1 - 2 * gate) * db)

@@ -68,7 +68,8 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     mixed(input, mean, rstd)
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
     if input.size:
-        check_kernel("GroupNormBackwardKernelImpl", input, mean, rstd)
+        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
+        check_type(mean.dtype, rstd, *(() if weight is None else (weight,)))
     of_x, of_mean = "numel() == N * C * HxW", "numel() == N * group"
     for name, a, n in (("dY", grad_out, C * HxW), ("X", input, C * HxW), ("mean", mean, group), ("rstd", rstd, group)):
         check(a.size == N * n, expected_true(f"{name}.{of_x if n == C * HxW else of_mean}"))

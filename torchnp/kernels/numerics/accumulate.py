@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from torchnp._private import add_rows_of
-from torchnp.checks import check
 from torchnp.dtypes import cast, complex64, complex128, float32, float64, int32, int64, opmath
 from torchnp.kernels._memory import bits
 
@@ -134,7 +133,3 @@ def _identity(reduce: str, dtype: np.dtype) -> object:
 def put(flat: ndarray, places: ndarray, values: ndarray) -> None:
     """``flat[places] = values``; the last of equal places wins."""
     bits(flat)[places] = bits(values)
-
-
-def check_index_dtype(index: ndarray, message: str, exc: type[Exception] = RuntimeError) -> None:
-    check(index.dtype in INDEX_DTYPES, message, exc)
