@@ -282,7 +282,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
     window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
     of_x, of_w, of_b = convolution_backward(grad_output, self, window, [len(weight)], *rest)
-    return of_x, of_w.reshape(weight.shape) if output_mask[1] else None, of_b
+    return of_x, None if of_w is None or not output_mask[1] else of_w.reshape(weight.shape), of_b
 
 
 @kernel("conv_tbc_backward")

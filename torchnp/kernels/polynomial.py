@@ -76,7 +76,7 @@ def _row(name: str, function: Callable[[ndarray, ndarray], ndarray]) -> None:
 for _kind, _limit, _shifted_limit in (("t", 6, 6), ("u", 8, 6), ("v", 8, 6), ("w", 8, 4)):
     _name = f"chebyshev_polynomial_{_kind}"
     _row(_name, partial(_chebyshev, _kind, limit=_limit))
-    _row(f"shifted_{_name}", lambda x, n, kind=_kind, limit=_shifted_limit: _chebyshev(kind, x + x - 1, n, limit))
+    _row(f"shifted_{_name}", partial(lambda k, top, x, n: _chebyshev(k, x + x - 1, n, top), _kind, _shifted_limit))
 
 
 def _hermite(scale: int) -> Callable[[ndarray, ndarray], ndarray]:
