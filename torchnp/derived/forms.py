@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,21 +87,22 @@ def _check_lists(schema: Schema, bound: dict[str, Any], lists: list[str]) -> int
 
 
 def _copied(x: ndarray) -> ndarray:
-    """A copy laid out as ``clone``'s, with memory of its own where it can be, which may be resized."""
+    """A copy laid out as ``clone``'s."""
     return place(x.copy("K"), preserved(*layout_of(x)))
 
 
 def _make_functional(
-    schema: Schema, source: Callable[..., Any], source_schema: Schema, _: Writes
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
 ) -> Callable[..., Any]:
     written = [a for a in source_schema.args if a.is_write]
     plain = plain_returns(source_schema)
+    copied = partial(np.copy, order="K") if writes.resizes else _copied  # what is resized owns its memory
 
     def run(bound: dict[str, Any]) -> Any:
         values = dict(bound)
         for a in written:
             x = bound[a.name]
-            values[a.name] = _copied(x) if isinstance(x, ndarray) else None if x is None else [*map(_copied, x)]
+            values[a.name] = copied(x) if isinstance(x, ndarray) else None if x is None else [*map(copied, x)]
         out = call(source, source_schema, values)
         results = () if not plain else (out,) if isinstance(out, (ndarray, list)) else tuple(out)[:plain]
         # A row whose only result is the written tensor may have replaced it (resize_).

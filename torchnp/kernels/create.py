@@ -210,7 +210,7 @@ def polar(abs, angle):
     return complex_(abs * np.cos(angle), abs * np.sin(angle))
 
 
-@kernel("resize_", like=np.ndarray.resize, differs=["resize-references"])
+@kernel("resize_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
     check(not any(n < 0 for n in size), "numel: integer multiplication overflow")
@@ -229,7 +229,7 @@ def resize_(self, size, *, memory_format=None):
     return self
 
 
-@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"])
+@kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
     if memory_format is not None and format_name(memory_format) == "preserve_format":
