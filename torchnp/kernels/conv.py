@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_shape, dim_of, require, wrap_dims
+from torchnp.checks import check, check_shape, check_type, dim_of, require, wrap_dims
 from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import new_like
@@ -142,8 +142,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
 
 
 _DIFFERS = ["correlation", "conv-layout"]
-_DOC = "Cross-correlation over one dimension."
-rows("conv1d", _batched, _DOC, run=_forward, like=np.correlate, differs=_DIFFERS)
+rows("conv1d", _batched, "Cross-correlation over one dimension.", run=_forward, like=np.correlate, differs=_DIFFERS)
 _DOC = "Cross-correlation over two or three dimensions."
 rows("conv2d conv3d", _batched, _DOC, run=_forward, differs=_DIFFERS)
 _DOC = '`conv1d` with padding "same" or "valid".'
@@ -199,6 +198,7 @@ def _plain(self, weight, bias, stride, padding, dilation):
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
+    check_type(self.dtype, *([weight] if self.dtype in dt.FLOATS else []))  # in torch's own words, never oneDNN's
     return _plain(self, weight, None if bias is None else dt.cast(bias, self.dtype), stride, padding, (1,) * n)
 
 

@@ -296,6 +296,7 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
         ("norm_except_dim", (np.ones((2, 0, 3)), 2, 1), {}),
         ("_slow_conv2d_backward.output_mask", (IMAGE, IMAGE, np.ones(1), [1, 1], [1, 1], [0, 0], [True] * 3), {}),
         ("_slow_conv2d_backward.output_mask", (IMAGE, IMAGE, np.ones((1, 2)), [1, 1], [1, 1], [0, 0], [True] * 3), {}),
+        ("thnn_conv2d", (some(dt.bfloat16, 1, 1, 2, 3), np.ones((1, 1, 1, 1), np.int8), [1, 1]), {}),
         ("native_group_norm_backward", (*GROUP[:4], np.ones(1, bool), 1, 1, 6, 1, [True] * 3), {}),
         ("glu_backward_jvp", (np.ones(4), np.ones((2, 4)), np.ones(4), np.ones(4), np.ones(4), 0), {}),
     ],
