@@ -69,6 +69,7 @@ ELEMENTWISE = (
     ),
     rule("glu glu_backward", sizes={"*": (2, 2)}, args={"self": T("2*n 2*m 2*c", "main"), "dim": I(-3, 2)}),
     rule("glu_backward", args={"grad_output": T("2*n 2*m c", "same"), "dim": C((-1, 2))}),
+    rule("glu_jvp", args={"glu": T("n m"), "x": T("n 2*m", "same"), "dx": T("n 2*m", "same"), "dim": C((-1, 1))}),
     rule("prelu", args={"self": T("n c m?"), "weight": T("c", "same")}),
     rule("_prelu_kernel _prelu_kernel_backward", args={"weight": T("bcast", "same")}),
     rule("polygamma", args={"n": I(0, 4)}),
@@ -133,7 +134,11 @@ REDUCTIONS_SCANS_SORTING = (
     rule("searchsorted.Tensor", args={"sorted_sequence": T("m", "main", "distinct"), "self": T("any", "same")}),
     rule("searchsorted.Scalar", args={"sorted_sequence": T("m", "main", "distinct")}),
     rule("var* std* mean* nanmean logsumexp softmax* log_softmax* _softmax _log_softmax cumprod", dtypes="inexact"),
-    rule("_softmax _log_softmax", args={"half_to_float": C((False,)), "dim": lambda c: c.dim()}, dtypes="float"),
+    rule(
+        "_softmax _log_softmax",
+        args={"half_to_float": C((False, False, False, True)), "dim": lambda c: c.dim()},
+        dtypes="float",
+    ),
     rule(
         "_softmax_backward_data _log_softmax_backward_data",
         args={

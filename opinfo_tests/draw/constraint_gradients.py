@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .constraints import (
     C,
+    D,
     I,
     N,
     T,
@@ -17,7 +18,7 @@ from .constraints import (
 
 ROWS_OF = {"grad": T("n m"), "grad_output": T("n m")}
 BAG = {"weight": T("n m"), "indices": T("4", "index", (0, "n-1"), layout="c"), "offsets": lambda c: c.array(T("2", c.held["indices"].dtype, (0, 0), layout="c")), "mode": I(0, 2),
-       "sparse": C((False,)), "per_sample_weights": C((None,)), "scale_grad_by_freq": C((False,)), "padding_idx": C((-1, 0))}  # fmt: skip
+       "per_sample_weights": lambda c: c.array(T("4", "same")) if c.wild or not c.held.get("mode") else None, "padding_idx": C((-1, 0))}  # fmt: skip
 
 GRADIENTS_OF_VIEWS_AND_INDEXING = (
     rule(
@@ -59,10 +60,11 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
             "self": T("n+2 m"),
             "src": T("n m", "same"),
             "dim": C((0,)),
-            "start": C((1,)),
-            "end": I("n+1", "n+1"),
+            "start": D(lambda c: (1, 2, None)[c.size("ends")]),
+            "end": D(lambda c: (c.value("n+1"), None, c.value("n"))[c.size("ends")]),
             "step": C((1,)),
         },
+        sizes={"ends": (0, 2)},
         always=frozenset(["start", "end"]),
     ),
     rule(
@@ -110,13 +112,13 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
     rule(
         "value_selecting_reduction_backward",
         args={
-            "grad": T("n"),
+            "grad": T("n kept?"),
             "dim": C((1,)),
-            "indices": T("n", "int64", (0, "m-1")),
+            "indices": T("n kept?", "int64", (0, "m-1")),
             "sizes": sizes("n m"),
-            "keepdim": C((False,)),
+            "keepdim": lambda c: bool(c.sizes["kept?"]),
         },
-        sizes={"m": (1, 4)},
+        sizes={"m": (1, 4), "kept": (1, 1)},
     ),
     rule("masked_scatter_backward", args={"grad_output": T("n m"), "mask": T("n m", "bool"), "sizes": sizes("n*m")}),
     rule("masked_select_backward", args={"grad": T("n*m"), "input": T("n m", "same"), "mask": T("n m", "bool")}),
@@ -176,7 +178,12 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
     ),
     rule(
         "_index_put_impl",
-        args={"self": T("n m"), "indices": index_list, "values": T("", "same"), "unsafe": C((False,))},
+        args={
+            "self": T("n m"),
+            "indices": index_list,
+            "values": T("", "same"),
+            "unsafe": lambda c: not c.wild and c.chance(50),
+        },
     ),
     rule("index.Tensor _unsafe_index.Tensor index_put _unsafe_index_put _index_put_impl", sizes={"m": (1, 4)}),
     rule("_unsafe_index*", wild_values=False),

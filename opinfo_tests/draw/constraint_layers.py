@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from .constraints import C, I, L, Rule, T, rule, sizes
+from .constraints import C, D, I, L, Rule, T, rule, sizes
 
 SPACES = ((1, "h"), (2, "h w"), (3, "d h w"))
 GRID = {"input": T("n c h w"), "grid": T("n 2 3 2", "same"), "interpolation_mode": I(0, 2), "padding_mode": I(0, 2)}
@@ -42,6 +43,19 @@ GROUPS = {
     "always": frozenset(["groups", "stride", "padding", "dilation", "output_padding", "bias"]),
 }
 POOL_SIZES = {"h": (3, 7), "w": (3, 7), "d": (3, 5)}
+
+
+def either_way(kernel: str, values: str = "any") -> Callable:
+    """Return a draw of the weight of a convolution, or of a transposed one."""
+    return lambda c: c.array(T(f"{'g*c o' if c.size('transposed') else 'g*o c'} {kernel}", "same", values))
+
+
+# In half precision torch rounds some sums before it adds the bias, which shows beside an infinite one.
+EITHER_WAY = {
+    "weight": either_way("k kw"),
+    "bias": T("g*o", "same", "tame"),
+    "transposed": lambda c: bool(c.size("transposed")),
+}
 
 
 def convolutions(n: int) -> tuple[Rule, ...]:
@@ -93,8 +107,9 @@ CONVOLUTIONS_AND_POOLS = (
     *(row for n in (1, 2, 3) for row in convolutions(n)),
     rule(
         "convolution _convolution* convolution_overrideable",
-        args={**conv(2), "transposed": C((False,)), "benchmark": C((False,)), "deterministic": C((False,))},
-        **GROUPS,
+        args={**conv(2), **EITHER_WAY},
+        sizes={**CONV_SIZES, "transposed": (0, 1)},
+        always=GROUPS["always"],
     ),
     rule("_convolution_mode", args={**conv(2), "padding": C(("same", "valid")), "stride": L(2, 1, 1)}, **GROUPS),
     rule(
@@ -115,20 +130,21 @@ CONVOLUTIONS_AND_POOLS = (
         "_convolution_double_backward",  # autograd calls it with what a convolution was given; sums of infinities have an order
         args={
             **conv(2),
-            "ggI": T("n g*c h w", values="tame", always=True),
-            "ggW": T("g*o c 3 3", "same", "tame", always=True),
+            "ggI": T("n g*c h w", values="tame"),
+            "ggW": either_way("3 3", "tame"),
             "ggb": T("g*o", "same", "tame"),
             "gO": T("n g*o h w", "same", "tame"),
-            "weight": T("g*o c 3 3", "same", "tame"),
+            "weight": either_way("3 3", "tame"),
             "self": T("n g*c h w", "same", "tame"),
             "stride": L(2, 1, 1),
             "padding": L(2, 1, 1),
-            "transposed": C((False,)),
+            "transposed": EITHER_WAY["transposed"],
         },
         dtypes="wide",
         mixed=0,
         wild=0,
-        **GROUPS,
+        sizes={**CONV_SIZES, "transposed": (0, 1)},
+        always=GROUPS["always"],
     ),
     rule(
         "conv_tbc",
@@ -205,7 +221,10 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
     names = f"upsample_*{n}d _upsample_*{n}d upsample_*{n}d_aa _upsample_*{n}d_aa"
     small = {"h": (1, 4), "w": (1, 4), "d": (1, 3)}
     forward = {"self": T(f"n c {space}"), "input": T(f"n c {space}"), "output_size": L(n, 1, 5)}
-    vec = {"scale_factors": C((None,)), "output_size": L(n, 1, 5, always=True)}
+    vec = {
+        "output_size": D(lambda c: None if c.size("scaled") else [c.integer(1, 5) for _ in range(n)]),
+        "scale_factors": D(lambda c: [c.choose((2.0, 1.5, 0.5))] * n if c.size("scaled") or c.wild else None),
+    }
     size = {1: [3], 2: [3, 4], 3: [2, 3, 4]}[n]
     backward = {
         "grad_output": T(f"n c {' '.join(map(str, size))}"),
@@ -219,7 +238,7 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
     }
     return (
         rule(names, args=forward, dtypes="float", mixed=0, sizes=small),
-        rule(" ".join(f"{name}.vec" for name in names.split()), args=vec),
+        rule(" ".join(f"{name}.vec" for name in names.split()), args=vec, sizes={"scaled": (0, 1)}),
         rule(" ".join(f"{name}_backward" for name in names.split()), args=backward, dtypes="float", sizes=small),
         rule(
             f"reflection_pad{n}d_backward replication_pad{n}d_backward",
@@ -230,8 +249,19 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
     )
 
 
+def stretched(axis: int) -> Callable:
+    """Return a draw of a scale that reaches no further than the image: torch reads memory beyond it."""
+
+    def draw(call: Any) -> float:
+        size = call.held.get("input_size", call.shape)
+        return call.held["output_size"][axis] / max(1, size[axis - 2]) * call.choose((1.0, 1.5, 3.0))
+
+    return draw
+
+
 RESAMPLING_AND_PADDING = (
     *(row for n, space in SPACES for row in resampling(n, space)),
+    rule("_upsample_*2d_aa _upsample_*2d_aa_backward", args={"scales_h": stretched(0), "scales_w": stretched(1)}),
     rule(
         "_pad_enum",
         args={"self": T("n c h"), "pad": L(2, 0, 1), "mode": I(0, 3), "value": C((None, 1.5))},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .constraints import C, I, N, T, Ts, rule
+from dataclasses import replace
+
+from .constraints import C, D, I, N, T, Ts, rule
 
 # ---------------------------------------------------------------- norms and losses
 
@@ -11,6 +13,20 @@ PER_CHANNEL = {
     "bias": T("c", "same"),
     "running_mean": T("c", "same", "tame"),
     "running_var": T("c", "same", "positive"),
+}
+
+
+def statistics(saved: bool, values: str) -> D:
+    """Return a draw of what training saves, or of what evaluation reads: torch needs the one or the other."""
+    return D(lambda c: c.array(T("c", "same", values)) if bool(c.size("training")) == saved or c.chance(50) else None)
+
+
+STATISTICS = {
+    "running_mean": statistics(False, "tame"),
+    "running_var": statistics(False, "positive"),
+    "save_mean": statistics(True, "tame"),
+    **dict.fromkeys(("save_invstd", "save_var", "save_var_transform"), statistics(True, "positive")),
+    **dict.fromkeys(("train", "update"), lambda c: bool(c.size("training"))),
 }
 NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c", "same"), "total_weight": T("", "same", "positive"), "label_smoothing": C((0.0, 0.1)),
        "grad_output": T("", "same")}  # fmt: skip
@@ -21,7 +37,6 @@ NORMS_AND_LOSSES = (
         args={
             "input": T("n c h?"),
             **PER_CHANNEL,
-            "cudnn_enabled": C((False,)),
             "momentum": C((0.1, 0.5)),
             "train": C((True, False)),
             "training": C((True, False)),
@@ -30,7 +45,7 @@ NORMS_AND_LOSSES = (
     ),
     rule(
         "_native_batch_norm_legit_functional _batch_norm_with_update_functional _batch_norm_no_update _native_batch_norm_legit_no_training",
-        args={k: T(v.shape, v.dtype, v.values, always=True) for k, v in PER_CHANNEL.items()},
+        args={k: replace(PER_CHANNEL[k], always=True) for k in ("running_mean", "running_var")},
     ),
     # These look at no parameter's size: of a smaller one torch reads what lies beyond it. It dies of an evaluation
     # without running statistics, which it reads all the same.
@@ -41,7 +56,7 @@ NORMS_AND_LOSSES = (
         wild=0,
     ),
     # Of a channel of one number torch takes two products apart, whose rounding is nothing only for small numbers.
-    rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True,))}),
+    rule("instance_norm", args={"input": T("n c h", values="tame"), "use_input_stats": C((True, True, False))}),
     rule(
         "batch_norm_backward native_batch_norm_backward",
         args={
@@ -62,12 +77,10 @@ NORMS_AND_LOSSES = (
             "input": T("n c h"),
             "grad_output": T("n c h", "same"),
             "weight": T("c", "same"),
-            "running_mean": T("c", "same", "tame", always=True),
-            "running_var": T("c", "same", "positive", always=True),
-            "save_mean": T("c", "same", "tame", always=True),
-            "save_var_transform": T("c", "same", "positive", always=True),
+            **STATISTICS,
             "reservedSpace": T("0", "uint8"),
         },
+        sizes={"training": (0, 1)},
         wild=0,
         wild_values=False,
         mixed=0,
@@ -254,6 +267,7 @@ MORE_LOSSES_AND_OPTIMISERS = (
     ),
     rule("_fused_rms_norm", args={"eps": C((None, 1e-5))}),
     rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")}),
+    rule("_fused_adagrad.tensor_lr", always=frozenset(["found_inf"])),
     rule(
         "_amp_foreach_non_finite_check_and_unscale",
         args={"found_inf": T("1", "float32", "unit"), "inv_scale": T("1", "float32", "positive")},
@@ -283,17 +297,12 @@ MORE_LOSSES_AND_OPTIMISERS = (
     rule(
         "native_batch_norm_backward batch_norm_backward",
         args={
-            "train": C((True,)),
-            "update": C((True,)),
-            "save_mean": T("c", "same", "tame", always=True),
-            "running_mean": C((None,)),
-            "running_var": C((None,)),
-            "save_invstd": T("c", "same", "positive", always=True),
-            "save_var": T("c", "same", "positive", always=True),
+            **STATISTICS,
             "weight": T(
                 "c", "same", "tame", always=True
             ),  # of the largest numbers the order of products overflows or not
         },
+        sizes={"training": (0, 1)},
     ),
     # A channel of equal numbers leaves the rounding of its mean, which is nothing only for small ones.
     rule("_native_batch_norm_legit.no_stats", args={"training": C((True,)), "input": T("n c h?", values="tame")}),

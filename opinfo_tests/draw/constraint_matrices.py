@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .constraints import C, I, N, T, Ts, rule
 
 # ---------------------------------------------------------------- defaults
@@ -27,6 +30,23 @@ DEFAULTS = (
 
 # ---------------------------------------------------------------- matrices
 
+
+def sided(first: str, second: str) -> Callable:
+    """Return a draw of what a matrix is multiplied with from the left, or from the right."""
+    return lambda c: c.array(T(f"* {first} {second}" if c.size("left") else f"* {second} {first}", "same"))
+
+
+def symmetric(call: Any) -> Any:
+    """Draw a matrix that is taken for a symmetric one, or any."""
+    return call.array(T("* n n", "main", "square") if call.size("hermitian") else T("* n m"))
+
+
+def wider(call: Any) -> Any:
+    kind = "complex" if call.dtype.startswith("complex") != call.chance(10) else "float"
+    return call.named({"complex": "complex128", "float": "float64"}[kind])
+
+
+LEFT, LEFT_SIZES = {"left": lambda c: bool(c.size("left"))}, {"left": (0, 1)}
 SQUARE = {n: T("* n n", "main", "square") for n in ("self", "A", "input", "LU")}
 
 MATRICES = (
@@ -83,6 +103,12 @@ MATRICES = (
         args={"self": T("* n m"), "A": T("* n m")},
     ),
     rule("linalg_solve* _linalg_solve_ex", args={"A": T("* n n", "main", "square"), "B": T("* n m", "same")}),
+    rule(
+        "linalg_solve linalg_solve_ex _linalg_solve_ex",
+        args={"B": sided("n", "m"), **LEFT},
+        sizes=LEFT_SIZES,
+        always=frozenset(["left"]),
+    ),
     rule("triangular_solve", args={"self": T("n m"), "A": T("n n", "same", "square")}),
     rule(
         "linalg_solve_triangular",
@@ -128,8 +154,9 @@ MORE_MATRICES = (
     ),
     rule(
         "ormqr",
-        args={"self": T("3 m"), "input2": T("m", "same"), "input3": T("3 c", "same"), "left": C((True,))},
-        sizes={"m": (1, 3)},
+        args={"self": T("3 m"), "input2": T("m", "same"), "input3": sided("3", "c"), **LEFT},
+        sizes={"m": (1, 3), **LEFT_SIZES},
+        always=frozenset(["left"]),
     ),
     # Not "gelsy": torch does not clear its list of columns that go first, and stray memory decides what is cut off.
     rule(
@@ -153,19 +180,20 @@ MORE_MATRICES = (
             "self": T("* n m"),
             "ord": N((1, -1, 2, -2, float("inf"), float("-inf"))),
             "dim": C(([-2, -1], [-1, -2])),
-            "dtype": C((None,)),
+            "dtype": wider,
         },
     ),
     rule(
         "linalg_matrix_norm.str_ord linalg_norm.ord_str",
-        args={"self": T("* n m"), "ord": C(("fro", "nuc")), "dim": C(([-2, -1],)), "dtype": C((None,))},
+        args={"self": T("* n m"), "ord": C(("fro", "nuc")), "dim": C(([-2, -1],)), "dtype": wider},
     ),
     rule("linalg_matrix_norm.str_ord linalg_norm.ord_str", always=frozenset(["dim"])),
     rule("nuclear_norm", args={"self": T("n m"), "dim": C(([0, 1], [-1, -2]))}),
-    rule("linalg_pinv", args={"self": T("* n m")}),
     rule(
-        "linalg_pinv linalg_matrix_rank linalg_pinv.atol_rtol_float linalg_matrix_rank.atol_rtol_float",
-        args={"hermitian": C((False,))},
+        "linalg_pinv linalg_matrix_rank",
+        args={"self": symmetric, "input": symmetric, "hermitian": lambda c: bool(c.size("hermitian"))},
+        sizes={"hermitian": (0, 1)},
+        always=frozenset(["hermitian"]),
     ),
     # With weights and one observation torch writes its input: of [0.5] with fweights [2] it leaves [0.0] behind.
     rule(

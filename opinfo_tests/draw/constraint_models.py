@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .constraints import C, I, N, Rule, T, Ts, rule, sizes
+from .constraints import C, I, N, Rule, T, Ts, rule
 
 # ---------------------------------------------------------------- attention and recurrence
 
-QKV = {"query": T("n g h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": C((None,)), "scale": C((None, 0.5)),
+QKV = {"query": T("n g h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g h w", "bool"), "scale": C((None, 0.5)),
        "enable_gqa": C((False, True)), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as one run of memory, whatever the strides say.
@@ -20,8 +20,8 @@ CELL = {
     "hx": T("n h", "same"),
     "w_ih": T("g*h k", "same"),
     "w_hh": T("g*h h", "same"),
-    "b_ih": T("g*h", "same", always=True),
-    "b_hh": T("g*h", "same", always=True),
+    "b_ih": T("g*h", "same"),
+    "b_hh": T("g*h", "same"),
 }
 
 
@@ -109,10 +109,11 @@ ATTENTION_AND_RECURRENCE = (
     rule(
         "_pack_padded_sequence",
         args={
-            "input": T("3 2 k"),
+            "input": lambda c: c.array(T("2 3 k" if c.size("first") else "3 2 k")),
             "lengths": lambda c: c.array(T("2", "int64", (2, 2))),
-            "batch_first": C((False, True)),
+            "batch_first": lambda c: bool(c.size("first")),
         },
+        sizes={"first": (0, 1)},
         wild=0,
     ),
     rule(
@@ -130,10 +131,11 @@ ATTENTION_AND_RECURRENCE = (
         "_pack_padded_sequence_backward",
         args={
             "grad": T("6 k"),
-            "input_size": sizes("3 2 k"),
+            "input_size": lambda c: list(c.shape_of("2 3 k" if c.size("first") else "3 2 k")),
             "batch_sizes": T("3", "int64", (2, 2)),
-            "batch_first": C((False,)),
+            "batch_first": lambda c: bool(c.size("first")),
         },
+        sizes={"first": (0, 1)},
         wild=0,
     ),
 )
@@ -197,7 +199,9 @@ SEQUENCES_BAGS_HEADS = (
         args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (2, 2))},
     ),
     rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="wide", wild=0),
-    rule("_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0,))}, dtypes="wide", wild=0),
+    rule(
+        "_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0, 0, 0, 1))}, dtypes="wide", wild=0
+    ),
     rule("segment_reduce", args=_REDUCE, dtypes="float", always=frozenset(["lengths"]), wild=0),
     rule(
         "_segment_reduce_backward",
@@ -237,7 +241,7 @@ SEQUENCES_BAGS_HEADS = (
         args={
             "equation": C(tuple(EINSUMS)),
             "tensors": lambda c: [c.array(T(shape, "same")) for shape in EINSUMS[c.held["equation"]]],
-            "path": C((None,)),
+            "path": lambda c: [0, 1] * (len(c.held["tensors"]) - 1) or [0],
         },
         dtypes="inexact",
         mixed=2,
@@ -269,7 +273,12 @@ SEQUENCES_BAGS_HEADS = (
     rule("_foreach_mm", args={"self": Ts("n k", count=2), "mat2": Ts("k m", "same", count=2)}, dtypes="float"),
     rule(
         "segment_reduce",
-        args={"lengths": T("2", "int64", (2, 2), always=True), "offsets": C((None,)), "unsafe": C((True,))},
+        args={
+            "lengths": T("2", "int64", (2, 2), always=True),
+            "indices": lambda c: c.array(T("4", "int64", (0, 1))) if c.chance(20) else None,
+            "offsets": C((None,)),
+            "unsafe": C((True,)),
+        },
     ),
     rule("_lu_with_info", args={"self": T("* n n", "main", "square")}, dtypes="lapack"),
     rule(

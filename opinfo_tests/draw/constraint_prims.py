@@ -54,7 +54,6 @@ PRIMS = (
             "start": I(-2, 2),
             "step": I(1, 3),
             "dtype": lambda c: c.named("int64"),
-            "requires_grad": C((False,)),
         },
     ),
     rule("prims::item", args={"a": T("")}),

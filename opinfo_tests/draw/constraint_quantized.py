@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from .constraints import C, I, N, T, rule
+from typing import Any
+
+from .constraints import C, I, N, T, ordered, rule
 
 # ---------------------------------------------------------------- what torch reads or writes outside its memory
 
 # Kernels that trust their arguments: with others torch dies, or gives what lies beside its memory.
 UNCHECKED = frozenset(
     ["_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu", "_dyn_quant_matmul_4bit", "_dyn_quant_pack_4bit_weight",
-     "_convert_weight_to_int4pack_for_cpu", "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo",
-     "_validate_compressed_sparse_indices", "_validate_sparse_csr_tensor_args", "_validate_sparse_csc_tensor_args",
+     "_convert_weight_to_int4pack_for_cpu",      "_validate_compressed_sparse_indices", "_validate_sparse_csr_tensor_args", "_validate_sparse_csc_tensor_args",
      "_validate_sparse_bsr_tensor_args", "_validate_sparse_bsc_tensor_args", "_validate_sparse_compressed_tensor_args",
      "_validate_sparse_coo_tensor_args", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
-     "_nested_compute_contiguous_strides_offsets", "_fused_moving_avg_obs_fq_helper",
+     "_fused_moving_avg_obs_fq_helper",
      "_fused_moving_avg_obs_fq_helper_functional", "fused_moving_avg_obs_fake_quant", "choose_qparams_optimized",
      "_scaled_mm", "_scaled_mm_v2", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "_grouped_mm",
      "_saturate_weight_to_fp16", "_print", "_unpack_dual", "resize_", "resize_as_", "set_", "set", "requires_grad_", "record_stream",
@@ -24,6 +25,8 @@ UNCHECKED = frozenset(
 # ---------------------------------------------------------------- fake quantization
 
 _SCALE, _LIMITS = T("1", "float32", "positive"), {"quant_min": C((-128, -8, 0)), "quant_max": C((127, 7, 255))}
+
+_TRUSTED: dict[str, Any] = {"wild": 0, "mixed": 0}
 
 ROWS = (
     rule("_int_mm", args={"self": T("n k", "int8"), "mat2": T("k m", "int8")}),
@@ -47,6 +50,12 @@ ROWS = (
     rule("_nested_tensor_from_mask_left_aligned", args={"t": T("n c m"), "mask": T("n c", "bool")}),
     rule("_compute_linear_combination", args={"input": T("k n m?"), "coefficients": T("o k", "same")}, dtypes="inexact",
          mixed=0, wild=0),  # torch reads beyond coefficients of another shape
+    rule("_convert_indices_from_coo_to_csr", args={"self": ordered(T("k", "main", (0, "n-1"), layout="c")), "size": I("n", "n")},
+         dtypes="index", **_TRUSTED),
+    rule("_convert_indices_from_csr_to_coo", args={"crow_indices": ordered(T("n+1", "main", (0, "k"), layout="c"), "k"),
+         "col_indices": T("k", "same", (0, "m"), layout="c")}, dtypes="index", **_TRUSTED),
+    rule("_nested_compute_contiguous_strides_offsets", args={"nested_size": T("n m", "int64", (1, 4), layout="c")},
+         **_TRUSTED),
     rule("choose_qparams_optimized", values="tame"),  # its search compares errors, which nan ends at any step
     rule("_test_optional_*intlist", args={"values": T("n", "int32")}),
     rule("_test_optional_floatlist", args={"values": T("n", "float32")}),

@@ -8,7 +8,7 @@ from .constraints import C, I, N, T, rule
 
 _FRAMES = {"self": T("b? 12"), "n_fft": C((4, 5, 8)), "hop_length": C((None, 1, 3)), "win_length": C((None, 4)),
            "window": T("4", "real", "positive"), "pad_mode": C(("reflect", "constant", "replicate", "circular")),
-           "onesided": C((None, False)), "return_complex": C((True, False)), "align_to_window": C((None,))}  # fmt: skip
+           "onesided": C((None, False)), "return_complex": C((True, False)), "align_to_window": C((None, False, True))}  # fmt: skip
 _SPECTRUM = {**_FRAMES, "self": T("b? 5 6"), "n_fft": C((8, 5)), "length": C((None, 5)), "return_complex": C((False,))}
 WINDOWS_AND_SPECTRA = (
     rule("*_window *_window.*", args={"window_length": I(0, 9), "periodic": C((True, False))}),
@@ -26,7 +26,7 @@ FACTORS = (
     rule("gradient.*", args=_POINTS, sizes={"n": (2, 4), "m": (3, 4)}, dtypes="any", wild=6),
     rule("gradient.scalararray gradient.array", args={"dim": C(([0], [1, 0], [], [-1]))}),
     rule("gradient.scalarrayarray", args={"dim": C(([1, 0], [0, 1])), "spacing": C(([1, 2], [0.5, -1.5]))}),
-    rule("gradient.scalarrayint", args={"dim": C((None,)), "spacing": C(([1, 2], [0.5, -1.5]))}),
+    rule("gradient.scalarrayint", args={"dim": C((0, 1, -1)), "spacing": C(([1, 2], [0.5, -1.5], [2]))}),
     rule("gradient.tensorarrayint", args={"dim": C((0, -2)), "spacing": lambda c: [c.array(T("n", "same", "distinct"))]}),
     rule("gradient.tensorarray", args={"dim": C(([1, 0],)), "spacing": lambda c: [
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),

@@ -36,8 +36,7 @@ _TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # of arguments that
 _CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False, True)), "batch_sizes": C(([],)), "mode": C((2,)),
          **{f"weight{i}": T(shape, "float32", "tame", layout="c") for i, shape in enumerate(("4*k i", "4*k k", "4*k", "4*k"))},
          "hx_": T("b k", "float32", "tame", layout="c"), "cx_": T("b k", "float32", "tame", layout="c"),
-         "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "has_biases": C((True,)), "bidirectional": C((False,)),
-         "batch_first": C((False,)), "train": C((False,))}  # fmt: skip
+         "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "train": C((False,))}  # fmt: skip
 
 # Gates of other shapes than the states' make torch read beyond its memory.
 _LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),

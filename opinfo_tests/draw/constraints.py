@@ -71,6 +71,17 @@ class C:
     always: bool = False
 
 
+@dataclass(frozen=True)
+class D:
+    """What a function draws, which decides itself when an optional argument is None."""
+
+    draw: Callable
+    always: bool = True
+
+    def __call__(self, call: Any) -> Any:
+        return self.draw(call)
+
+
 FLOATS = ["float32"] * 4 + ["float64"] * 3 + ["bfloat16"] * 2 + ["float16"] * 2
 COMPLEX = ["complex64", "complex128"]
 INTS = ["int64"] * 3 + ["int32", "uint8", "int8", "int16"]
@@ -161,6 +172,20 @@ def split_sizes(call: Any) -> list[int]:
     return [*found, 1] if call.wild and call.chance(30) else found or [0]
 
 
+def ordered(spec: T, to: str = "") -> Callable:
+    """Return a draw of integers in their order; of those that go from 0 to an end, where one is given."""
+
+    def draw(call: Any) -> Any:
+        a = call.array(spec)
+        view = a.on(call.buffers)
+        view.sort()
+        if to:
+            view[0], view[-1] = 0, call.value(to)
+        return a
+
+    return draw
+
+
 def regroup(call: Any) -> list[int]:
     """Return another shape with as many elements, perhaps with a -1."""
     n = 1
@@ -185,6 +210,16 @@ def expanded(call: Any) -> list[int]:
     out = [call.integer(1, 3) if s == 1 else s for s in shape]
     out = [-1 if call.chance(15) else s for s in out]
     return [call.integer(1, 3) for _ in range(call.integer(0, 2))] + out
+
+
+def repeated_size(call: Any) -> int:
+    """Return the size of the drawn dim, or of all elements, as often as they are repeated."""
+    n = size_of_dim(call)
+    if call.held.get("dim") is None:
+        n = 1
+        for s in call.shape or ():
+            n *= s
+    return n * call.held["repeats"] + (1 if call.wild else 0)
 
 
 def same_shape(call: Any) -> list[int]:
@@ -254,7 +289,7 @@ NAMES: dict[str, Any] = {
     "output": T("like", "same"), "noise": T("like", "same"), "decimals": I(-3, 3), "alpha": N(), "non_blocking": C((False,)),
     "base": C((10.0, 2.0, 0.5)), "delta": C((1.0, 0.5, 2.0)), "margin": C((1.0, 0.0, 0.5)), "sections": I(1, 4),
     "chunks": I(1, 4), "device": C((Named("device", "cpu"),)), "rtol": C((1e-5, 0.1, 0.0)), "atol": C((1e-8, 0.1, 0.0)),
-    "length": I(0, 2), "copy": C((False, True)), "implicit": C((False,)), "cudnn_enabled": C((False,)),
+    "length": I(0, 2), "copy": C((False, True)), "implicit": C((False, True)), "cudnn_enabled": C((False, True)),
 }  # fmt: skip
 TYPES: dict[tuple[str, str], Any] = {
     ("int[]", "dims"): dims(), ("int[]", "dim"): dims(), ("int[1]", "dim"): dims(1), ("int[1]", "dims"): dims(1),

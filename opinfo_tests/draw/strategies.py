@@ -178,7 +178,7 @@ def calls(draw: Callable, op: str, source: str = "") -> Case:
     kwargs: dict[str, Any] = {}
     left_out = False
     for a in call.schema.args:
-        if a.has_default and a.name not in call.row.always and (left_out or not call.chance(55)):
+        if a.has_default and a.name not in call.row.always and not call.chance(55):
             left_out = left_out or not a.kwonly
             continue
         value = draw_argument(call, a)

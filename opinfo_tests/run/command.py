@@ -24,7 +24,7 @@ from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
 from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, some, summary
-from ..report.thin import thin
+from ..report.thin import held, thin
 from ..report.usage import Usage, line
 from . import answers, outputs
 from .control import INVALID, announced, control
@@ -34,8 +34,8 @@ from .trials import Shrinker
 from .workers import run_pool
 
 STATUS = (
-    "Exit status: 0 when every call passes or is a known gap, 1 when not or when fewer cases were collected than are "
-    f"recorded, 2 for a wrong command, {INVALID} when the run is invalid: its control is not green, or nothing was judged."
+    "Exit status: 0 when every call passes or is a known gap, 1 when not, when fewer cases were collected than are "
+    f"recorded or an overload is hardly tried, 2 for a wrong command, {INVALID} when the run is invalid: its control is not green, or nothing was judged."
 )
 
 
@@ -174,12 +174,11 @@ def run(a: argparse.Namespace) -> int:
     sampled = a.tier == "full" and not less
     claimed = [n for n in registered() if n in backend.ops]
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
-    if whole:
-        show_thin(tally, reachable)
+    untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
     few = counts.too_few(tally, reachable, a.tier == "quick") if is_counted(a, dtypes, backend) else ""
     if few:
         print(few)
-    return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few else 0)
+    return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried else 0)
 
 
 def tasks_of(a: argparse.Namespace, reachable: frozenset[str], dtypes: list[str]) -> list[Task]:
@@ -289,13 +288,15 @@ def conclude(
     return 0 if found.ok and tally.total and not tally.errors else 1
 
 
-def show_thin(tally: Tally, ops: frozenset[str], most: int = 20) -> None:
-    """Print which overloads are hardly tried, the first of them."""
+def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool, most: int = 20) -> bool:
+    """Print which overloads are hardly tried, the first of them; of our own table those that should be, and return whether."""
     calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
     found = list(thin(calls, tally.met, ops & calls.keys()))
-    print(f"hardly tried: {some(len({op for op, _ in found}), 'overload')} of {len(calls):,}")
-    for op, why in found[:most]:
-        print(f"  {op}: {why}")
+    print(f"hardly tried: {some(len({f.op for f in found}), 'overload')} of {len(calls):,}")
+    wrong = held(found, calls, claimed) if ours else []
+    for text in wrong if ours else found[:most]:
+        print(f"  {text}")
+    return bool(wrong)
 
 
 def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Backend, messages: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import numpy as np
 import pytest
 import torch
 
-from opinfo_tests.case import DTYPES
+from opinfo_tests.case import DTYPES, schemas
 from opinfo_tests.draw.planted import KINDS, planted, specials
 from opinfo_tests.draw.record import freeze
-from opinfo_tests.report.thin import LEAST, options, thin, values_of
+from opinfo_tests.report.thin import LEAST, Thin, held, options, reasons, thin, values_of
 
 SHOWN = {
     "nan": np.isnan,
@@ -75,6 +77,28 @@ def test_options_that_were_always_the_same_are_listed():
     case = call("aten::sum.dim_IntList", torch.ones(2, 3), [0], True)
     assert dict(values_of(case)) == {"dim": "given", "keepdim": "True", "dtype": "None"}
     met = {"aten::sum.dim_IntList": {"dim": {"given", "None"}, "keepdim": {"True"}, "dtype": {"None", "given"}}}
-    found = dict(thin({"aten::sum.dim_IntList": LEAST}, met, ["aten::sum.dim_IntList"]))
-    assert found == {"aten::sum.dim_IntList": "always keepdim=True"}
-    assert dict(thin({}, met, ["aten::neg"])) == {"aten::neg": "0 calls"}
+    found = thin({"aten::sum.dim_IntList": LEAST}, met, ["aten::sum.dim_IntList"])
+    assert [str(f) for f in found] == ["aten::sum.dim_IntList: always keepdim=True"]
+    assert [str(f) for f in thin({}, met, ["aten::neg"])] == ["aten::neg: 0 calls"]
+
+
+def test_what_is_hardly_tried_has_a_reason(tmp_path):
+    path = tmp_path / "thin.tsv"
+    path.write_text("# what\naten::su*\tkeepdim calls\ta test\n")
+    found = [Thin("aten::sum", "keepdim", "True"), Thin("aten::sum", "calls", "3"), Thin("aten::neg", "calls", "0")]
+    names = ["aten::sum", "aten::neg"]
+    assert held(found[:2], names, names, path) == []
+    unknown = held(found, names, names, path)
+    assert unknown[0] == "aten::neg: 0 calls" and "no line of" in unknown[1]
+    assert held(found[:1], names, names, path) == [f"{path}:2: aten::su* is tried now: delete calls"]
+    assert held([], ["aten::sum"], [*names, "aten::sub"], path) == []  # not all that the line means was judged
+    assert "is no overload" in held([], [], ["aten::neg"], path)[0]
+    path.write_text("aten::su*\tcalls\n")
+    with pytest.raises(SystemExit, match="a reason"):
+        held([], names, names, path)
+
+
+def test_reasons_name_options():
+    for r in reasons():
+        ops = [op for op in schemas() if fnmatchcase(op, r.pattern)]
+        assert ops and r.what <= {"calls"}.union(*(options(op) for op in ops)), r

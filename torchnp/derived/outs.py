@@ -118,7 +118,10 @@ def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
     """The arguments of a call that computes in the dtype of its out: told by ``dtype``, or by the input's own."""
     for name in ("dtype", "out_dtype"):
         if name in bound:
-            return bound if bound[name] is not None else bound | {name: dtype}
+            if bound[name] is not None:
+                return bound
+            beside = dict.fromkeys(bound.keys() & {"scale_result"})  # looked at where a dtype is given alone
+            return bound | {name: dtype} | beside
     name = next(iter(bound))
     takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
     return bound | {name: cast(bound[name], dtype)} if takes else bound

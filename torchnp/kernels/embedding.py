@@ -11,7 +11,8 @@ from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, promote_types
 from torchnp.errors import expected_true, index_out_of_range, shape_text, tensor_type
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, out_of_bounds
+from torchnp.kernels.index import index_select
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -33,9 +34,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     """The rows of a matrix that the indices name."""
     check(weight.ndim == 2, "'weight' must be 2-D")
     check_indices(indices, "embedding")
-    check(out_of_bounds(indices, len(weight)) is None, index_out_of_range())
-    out = bits(weight).take(indices, 0)
-    return out if out.dtype is weight.dtype else out.view(weight.dtype)
+    return index_select(weight, 0, indices.reshape(-1)).reshape(*indices.shape, weight.shape[1])
 
 
 @kernel("embedding_renorm_")

@@ -34,10 +34,7 @@ def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
     return axes
 
 
-def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, dtype: Any, reduce: Any) -> ndarray:
-    linalg.check_inexact("linalg.matrix_norm", x, False)
-    if dtype is not None:
-        x = dt.cast(x, _check_dtype("linalg.matrix_norm", x.dtype, dt.as_dtype(dtype)))
+def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, reduce: Any) -> ndarray:
     out = reduce(linalg_svdvals(np.moveaxis(x, axes, (-2, -1))), [-1])
     return _with_kept(out, axes) if keepdim else layout.dense(out)
 
@@ -64,14 +61,15 @@ def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = Fals
     linalg.check_matrix(name, x)
     check(not isinstance(ord, str) or ord in ("fro", "nuc"), f"{name}: Order {ord} not supported.")
     axes = _matrix_axes(x, dim)
-    linalg.check_inexact(name, x)
+    linalg.check_inexact(name, x, ord not in ("nuc", 2, -2))
+    x = x if dtype is None else dt.cast(x, _check_dtype(name, x.dtype, dt.as_dtype(dtype)))
     if ord == "fro":
-        return layout.dense(linalg_vector_norm(x, 2, list(axes), keepdim, dtype=dtype))
+        return layout.dense(linalg_vector_norm(x, 2, list(axes), keepdim))
     pick = sum_dim if ord == "nuc" else _amax if ord > 0 else amin
     if ord in ("nuc", 2, -2):
-        return _of_singular_values(x, axes, keepdim, dtype, pick)
+        return _of_singular_values(x, axes, keepdim, pick)
     by, over = axes if abs(ord) == 1 else axes[::-1]
-    sums = linalg_vector_norm(x, 1.0, [by], keepdim, dtype=dtype)
+    sums = linalg_vector_norm(x, 1.0, [by], keepdim)
     return layout.dense(pick(sums, [over - (by < over and not keepdim)], keepdim))
 
 

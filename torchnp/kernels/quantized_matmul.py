@@ -158,7 +158,7 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
     pairs = dt.cast(packed[:size], dt.uint8).reshape(out_features, in_features // 2)
     weights = np.stack([pairs & 15, pairs >> 4], -1).reshape(out_features, in_features).astype(np.int32) - 8
     scales = packed[size : size + out_features * groups].reshape(out_features, groups)
-    rows, scale, offset = _quantized_rows(dt.cast(inp, dt.float32))
+    rows, scale, offset = _quantized_rows(dt.cast(inp.reshape(-1, in_features)[: len(inp)], dt.float32))
     total = np.zeros((len(inp), out_features), np.float32)
     for group in range(groups):
         part = slice(group * block_size, (group + 1) * block_size)

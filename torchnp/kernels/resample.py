@@ -191,7 +191,8 @@ def check_sizes(ndim: int, sizes: Ints, out: Ints, n: int) -> None:
     if min(*sizes[-n:], *out) <= 0:
         names = "DHW"[3 - n :]
         a, b = (", ".join(f"{c}: {v}" for c, v in zip(names, s, strict=True)) for s in (sizes[-n:], out))
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({a}) output ({b})")
+        got = f"input ({a}) {'and ' * (n == 1)}output ({b})"
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got {got}")
 
 
 def _check_forward(x: ndarray, out: Ints, n: int) -> None:

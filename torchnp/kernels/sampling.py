@@ -14,6 +14,7 @@ from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_float
 from torchnp.errors import found_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
+from torchnp.kernels.randint import _LOOK
 from torchnp.kernels.random import FLOATS, laid_like
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel
@@ -77,7 +78,7 @@ def _geometric(self: ndarray, p: float) -> Sample:
 
 _declare = partial(rows, differs=["random-stream"])
 _like: Any = np.random.exponential
-(exponential,) = _declare("exponential", _sampled, "Exponential values of rate lambd.", draw=_exponential, like=_like)
+(exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, writes=_LOOK)
 _like = np.random.standard_cauchy
 _declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like)
 _declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=np.random.lognormal)

@@ -89,7 +89,9 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     check(min(input_size, default=0) >= 0, "zeros: Dimension size must be non-negative.")
     check(batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
-    return _unpacked(np.zeros(shape, grad.dtype), grad, batch_sizes, batch_first)
+    out = empty_in_order(shape, grad.dtype, None)
+    out[...] = 0
+    return _unpacked(out, grad, batch_sizes, batch_first)
 
 
 # ---------------------------------------------------------------- rows one after the other, with the places where each begins

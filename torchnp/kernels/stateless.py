@@ -159,7 +159,7 @@ def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
 def _sobol_engine_initialize_state_(self, dimension):
     """The direction numbers of Joe and Kuo, which SciPy has too."""
     _long(sobolstate=self)
-    self[...] = sobol_directions(dimension, _BITS)
+    self[:dimension] = sobol_directions(dimension, _BITS)
     return self
 
 
@@ -167,8 +167,8 @@ def _sobol_engine_initialize_state_(self, dimension):
 def _sobol_engine_scramble_(self, ltm, dimension):
     """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal."""
     _long(sobolstate=self)
-    matrix = (ltm | np.eye(_BITS, dtype=np.int64)) & 1
+    matrix = (ltm[:dimension] | np.eye(_BITS, dtype=np.int64)) & 1
     places = np.arange(_BITS - 1, -1, -1)
-    bits = self[:, None, :] >> places[:, None] & 1
-    self[...] = ((matrix @ bits & 1) << places[:, None]).sum(1)
+    bits = self[:dimension, None, :] >> places[:, None] & 1
+    self[:dimension] = ((matrix @ bits & 1) << places[:, None]).sum(1)
     return self

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, dim_of, require, wrap_dim
-from torchnp.errors import cannot_cast, found_dtype
+from torchnp.errors import cannot_cast
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
@@ -73,9 +73,8 @@ def glu_jvp(glu, x, dx, dim):
     dim = wrap_dim(dim, x.ndim)
     n = glu.shape[dim_of(glu, dim)]
     b, da, db = narrow(x, dim, n, n), narrow(dx, dim, 0, n), narrow(dx, dim, n, n)
-    for part in (b, da, db):
-        if part.dtype != glu.dtype:
-            raise found_dtype(part.dtype, glu.dtype)
+    el.check_broadcast(glu, b, da, db)
+    el.check_same_dtype(glu, b, da, db)
     require("glu_jvp_cpu", x.dtype, (dt.float32, dt.float64))
     gate = logistic(b)
     return da * gate + glu * (db - gate * db)
