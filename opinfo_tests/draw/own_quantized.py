@@ -68,7 +68,7 @@ s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([1]), torch.tens
 s    _fused_moving_avg_obs_fq_helper.out  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1, False, False, out0=torch.zeros(3,4), out1=torch.zeros(0,dtype=torch.bool))
 s    _fused_moving_avg_obs_fq_helper_functional  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1)
 s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, 0, 255, -1, False, True)
-s    fused_moving_avg_obs_fake_quant  (x(1,8), torch.tensor([1]), torch.tensor([1]), torch.full((1,), -float('inf')), torch.full((1,), float('inf')), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.01, -128, 127, 0, True, False)
+s    fused_moving_avg_obs_fake_quant  (x(2,8), torch.tensor([1]), torch.tensor([1]), torch.full((2,), -float('inf')), torch.full((2,), float('inf')), torch.ones(2), torch.zeros(2,dtype=torch.int32), 0.01, -128, 127, 0, True, False)
 s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([1]), torch.tensor([0]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 255, -1)
 s    fused_moving_avg_obs_fake_quant  (x(3,4), torch.tensor([0]), torch.tensor([1]), torch.tensor([-1.0]), torch.tensor([1.0]), torch.ones(1), torch.zeros(1,dtype=torch.int32), 0.5, 0, 15, -1)
 f    _choose_qparams_per_tensor  (x(3,4), True)
