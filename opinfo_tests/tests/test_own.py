@@ -34,7 +34,9 @@ def test_torch_takes_every_row():
     taken, recorder = recorded()
     mine = {op for _, op, _ in own.rows()}
     assert mine <= registered()
-    assert {op for op in mine if not taken.get(op)} == set(), dict(recorder.left_out)
+    # Of what other entries call too, a row may be a call that torch refuses.
+    elsewhere = frozenset().union(*(ops for source, ops in reach().items() if source != own.SOURCE))
+    assert {op for op in mine - elsewhere if not taken.get(op)} == set(), dict(recorder.left_out)
 
 
 def test_every_overload_is_reached_or_has_a_reason():

@@ -24,7 +24,7 @@ ACCEPTED = {
     "aten::add.Tensor": 0.7, "aten::sin": 0.8, "aten::var.correction": 0.6, "aten::cat": 0.5, "aten::view": 0.6, "aten::gather": 0.6,
     "aten::index.Tensor": 0.5, "aten::mm": 0.6, "aten::linalg_inv_ex": 0.5, "aten::conv2d": 0.5, "aten::max_pool2d_with_indices": 0.5,
     "aten::native_layer_norm": 0.5, "aten::nll_loss_forward": 0.5, "aten::rand": 0.6, "aten::as_strided": 0.5, "aten::where.self": 0.6,
-    "aten::slice.Tensor": 0.6, "aten::embedding": 0.5, "aten::_foreach_add.List": 0.5, "aten::bitwise_and.Tensor": 0.6,
+    "aten::slice.Tensor": 0.5, "aten::embedding": 0.5, "aten::_foreach_add.List": 0.5, "aten::bitwise_and.Tensor": 0.6,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from torchnp.checks import check, refuse, wrap_dims
 from torchnp.errors import out_dtype
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num
 from torchnp.quick import Quick, axes, is_float, within
@@ -182,7 +183,7 @@ rows(
 )  # fmt: skip
 
 
-@kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"])
+@kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"], writes=Writes(out=_look_nansum))
 def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions of the elements that are not NaN."""
     words = "nanmean(): expected input to have floating point or complex dtype but got"
@@ -190,9 +191,7 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
     words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype."
     check(dt.is_inexact(out), f"{words} Got: {dt.scalar_name(out)}")
-    total = nansum(self, dim, keepdim, dtype=dtype)
-    count = add_reduce(self == self, axes_of(dim, self.ndim), keepdim)
-    return dt.cast(np.asarray(dt.cast(total, dt.opmath(total.dtype)) / count), total.dtype)
+    return div(nansum(self, dim, keepdim, dtype=dtype), add_reduce(self == self, axes_of(dim, self.ndim), keepdim))
 
 
 # ---------------------------------------------------------------- prod
