@@ -60,7 +60,7 @@ NORMS_AND_LOSSES = (
     rule(
         "batch_norm_backward native_batch_norm_backward",
         args={
-            "grad_out": T("n c h"),
+            "grad_out": T("n c h", values="tame"),  # sums that cancel show the order of adding
             "input": T("n c h", "same"),
             "save_mean": T("c", "same"),
             "save_invstd": T("c", "same", "positive"),
@@ -298,9 +298,8 @@ MORE_LOSSES_AND_OPTIMISERS = (
         "native_batch_norm_backward batch_norm_backward",
         args={
             **STATISTICS,
-            "weight": T(
-                "c", "same", "tame", always=True
-            ),  # of the largest numbers the order of products overflows or not
+            # Of the largest numbers the order of products overflows or not.
+            "weight": T("c", "same", "tame", always=True),
         },
         sizes={"training": (0, 1)},
     ),
