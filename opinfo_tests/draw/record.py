@@ -18,7 +18,7 @@ from .planted import KINDS as VALUES
 from .planted import planted
 from .relaid import KINDS, relaid
 
-_NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
+NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
 TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
 RELAID = 2  # calls of an overload for each task that are repeated in other memory, and with other values
@@ -66,7 +66,7 @@ class Freezer:
             return {k: self.tree(v) for k, v in x.items()}
         if isinstance(x, torch.device) and x.type == "meta":
             raise OutOfContractError("a result on the meta device")
-        kind = _NAMED.get(type(x))
+        kind = NAMED.get(type(x))
         if kind:
             return Named(kind, str(x).removeprefix("torch."))
         if isinstance(x, torch.Generator):

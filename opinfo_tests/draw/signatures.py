@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
-from .record import Recorder
+from .record import NAMED, Recorder
 from .task import reseed
 
 SOURCE = "models"
@@ -25,7 +25,6 @@ RECORDED = "float32"  # the dtype of the models' numbers; a task of another has 
 DTYPES = (RECORDED, "bfloat16")
 FEW = 4  # different values that are kept as they are
 SHORT = 16  # elements of integers that are kept in their places: offsets, lengths, and sizes mean something together
-_NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 
 
 class NotKeptError(Exception):
@@ -51,8 +50,8 @@ class Speller:
             return [self.spell(item) for item in x]
         if isinstance(x, dict):
             return {k: self.spell(v) for k, v in x.items()}
-        if type(x) in _NAMED:
-            return {_NAMED[type(x)]: str(x).removeprefix("torch.")}
+        if type(x) in NAMED:
+            return {NAMED[type(x)]: str(x).removeprefix("torch.")}
         if isinstance(x, complex):
             return {"complex": [x.real, x.imag]}
         if x is None or type(x) in (bool, int, float, str):
