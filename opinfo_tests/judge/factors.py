@@ -90,6 +90,21 @@ def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> 
         return "a value and its vector are no pair"
     if not near.equal(np.linalg.norm(vectors, axis=-2), np.ones_like(values, values.real.dtype), 0):
         return "eigenvectors are not of unit length"
+    return _traces(a, values, near)
+
+
+def _eigvals(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    """In no order: LAPACK gives them as its iteration finds them, each the value of a matrix near the given one."""
+    values = mine[0]
+    if values.shape[-1] != a.shape[-1]:
+        return "there are not as many eigenvalues as rows"
+    shifted = a[..., None, :, :] - values[..., None, None] * np.eye(a.shape[-1])
+    if not near.equal(np.linalg.svd(shifted, compute_uv=False)[..., -1], np.zeros(values.shape)):
+        return "a value is no eigenvalue"
+    return _traces(a, values, near)
+
+
+def _traces(a: ndarray, values: ndarray, near: Near) -> str:
     if not near.equal(values.sum(-1), np.trace(a, axis1=-2, axis2=-1)):
         return "eigenvalues do not add up to the trace"
     squares = near.equal((values**2).sum(-1), np.trace(a @ a, axis1=-2, axis2=-1), 2)
@@ -108,9 +123,28 @@ def _qr(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> s
     return "" if near.equal(q @ r, a) else "the product of the factors is not the matrix"
 
 
+def _geqrf(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
+    """As LAPACK's reflections make them, torch's; of a matrix without full rank one reflects what roundings leave."""
+    packed, tau = mine
+    r = np.triu(packed[..., : tau.shape[-1], :])
+    q = np.zeros_like(a[..., : tau.shape[-1]]) + np.eye(a.shape[-2], tau.shape[-1])
+    for i in reversed(range(tau.shape[-1])):
+        v = np.tril(packed[..., i : i + 1], -i - 1)
+        v[..., i, :] = 1
+        q = q - tau[..., i, None, None] * v @ (adjoint(v) @ q)
+    if not near.orthonormal(q):
+        return "the reflections do not make an orthonormal Q"
+    if not near.equal(q @ r, a):
+        return "the product of the factors is not the matrix"
+    full = np.abs(np.diagonal(theirs[0], axis1=-2, axis2=-1)).min(-1) > np.sqrt(near.unit) * near.scale
+    same = near.equal(packed[full], theirs[0][full]) and near.equal(tau[full], theirs[1][full])
+    return "" if same else "the factors are not torch's, of a matrix of full rank"
+
+
 Check = Callable[[ndarray, list[ndarray], list[ndarray], Near], str]
 CHECKS: dict[str, Check] = {
     "aten::linalg_svd": _svd, "aten::_linalg_svd": _svd, "prims::svd": _svd, "aten::svd": _svd_v,
     "aten::linalg_eigh": _eigh, "aten::_linalg_eigh": _eigh, "aten::linalg_eig": _eig,
-    "aten::linalg_qr": _qr, "aten::qr": _qr,
+    "aten::linalg_eigvals": _eigvals, "aten::_linalg_eigvals": _eigvals,
+    "aten::linalg_qr": _qr, "aten::qr": _qr, "aten::geqrf": _geqrf,
 }  # fmt: skip

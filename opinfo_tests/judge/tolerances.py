@@ -133,8 +133,8 @@ RULES: dict[str, Rule] = {
     ),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
-        "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_qr "
-        "linalg_qr.* qr",
+        "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "
+        "linalg_qr.* qr geqrf",
         Rule("factors", "factors are fixed up to sign, phase or order"),
     ),
 }  # fmt: skip

@@ -28,8 +28,9 @@ class Gap:
     """Known failures with one outcome.
 
     ``op`` and ``dtype`` may be patterns (``aten::*.out``, ``*``); ``cases`` are hashes, without which every such failure
-    is meant; ``message`` is a regular expression that the failure's message must match from its start. ``drawn`` is
-    what only drawn calls meet: no run of samples misses it.
+    is meant; ``message`` is a regular expression that the failure's message must match from its start, and ``call`` one
+    that the call as it is shown must hold somewhere. ``drawn`` is what only drawn calls meet: no run of samples misses
+    it.
     """
 
     op: str
@@ -38,6 +39,7 @@ class Gap:
     reason: str
     cases: tuple[str, ...] = ()
     message: str = ""
+    call: str = ""
     drawn: bool = False
     line: int = 0
 
@@ -50,12 +52,13 @@ class Gap:
             and fnmatchcase(row["dtype"], self.dtype)
             and (not self.cases or row["id"].rpartition("/")[2] in self.cases)
             and (not self.message or re.match(self.message, row["message"]) is not None)
+            and (not self.call or re.search(self.call, row.get("call", "")) is not None)
         )
 
     @property
     def plain(self) -> bool:
         """Whether this names one overload and dtype, and may be rewritten by what ran."""
-        return not any(c in self.op + self.dtype for c in "*?[") and not (self.message or self.drawn)
+        return not any(c in self.op + self.dtype for c in "*?[") and not (self.message or self.call or self.drawn)
 
 
 def file_for(backend: str) -> Path:
@@ -82,10 +85,10 @@ def load(path: Path) -> list[Gap]:
         raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
     gaps = []
     for line, entry in zip(starts, entries, strict=True):
-        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "drawn"}
+        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "call", "drawn"}
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
             raise SystemExit(
-                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message and drawn"
+                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message, call and drawn"
             )
         cases, drawn = entry.pop("cases", []), entry.pop("drawn", False)
         if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
@@ -94,10 +97,11 @@ def load(path: Path) -> list[Gap]:
             raise SystemExit(f"{path}:{line}: drawn is true or false")
         if entry["outcome"] not in OUTCOMES or not entry["reason"].strip():
             raise SystemExit(f"{path}:{line}: no such outcome, or no reason")
-        try:
-            re.compile(entry.get("message", ""))
-        except re.error as e:
-            raise SystemExit(f"{path}:{line}: message is no regular expression: {e}") from None
+        for name in ("message", "call"):
+            try:
+                re.compile(entry.get(name, ""))
+            except re.error as e:
+                raise SystemExit(f"{path}:{line}: {name} is no regular expression: {e}") from None
         gaps.append(Gap(**entry, cases=tuple(cases), drawn=drawn, line=line))
     return gaps
 
@@ -181,7 +185,7 @@ def dump(gaps: Iterable[Gap]) -> str:
     for g in gaps:
         text.append("[[gap]]")
         text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
-        text += [f"message = {json.dumps(g.message)}"] * bool(g.message)
+        text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("message", "call") if getattr(g, k)]
         text += ["drawn = true"] * g.drawn
         text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
         text.append("")

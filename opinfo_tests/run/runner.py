@@ -51,7 +51,7 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
     if verdict.refused:
         row["torch_raises"] = verdict.refused
     if verdict.outcome != "pass":
-        row |= {"message": verdict.message, "call": case.describe()}
+        row |= {"message": verdict.message, "call": case.describe(400)}
     return row
 
 

@@ -18,7 +18,8 @@ SIGNS = np.array([1.0, -1.0, -1.0])
 
 def outcome(op, change, *args):
     def row(*a, **k):
-        return change(*torchnp.table[op](*a, **k))
+        out = torchnp.table[op](*a, **k)
+        return change(*out) if isinstance(out, tuple) else change(out)
 
     return run_case(freeze(op, (A, *args), {}, "", "float64"), TorchDevice("cpu"), opinfo_tests.table({op: row}))[0]
 
@@ -33,10 +34,14 @@ RIGHT = [
     ("aten::svd", lambda u, s, v: (u * SIGNS, s, v * SIGNS), ()),
     ("aten::linalg_eigh", lambda w, v: (w, v * SIGNS), ()),
     ("aten::linalg_eig", lambda w, v: (w[::-1].copy(), v[:, ::-1] * 1j), ()),
+    ("aten::linalg_eigvals", lambda w: w[::-1].copy(), ()),
     ("aten::linalg_qr", lambda q, r: (q * SIGNS, SIGNS[:, None] * r), ()),
     ("aten::linalg_qr", lambda q, r: (q, SIGNS[:, None] * r), ("r",)),
 ]
 WRONG = [
+    ("aten::geqrf", lambda a, tau: (np.diag(SIGNS) @ np.triu(a) + np.tril(a, -1), tau), (), "product"),
+    ("aten::geqrf", lambda a, tau: (np.triu(a), tau), (), "orthonormal"),
+    ("aten::geqrf", lambda a, tau: (A.numpy().copy() * 1.0, np.zeros(3)), (), "product"),
     ("aten::linalg_svd", lambda u, s, vh: (2 * u, s, vh / 2), (), "orthonormal"),
     ("aten::linalg_svd", lambda u, s, vh: (-u, -s, vh), (), "values"),
     ("aten::linalg_svd", lambda u, s, vh: (u[:, ::-1], s[::-1], vh[::-1]), (), "values"),
@@ -49,6 +54,9 @@ WRONG = [
     ("aten::_linalg_eigh", lambda w, v: (w * 2, v), ("L", False), "eigenvalues"),
     ("aten::linalg_eig", lambda w, v: (w, v * 2), (), "unit length"),
     ("aten::linalg_eig", lambda w, v: (w[[0, 0, 0]], v[:, [0, 0, 0]]), (), "trace"),
+    ("aten::linalg_eigvals", lambda w: w[[0, 0, 0]], (), "trace"),
+    ("aten::linalg_eigvals", lambda w: w * 1.001, (), "no eigenvalue"),
+    ("aten::linalg_eigvals", lambda w: w.conj() + 1j, (), "no eigenvalue"),
     ("aten::linalg_qr", lambda q, r: (np.eye(3), A.numpy().copy()), (), "triangular"),
     ("aten::linalg_qr", lambda q, r: (2 * q, r / 2), (), "orthonormal"),
     ("aten::linalg_qr", lambda q, r: (q, 2 * r), (), "product"),

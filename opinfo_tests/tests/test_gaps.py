@@ -14,14 +14,14 @@ NAMES = ["aten::add.Tensor", "aten::mul.Tensor", "aten::mul.out"]
 ALL = gaps.Scope(NAMES, NAMES, [*DTYPES, "errors"])
 
 
-def row(op="aten::add.Tensor", dtype="float32", case="aa", outcome="pass", message=""):
+def row(op="aten::add.Tensor", dtype="float32", case="aa", outcome="pass", message="", call=""):
     return {
         "op": op,
         "dtype": dtype,
         "id": f"{op}/{dtype}/{case}",
         "outcome": outcome,
         "message": message,
-        "call": "",
+        "call": call,
         "sample": "add",
     }
 
@@ -90,6 +90,18 @@ def test_family_by_message(tmp_path):
     assert gaps.check(known, tally(bad), NAMES, path, ALL).ok
     assert gaps.check(known, tally(row("aten::mul.out")), NAMES, path, ALL).stale
     assert not gaps.check(known, tally(row("aten::mul.out")), NAMES, path).stale
+
+
+def test_family_by_call(tmp_path):
+    text = ENTRY.replace("add.Tensor", "*.out").replace('cases = ["aa"]', r"call = 'out=\w+\[3\] strides'")
+    path, known = entries(tmp_path, text)
+    spread = row(
+        "aten::mul.out", outcome="wrong-value", call="aten::mul.out(float32[3], 2, out=float32[3] strides(2,))"
+    )
+    dense = row("aten::mul.out", outcome="wrong-value", call="aten::mul.out(float32[3], 2, out=float32[3])")
+    assert gaps.check(known, tally(spread), NAMES, path, ALL).ok
+    assert gaps.check(known, tally(dense), NAMES, path).unknown
+    assert gaps.load(path) == known
 
 
 PATTERN = ENTRY.replace("add.Tensor", "mul.*").replace('cases = ["aa"]', "")
@@ -185,7 +197,8 @@ def test_diff_of_what_is_no_report(tmp_path, text, words):
 
 
 @pytest.mark.parametrize(
-    "text", ["[[gap]\n", "[[gaps]]\n", "gap = 3", ENTRY + "message = '('", ENTRY.replace('["aa"]', "3")]
+    "text",
+    ["[[gap]\n", "[[gaps]]\n", "gap = 3", ENTRY + "message = '('", ENTRY + "call = '('", ENTRY.replace('["aa"]', "3")],
 )
 def test_malformed_file_is_an_error(tmp_path, text):
     with pytest.raises(SystemExit, match="gaps.toml"):
