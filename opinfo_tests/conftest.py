@@ -174,7 +174,7 @@ class Run:
             self.left[source] = len(self.tasks[source])
             self.test_of |= {task.source: source for task in self.tasks[source]}
         every = [task for tasks in self.tasks.values() for task in tasks]
-        samples = [task for task in every if not task.source.startswith(DRAWN)]
+        samples = [task for task in every if not task.is_drawn]
         first = worker is None or worker["workerid"] == "gw0"
         self.invalid = self.control(samples) if samples and first else ""
         self.events = self.start(every) if self.parallel else iter(())

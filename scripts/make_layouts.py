@@ -33,10 +33,11 @@ import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Array, Case, Named, map_tree
 from opinfo_tests.draw import record
+from opinfo_tests.draw.drawable import not_drawn
 from opinfo_tests.draw.reach import plan
 from opinfo_tests.draw.relaid import KINDS, relaid
 from opinfo_tests.draw.samples import samples_of
-from opinfo_tests.draw.strategies import draws, not_drawn
+from opinfo_tests.draw.strategies import draws
 from opinfo_tests.schemas import bound
 from torchnp import strides
 from torchnp.schema import Schema

@@ -21,7 +21,7 @@ from .relaid import KINDS, relaid
 NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
 TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
-RELAID = 2  # calls of an overload for each task that are repeated in other memory, and with other values
+PLANTED = 2  # calls of an overload for each task that are repeated with other values
 
 
 class OutOfContractError(Exception):
@@ -89,7 +89,7 @@ def freeze(op: str, args: tuple, kwargs: dict[str, Any], source: str, sample_dty
 
 
 class Recorder(TorchDispatchMode):
-    """While active, hands each wanted call to ``sink`` as a Case, and of each overload some in other memory, too.
+    """While active, hands each wanted call to ``sink`` as a Case, and another time in other memory, too.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ class Recorder(TorchDispatchMode):
         Whether an overload is looked at.
     sink : callable
         Takes the cases.
-    relay : int, optional
-        How many calls of an overload are repeated with arguments that are permuted, spread out or expanded, and as many
-        with nan, infinities and other values at the ends of the dtype among their own.
+    relay : bool, optional
+        Whether each call is repeated with arguments in another of the `KINDS` of memory, in rotation, and some with nan,
+        infinities and other values at the ends of the dtype among their own.
     """
 
-    def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None], relay: int = 0) -> None:
+    def __init__(self, wanted: Callable[[str], bool], sink: Callable[[Case], None], relay: bool = False) -> None:
         super().__init__()
         self.wanted, self.sink, self.relay = wanted, sink, relay
         self.relaid: Counter[str] = Counter()
@@ -140,15 +140,21 @@ class Recorder(TorchDispatchMode):
             self.left_out[str(e)] += 1
             return
         self.sink(case)
-        if self.relaid[name] < self.relay:
-            other = relaid(case, KINDS[int(case.digest[:6], 16) % len(KINDS)])
+        if self.relay:
+            self.repeat(case)
+
+    def repeat(self, case: Case) -> None:
+        """Offer a call in the next kind of memory that makes another call of it, and with other values."""
+        for _ in KINDS:
+            self.relaid[case.op] += 1
+            other = relaid(case, KINDS[self.relaid[case.op] % len(KINDS)])
             if other is not None:
-                self.relaid[name] += 1
                 self.sink(other)
-        if self.planted[name] < self.relay:
+                break
+        if self.planted[case.op] < PLANTED:
             other = planted(case, VALUES[int(case.digest[:6], 16) % len(VALUES)])
             if other is not None:
-                self.planted[name] += 1
+                self.planted[case.op] += 1
                 self.sink(other)
 
 

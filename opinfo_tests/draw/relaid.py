@@ -1,17 +1,21 @@
-"""The same call on other memory: arguments permuted, spread out and expanded, with the values that they have."""
+"""The same call on other memory: arguments permuted, spread out, cut out, expanded, emptied, or a single element of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ..case import DTYPES, Array, Case, map_tree, window
+from ..case import DTYPES, Array, Case, map_tree, schemas, window
 from ..schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from .drawable import takes_any_shape
 
 # Which arguments are laid out anew, and how; the rest are row-major.
-KINDS = ("all last", "first last", "all mixed", "second last", "all spread", "first swapped", "all expanded")
+KINDS = (
+    "all last", "all sliced", "first last", "all empty", "all mixed", "second last", "first single", "all spread",
+    "first swapped", "all expanded", "all single",
+)  # fmt: skip
 
 
 def relaid(case: Case, kind: str) -> Case | None:
@@ -34,22 +38,48 @@ def relaid(case: Case, kind: str) -> Case | None:
         free = [i for i in free if arrays[i].shape][:1]
     if which == "second":
         free = [i for i in free if arrays[i].shape][1:2]
+    if how in ("empty", "single"):
+        alone = which == "first" and "pointwise" not in schemas()[case.op].tags
+        every = free if which == "first" else range(len(arrays))
+        return None if alone or not takes_any_shape(case.op) else cut(case, arrays, every, how)
     buffers = list(case.buffers)
     made: dict[int, Array] = {}
     for place, i in enumerate(free):
         a = arrays[i]
         order = _order(how, a.shape, place)
         buffers[a.buffer], made[i] = lay_out(
-            a, a.on(case.buffers), order, spread=how == "spread", flat=how == "expanded"
+            a, a.on(case.buffers), order, spread=how == "spread", flat=how == "expanded", slack=how == "sliced"
         )
-    if not any(made[i].strides != arrays[i].strides for i in made):
-        return None
-    count = iter(range(len(arrays)))
+    return windowed(case, made, buffers) if any(made[i].strides != arrays[i].strides for i in made) else None
+
+
+def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -> Case:
+    """Return the case with other windows in the place of some of its arrays, by their numbers."""
+    count = iter(range(len(case.arrays())))
 
     def leaf(x: object) -> object:
         return made.get(next(count), x) if isinstance(x, Array) else x
 
     return replace(case, args=map_tree(leaf, case.args), kwargs=map_tree(leaf, case.kwargs), buffers=buffers, digest="")
+
+
+def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
+    """The case with arrays of no element, along one dimension of the first and what is as long of the others; or of one, 0-d."""
+    first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
+    if first is None:
+        return None
+    axis = int(case.digest[6:8], 16) % len(first.shape)
+    made = {}
+    for i in which:
+        a = arrays[i]
+        if how == "single" and 0 not in a.shape:
+            made[i] = replace(a, shape=(), strides=())
+        place = axis - (0 if len(a.shape) == len(first.shape) else len(first.shape))
+        if how == "empty" and -len(a.shape) <= place < len(a.shape) and a.shape[place] == first.shape[axis]:
+            shape = list(a.shape)
+            shape[place] = 0
+            made[i] = replace(a, shape=tuple(shape))
+    return windowed(case, made, list(case.buffers))
 
 
 def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
@@ -65,8 +95,13 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
     return axes[turn:] + axes[:turn]
 
 
-def lay_out(a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool) -> tuple[np.ndarray, Array]:
-    """New memory and the window on it: every second element for ``spread``, one place for a dimension for ``flat``."""
+def lay_out(
+    a: Array, values: np.ndarray, order: Sequence[int], spread: bool, flat: bool, slack: bool
+) -> tuple[np.ndarray, Array]:
+    """New memory and the window on it: every second element for ``spread``, one place for a dimension for ``flat``.
+
+    With ``slack`` the window begins one element in, and memory beyond each dimension is not its own.
+    """
     strides, step = [0] * len(order), DTYPES[a.dtype].itemsize
     widest = max(range(len(order)), key=lambda i: a.shape[i], default=None)
     for axis in reversed(order):
@@ -75,13 +110,14 @@ def lay_out(a: Array, values: np.ndarray, order: Sequence[int], spread: bool, fl
         if flat and axis == widest:
             strides[axis] = 0
         else:
-            step *= max(a.shape[axis], 1)
+            step *= max(a.shape[axis], 1) + slack
     # As much as row by row: some of torch's kernels read what is expanded as if it were not.
-    memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize), np.uint8)
-    new = Array(a.buffer, a.dtype, a.shape, tuple(strides))
+    memory = np.zeros(max(step, values.size * DTYPES[a.dtype].itemsize) + DTYPES[a.dtype].itemsize * slack, np.uint8)
+    offset = DTYPES[a.dtype].itemsize if slack and values.size and a.shape else 0
+    new = Array(a.buffer, a.dtype, a.shape, tuple(strides), offset)
     if flat and values.size and widest is not None:
         values = np.take(values, [0], widest)
-        window(memory, DTYPES[a.dtype], values.shape, new.strides, 0)[...] = values
+        window(memory, DTYPES[a.dtype], values.shape, new.strides, offset)[...] = values
     elif values.size:
-        window(memory, DTYPES[a.dtype], a.shape, new.strides, 0)[...] = values
+        window(memory, DTYPES[a.dtype], a.shape, new.strides, offset)[...] = values
     return memory, new

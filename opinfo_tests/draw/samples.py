@@ -18,7 +18,7 @@ from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
 from . import signatures
 from .record import Recorder, out_like
-from .task import DRAWN, Task, reseed
+from .task import Task, reseed
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 # Enough to see which overloads an entry calls.
@@ -160,7 +160,7 @@ def samples_of(
     if task.source == signatures.SOURCE:
         yield from signatures.run_models(task.dtype, recorder)
         return
-    if task.source.startswith(DRAWN):
+    if task.is_drawn:
         from .strategies import run_drawn
 
         recorder.source, recorder.sample_dtype = task.source, task.dtype

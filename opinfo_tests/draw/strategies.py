@@ -20,81 +20,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..case import Case, Named, Seeded, schemas
-from ..schemas import siblings
 from . import constraints as con
-from .constraint_quantized import UNCHECKED
-from .constraint_table import family
+from .drawable import drawable, functional_form
 from .drawing import Call
-from .own_quantized import NO_CPU_FAMILIES
-from .own_rows import UNREACHED
 from .relaid import relaid
 from .task import DRAWN, Task
 
-# Argument types that no case can hold.
-UNDRAWN = (
-    "Dimname",
-    "Storage",
-    "Stream",
-    "QScheme",
-    "t(",
-    "Dict",
-    "Any",
-    "ConstQuantizerPtr",
-    "__torch__",
-    "DeviceIndex",
-)
-
-
-WRITES = "it writes an out=, and has no functional form that calls are drawn for"
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
 TARGETS = ("", "first last", "first spread", "first expanded")
-
-
-def not_drawn(name: str) -> str:
-    """Return why no calls are drawn for an overload, or nothing."""
-    s = schemas().get(name)
-    if s is None:
-        return "torch registers it without a schema"
-    why = undrawn(name)
-    if why or not s.is_out or functional_form(name):
-        return why
-    return next((undrawn(n) for n in functional_forms(name)), WRITES)
-
-
-def undrawn(name: str) -> str:
-    """Return why calls of an overload cannot be drawn from its own schema, or nothing."""
-    s = schemas()[name]
-    names = {s.base, name.partition("::")[2]}
-    if name in UNREACHED:
-        return UNREACHED[name]
-    if con.UNDRAWN & names:
-        return "it needs a device, another layout or what arrays have not"
-    if UNCHECKED & names:
-        return "torch does not check its arguments, or changes what it is given: own rows call it"
-    if family(name) in NO_CPU_FAMILIES:
-        return "torch has no kernel of it on the CPU"
-    if s.mutates and s.namespace == "prims":
-        return "it writes the memory of an array that it does not own: own rows call it"
-    types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
-    return f"no case can hold a {types[0]}" if types else ""
-
-
-def functional_forms(name: str) -> list[str]:
-    """Return the overloads that an in-place or ``out=`` overload may have its draws from: views last."""
-    s = schemas()
-    return sorted(
-        (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out)), key=lambda n: s[n].is_view
-    )
-
-
-def functional_form(name: str) -> str:
-    """Return the overload that an in-place or ``out=`` overload has its draws from, or nothing."""
-    return next((n for n in functional_forms(name) if not undrawn(n)), "")
-
-
-def drawable(names: Iterable[str]) -> list[str]:
-    """Return the overloads that calls can be drawn for: they take what a case can hold."""
-    return sorted(n for n in names if not not_drawn(n))
 
 
 def draw_argument(call: Call, a: Any) -> Any:

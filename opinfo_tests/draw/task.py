@@ -19,6 +19,11 @@ class Task:
     source: str
     dtype: str
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its calls are drawn from a schema: any values and memory are among them already."""
+        return self.source.startswith(DRAWN)
+
 
 def reseed(text: str) -> None:
     """Seed every generator that the samples draw from, by name, so that a task alone gives what the whole run gives."""

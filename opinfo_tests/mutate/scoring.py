@@ -28,7 +28,7 @@ from ..run.runner import Options, run_here
 from ..run.workers import run_pool
 from .changes import RULES, Mutant, kernel_modules, mutants
 from .covered import Coverage, Held
-from .trial import Found, Process
+from .trial import Found, Plan, Process
 
 GOAL = 0.95
 
@@ -51,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--draws", type=int, default=100, help="drawn calls of each of its overloads (%(default)s)")
     p.add_argument("--probes", type=int, default=100,
                    help="further drawn calls of each, which tell a survivor from the original (%(default)s)")  # fmt: skip
+    p.add_argument("--through", action="store_true",
+                   help="judge all recorded calls of each, and say how many distinguish any")  # fmt: skip
     p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
     p.add_argument("--timeout", type=float, default=300, help="seconds for one mutant (%(default).0f)")
     p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
@@ -92,6 +94,12 @@ def run(a: argparse.Namespace, console: Console) -> int:
         if a.ops:  # the places that the overloads run are known only now
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         rows = list(judged(a, chosen, coverage, bar))
+    if a.through:
+        asked = {case.id for m, _ in rows for case, _ in coverage.of((m.module, m.function))}
+        told = asked.intersection(*[{t for _, found in rows for t in found.told}])
+        console.print(
+            f"{len(told):,} of {len(asked):,} recorded calls tell at least one of these mutants from the original"
+        )
     if a.report:
         a.report.write_text("".join(json.dumps(row_of(m, f)) + "\n" for m, f in rows), encoding="utf-8")
     return show(console, rows)
@@ -177,12 +185,13 @@ def judged(
     job = bar.add_task("judging mutants", total=len(chosen))
     waiting, running = chosen[::-1], list[Process]()
     counts: Counter[str] = Counter()
+    how = Plan(a.draws, a.probes, a.seed, a.through)
     while waiting or running:
         while waiting and len(running) < max(1, a.jobs):
             mutant = waiting.pop()
             place = mutant.module, mutant.function
             ops = coverage.ops(place, a.overloads)
-            running.append(Process(mutant, coverage.of(place), ops, a.draws, a.probes, a.seed))
+            running.append(Process(mutant, coverage.of(place), ops, how))
         time.sleep(0.02)
         for process in running.copy():
             found = process.ended(a.timeout)

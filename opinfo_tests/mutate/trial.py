@@ -50,11 +50,14 @@ class Found:
         What caught it, or the call that tells it from the original.
     calls : int
         How many were judged until then.
+    told : tuple of str
+        The ids of the calls that caught it: one, or all of the recorded ones.
     """
 
     outcome: str
     by: str = ""
     calls: int = 0
+    told: tuple[str, ...] = ()
 
 
 class Altered(importlib.abc.MetaPathFinder):
@@ -89,7 +92,27 @@ def mutated_table(mutant: Mutant) -> Table:
     return Table(module.table, "mutant", strides=True)
 
 
-def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], draws: int, probes: int, seed: int) -> Found:
+@dataclass(frozen=True)
+class Plan:
+    """How a mutant is judged.
+
+    Attributes
+    ----------
+    draws, probes : int
+        Calls drawn of each overload for the judge, and to tell a survivor from the original.
+    seed : int
+        Of the probes.
+    through : bool
+        Whether the recorded calls after the first that catches a mutant are judged, too.
+    """
+
+    draws: int
+    probes: int
+    seed: int = 0
+    through: bool = False
+
+
+def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) -> Found:
     """Judge a mutant; where nothing catches it, look for a call that tells it from the original."""
     original, oracle = own_table(), TorchDevice("cpu")
     try:
@@ -97,16 +120,23 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], draws: int, 
             wrong = mutated_table(mutant)
     except Exception as e:
         return Found("caught", f"import: {type(e).__name__}: {e}")
-    count, asked = 0, []
-    for case, want in given(held, ops, draws, oracle):
+    count, asked, told, by = 0, [], list[str](), ""
+    for case, want in given(held, ops, plan.draws, oracle):
+        if by and count >= len(held):
+            break
         count += 1
         asked.append(case)
         with limited():
             verdict, _ = run_case(case, oracle, wrong, want)
         if verdict.outcome not in GOOD and run_case(case, oracle, original, want)[0].outcome in GOOD:
-            return Found("caught", f"{verdict.outcome} {case.describe()}: {verdict.message}", count)
+            told.append(case.id)
+            by = by or f"{verdict.outcome} {case.describe()}: {verdict.message}"
+            if not plan.through:
+                break
+    if by:
+        return Found("caught", by, count, tuple(told))
     differ = False
-    for case in [*asked, *(case for case, _ in given((), ops, probes, None, seed + 1))]:
+    for case in [*asked, *(case for case, _ in given((), ops, plan.probes, None, plan.seed + 1))]:
         with limited():
             theirs, mine = original.execute(case), wrong.execute(case)
         if judge(case, theirs, mine, written_arrays(case)).outcome not in GOOD:
@@ -119,7 +149,7 @@ def given(
     held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
 ) -> Iterator[tuple[Case, Seen | None]]:
     """Yield calls with torch's answers: the held ones, then drawn ones."""
-    from ..draw.strategies import drawable
+    from ..draw.drawable import drawable
     from ..draw.strategies import draws as drawn
 
     yield from held

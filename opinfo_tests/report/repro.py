@@ -272,15 +272,15 @@ def fenced(text: str, language: str = "") -> str:
 
 def find_case(row: dict[str, Any], seed: int = 0, order: int = ORDER) -> Case | None:
     """Record a row's sample again and return its case: what is recorded depends on the sample alone."""
-    from ..draw.record import RELAID, Recorder
+    from ..draw.record import Recorder
     from ..draw.samples import samples_of
     from ..draw.task import Task
 
     found: list[Case] = []
-    recorder = Recorder(
-        lambda op: op == row["op"], lambda case: found.append(case) if case.id == row["id"] else None, RELAID
-    )
-    for _ in samples_of(Task(row["sample"], row["sample_dtype"]), recorder, seed=seed, order=order):
+    task = Task(row["sample"], row["sample_dtype"])
+    keep = lambda case: found.append(case) if case.id == row["id"] else None
+    recorder = Recorder(lambda op: op == row["op"], keep, relay=not task.is_drawn)
+    for _ in samples_of(task, recorder, seed=seed, order=order):
         if found:
             break
     return found[0] if found else None

@@ -26,9 +26,9 @@ import torch
 from ..backends.backend import Backend, Seen
 from ..case import Case
 from ..draw.reach import homes
-from ..draw.record import RELAID, Recorder
+from ..draw.record import Recorder
 from ..draw.samples import samples_of
-from ..draw.task import DRAWN, Task
+from ..draw.task import Task
 
 KEPT = 3  # folders: the newest
 PARTS = ("draw", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
@@ -106,7 +106,7 @@ class Store:
 
     def drawn(self, task: Task, oracle: Backend) -> dict[str, list[tuple[Case, Seen]]]:
         """Draw a task; return what is kept of it by overload."""
-        free = task.source.startswith(DRAWN)  # of which all is kept
+        free = task.is_drawn  # of which all is kept
         at_home = lambda op: free or task.source in homes().get(op, ())
         kept: dict[tuple[str, str], list[tuple[float, str, Case]]] = defaultdict(list)
 
@@ -120,7 +120,7 @@ class Store:
             elif item > heap[0]:
                 heapq.heapreplace(heap, item)
 
-        recorder = Recorder(at_home, take, relay=0 if free else RELAID)
+        recorder = Recorder(at_home, take, relay=not free)
         for _ in samples_of(task, recorder, seed=self.seed, backward=self.backward, order=self.order):
             pass
         by_op: dict[str, list[tuple[Case, Seen]]] = defaultdict(list)

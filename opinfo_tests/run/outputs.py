@@ -104,7 +104,7 @@ def draws_of(a: argparse.Namespace) -> int:
 
 def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0.2) -> None:
     """Print how many overloads drawn calls judge; of the ``whole``, which not and why, and those that torch nearly always refuses."""
-    from ..draw.strategies import WRITES, not_drawn
+    from ..draw.drawable import WRITES, not_drawn
 
     total = sum(tally.drawn.values())
     if not total:

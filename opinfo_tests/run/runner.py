@@ -11,7 +11,7 @@ from typing import Any
 from ..backends.backend import Backend, Seen
 from ..backends.torch_backend import TorchDevice
 from ..case import ORDER, Case
-from ..draw.record import RELAID, Recorder
+from ..draw.record import Recorder
 from ..draw.samples import samples_of
 from ..draw.task import Task
 from ..judge.unspecified import second_opinion
@@ -168,7 +168,7 @@ def run_one(task: Task, judge_: Judge) -> Done:
     o = judge_.options
     if o.store is not None:
         return run_held(task, judge_, o.store)
-    recorder = Recorder(judge_.wanted, judge_.take, relay=RELAID)
+    recorder = Recorder(judge_.wanted, judge_.take, relay=not task.is_drawn)
     count, error = 0, ""
     steps = samples_of(task, recorder, seed=o.seed, backward=o.backward, order=o.order)
     while True:

@@ -85,7 +85,7 @@ ROWS = [(f"aten::{op}", source, dtype, m) for op, source, dtype, names in MUTANT
 def cases(op: str, source: str, dtype: str, limit: int = 150) -> list[Case]:
     """Return the first cases of an overload under an entry's samples."""
     found: list[Case] = []
-    recorder = Recorder(lambda name: name == op, found.append, relay=20)
+    recorder = Recorder(lambda name: name == op, found.append, relay=True)
     for _ in samples_of(Task(source, dtype), recorder):
         if len(found) >= limit:
             break

@@ -12,7 +12,8 @@ import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
 from opinfo_tests.draw.constraint_table import constraint_of
-from opinfo_tests.draw.strategies import WRITES, drawable, draws, not_drawn, plan
+from opinfo_tests.draw.drawable import WRITES, drawable, not_drawn
+from opinfo_tests.draw.strategies import draws, plan
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
 from opinfo_tests.run.runner import Judge, Options, run_case, run_one

@@ -63,7 +63,7 @@ def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
         axes = tuple(range(x.ndim))
     if x.size > SMALL:
         return _large(x, axes, keepdims)
-    inner = min((abs(s), i) for i, s in enumerate(x.strides) if x.shape[i] > 1)[1]
+    inner = min(((abs(s), i) for i, s in enumerate(x.strides) if s and x.shape[i] > 1), default=(0, 0))[1]
     outer = prod(x.shape[a] for a in axes if a != inner)
     if outer <= BLOCK or (x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))):
         return _add(x, axes, None, None, keepdims, 0)

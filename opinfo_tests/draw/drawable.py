@@ -1,0 +1,88 @@
+"""Which overloads calls can be drawn for, and which shapes they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from ..case import schemas
+from ..schemas import siblings
+from . import constraints as con
+from .constraint_quantized import UNCHECKED
+from .constraint_table import constraint_of, family
+from .own_quantized import NO_CPU_FAMILIES
+from .own_rows import UNREACHED
+
+# Argument types that no case can hold.
+UNDRAWN = (
+    "Dimname",
+    "Storage",
+    "Stream",
+    "QScheme",
+    "t(",
+    "Dict",
+    "Any",
+    "ConstQuantizerPtr",
+    "__torch__",
+    "DeviceIndex",
+)
+
+
+WRITES = "it writes an out=, and has no functional form that calls are drawn for"
+
+
+def not_drawn(name: str) -> str:
+    """Return why no calls are drawn for an overload, or nothing."""
+    s = schemas().get(name)
+    if s is None:
+        return "torch registers it without a schema"
+    why = undrawn(name)
+    if why or not s.is_out or functional_form(name):
+        return why
+    return next((undrawn(n) for n in functional_forms(name)), WRITES)
+
+
+def undrawn(name: str) -> str:
+    """Return why calls of an overload cannot be drawn from its own schema, or nothing."""
+    s = schemas()[name]
+    names = {s.base, name.partition("::")[2]}
+    if name in UNREACHED:
+        return UNREACHED[name]
+    if con.UNDRAWN & names:
+        return "it needs a device, another layout or what arrays have not"
+    if UNCHECKED & names:
+        return "torch does not check its arguments, or changes what it is given: own rows call it"
+    if family(name) in NO_CPU_FAMILIES:
+        return "torch has no kernel of it on the CPU"
+    if s.mutates and s.namespace == "prims":
+        return "it writes the memory of an array that it does not own: own rows call it"
+    types = sorted({a.type for a in s.args if a.type.startswith(UNDRAWN)})
+    return f"no case can hold a {types[0]}" if types else ""
+
+
+def functional_forms(name: str) -> list[str]:
+    """Return the overloads that an in-place or ``out=`` overload may have its draws from: views last."""
+    s = schemas()
+    return sorted(
+        (n for n in siblings()[name] if n in s and not (s[n].mutates or s[n].is_out)), key=lambda n: s[n].is_view
+    )
+
+
+def functional_form(name: str) -> str:
+    """Return the overload that an in-place or ``out=`` overload has its draws from, or nothing."""
+    return next((n for n in functional_forms(name) if not undrawn(n)), "")
+
+
+def drawable(names: Iterable[str]) -> list[str]:
+    """Return the overloads that calls can be drawn for: they take what a case can hold."""
+    return sorted(n for n in names if not not_drawn(n))
+
+
+@cache
+def takes_any_shape(op: str) -> bool:
+    """Return whether arrays of any shape are what an operator asks for, by its constraints: empty and 0-d ones, too."""
+    if not_drawn(op):
+        return False
+    row = constraint_of(op)
+    specs = [row.args.get(a.name) or con.by_name(a) for a in schemas()[op].args if a.type.startswith("Tensor")]
+    return all(s is None or (isinstance(s, (con.T, con.Ts)) and s.shape in ("any", "like", "bcast")) for s in specs)
