@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from ..case import schemas
-from ..schemas import siblings
+from ..schemas import is_fragile, siblings
 from . import constraints as con
 from .constraint_quantized import UNCHECKED
 from .constraint_table import constraint_of, family
@@ -86,3 +86,9 @@ def takes_any_shape(op: str) -> bool:
     row = constraint_of(op)
     specs = [row.args.get(a.name) or con.by_name(a) for a in schemas()[op].args if a.type.startswith("Tensor")]
     return all(s is None or (isinstance(s, (con.T, con.Ts)) and s.shape in ("any", "like", "bcast")) for s in specs)
+
+
+def may_break(op: str) -> bool:
+    """Return whether torch looks at what it is given: of some operators it dies, which their constraints say."""
+    row = constraint_of(op)
+    return bool(row.wild) and row.wild_values and not is_fragile(op) and not schemas()[op].is_out

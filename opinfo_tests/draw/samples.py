@@ -18,7 +18,7 @@ from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
 from . import signatures
 from .record import Recorder, out_like
-from .task import Task, reseed
+from .task import BROKEN, Task, reseed
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 # Enough to see which overloads an entry calls.
@@ -161,10 +161,12 @@ def samples_of(
         yield from signatures.run_models(task.dtype, recorder)
         return
     if task.is_drawn:
+        from .broken import run_broken
         from .strategies import run_drawn
 
         recorder.source, recorder.sample_dtype = task.source, task.dtype
-        yield from run_drawn(task.source, task.dtype, recorder, seed)
+        run = run_broken if task.source.startswith(BROKEN) else run_drawn
+        yield from run(task.source, task.dtype, recorder, seed)
         return
     op = opinfos()[task.source]
     with no_test_around():

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from ..case import Case, Named, Seeded, schemas
 from . import constraints as con
-from .drawable import drawable, functional_form
+from .drawable import drawable, functional_form, may_break
 from .drawing import Call
 from .relaid import relaid
-from .task import DRAWN, Task
+from .task import BROKEN, DRAWN, Task
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
 TARGETS = ("", "first last", "first spread", "first expanded")
@@ -185,5 +185,6 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
 
 
 def plan(ops: Iterable[str], count: int) -> list[Task]:
-    """Return the tasks that draw ``count`` calls of each overload."""
-    return [Task(DRAWN + op, str(count)) for op in drawable(ops)]
+    """Return the tasks that draw ``count`` calls of each overload, and that change arguments of some of them."""
+    names = drawable(ops)
+    return [Task(kind + op, str(count)) for op in names for kind in (DRAWN, BROKEN) if kind == DRAWN or may_break(op)]

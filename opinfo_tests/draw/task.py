@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 DRAWN = "drawn/"  # before an overload: the source of calls that are drawn from its schema
+BROKEN = "broken/"  # before an overload: the source of drawn calls that torch takes, each with one argument changed
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,12 @@ class Task:
     @property
     def is_drawn(self) -> bool:
         """Whether its calls are drawn from a schema: any values and memory are among them already."""
-        return self.source.startswith(DRAWN)
+        return is_drawn(self.source)
+
+
+def is_drawn(source: str) -> bool:
+    """Return whether a source's calls are drawn from a schema."""
+    return source.startswith((DRAWN, BROKEN))
 
 
 def reseed(text: str) -> None:

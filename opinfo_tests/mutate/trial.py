@@ -149,13 +149,17 @@ def given(
     held: Sequence[Held], ops: Sequence[str], draws: int, oracle: Backend | None, seed: int = 0
 ) -> Iterator[tuple[Case, Seen | None]]:
     """Yield calls with torch's answers: the held ones, then drawn ones."""
-    from ..draw.drawable import drawable
-    from ..draw.strategies import draws as drawn
+    from ..draw.record import Recorder
+    from ..draw.samples import samples_of
+    from ..draw.strategies import plan
 
     yield from held
-    for op in drawable(ops) if draws else ():
-        for case in drawn(op, draws, seed):
-            yield case, oracle.execute(case) if oracle else None
+    found: list[Case] = []
+    recorder = Recorder(lambda _: True, found.append)
+    for task in plan(ops, draws) if draws else ():
+        for _ in samples_of(task, recorder, seed=seed):
+            yield from ((case, oracle.execute(case) if oracle else None) for case in found)
+            found.clear()
 
 
 def alike(a: Seen, b: Seen) -> bool:

@@ -45,7 +45,7 @@ def too_few(tally: Tally, ops: Iterable[str], quick: bool) -> str:
         found = {(op, dtype) for op, dtype, _ in tally.counts} & counted.keys()
         what, got, expected, least = "pairs of overload and dtype", len(found), len(counted), LEAST_PAIRS
     else:
-        got, expected = tally.total - tally.drawn.total(), sum(counted.values())
+        got, expected = tally.total - tally.drawn.total() - tally.broken.total(), sum(counted.values())
         what, least = "cases", LEAST
     if got < least * expected:
         return f"collected {got:,} {what} of about {expected:,}: the samples did not all run"

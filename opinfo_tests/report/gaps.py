@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..case import DTYPES
+from ..draw.task import is_drawn
 from ..judge.verdict import OUTCOMES
 from .report import Tally
 
@@ -47,7 +48,7 @@ class Gap:
         """Return whether a failing row is one of these."""
         return (
             self.outcome == row["outcome"]
-            and (not self.drawn or row["sample"].startswith("drawn/"))
+            and (not self.drawn or is_drawn(row["sample"]))
             and fnmatchcase(row["op"], self.op)
             and fnmatchcase(row["dtype"], self.dtype)
             and (not self.cases or row["id"].rpartition("/")[2] in self.cases)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..draw.task import BROKEN, DRAWN
 from .thin import merged
 from .usage import Usage
 
@@ -47,6 +48,7 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    broken: Counter[bool] = field(default_factory=Counter)  # whether torch refused them
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # the options of each overload and their values
     append: bool = False
     usage: Usage = field(default_factory=Usage)
@@ -69,9 +71,11 @@ class Tally:
         self.ran.add(row["id"])
         if row.get("max_ulp"):
             self.max_ulp[key] = max(self.max_ulp.get(key, 0.0), row["max_ulp"])
-        if row["sample"].startswith("drawn/"):
+        if row["sample"].startswith(DRAWN):
             self.drawn[row["op"]] += 1
             self.accepted[row["op"]] += "torch_raises" not in row
+        if row["sample"].startswith(BROKEN):
+            self.broken["torch_raises" in row] += 1
         if row["outcome"] not in GOOD:
             self.failures.append(row)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import DTYPES, Array, Case, is_complex, is_inexact, leaves, map_tree, schemas, widen
+from ..case import Array, Case, is_complex, is_inexact, leaves, map_tree, rebuilt, schemas, whole, widen
 from ..schemas import is_fragile
 
 SECONDS = 2.0  # for one failure
@@ -98,43 +98,6 @@ def simpler(case: Case) -> Iterator[Case]:
     yield from fewer_dims(case)
     yield from simpler_arguments(case)
     yield from simpler_values(case)
-
-
-def rebuilt(case: Case, args: Any, kwargs: Any, buffers: list[np.ndarray] | None = None) -> Case:
-    """Return the case with other arguments: what they do not use of its memory is left out."""
-    held = case.buffers if buffers is None else buffers
-    before = {a.buffer: a.is_whole(held[a.buffer]) for a in case.arrays() if buffers is None}
-    windows: dict[int, list[Array]] = {}
-    for leaf in leaves((args, kwargs)):
-        if isinstance(leaf, Array):
-            windows.setdefault(leaf.buffer, []).append(leaf)
-    new: list[np.ndarray] = []
-    moved: dict[Array, Array] = {}
-    for b, users in windows.items():
-        if before.get(b) and len(set(users)) == 1:  # what was an array of its own stays one
-            made, a = whole(users[0].on(held), len(new))
-            moved[users[0]] = a
-        else:
-            start = min(a.offset for a in users) // 16 * 16
-            made = held[b][start : max(map(end_of, users))]
-            moved |= {a: replace(a, buffer=len(new), offset=a.offset - start) for a in users}
-        new.append(made)
-    swap = lambda x: moved[x] if isinstance(x, Array) else x
-    return replace(case, args=map_tree(swap, args), kwargs=map_tree(swap, kwargs), buffers=new)
-
-
-def end_of(a: Array) -> int:
-    if 0 in a.shape:
-        return a.offset
-    steps = sum((n - 1) * s for n, s in zip(a.shape, a.strides, strict=True))
-    return a.offset + steps + DTYPES[a.dtype].itemsize
-
-
-def whole(values: np.ndarray, buffer: int) -> tuple[np.ndarray, Array]:
-    """Return new memory that holds ``values`` alone, and the window on it."""
-    held = np.array(values, order="C")
-    name = next(n for n, dt in DTYPES.items() if dt == held.dtype)
-    return held.reshape(-1).view(np.uint8), Array(buffer, name, held.shape, held.strides)
 
 
 def changed(case: Case, edit: Callable[[Array], Array], ints: Callable[[Any], Any] = lambda x: x) -> Case:

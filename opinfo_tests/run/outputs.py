@@ -112,6 +112,8 @@ def show_drawn(tally: Tally, asked: Iterable[str], whole: bool, least: float = 0
     share = sum(tally.accepted.values()) / total
     asked = set(asked)
     print(f"{total:,} drawn calls judge {len(tally.drawn)} of {len(asked)} overloads; torch accepts {share:.0%}")
+    if broken := tally.broken.total():
+        print(f"{broken:,} drawn calls with one argument changed; torch refuses {tally.broken[True] / broken:.0%}")
     if not whole:
         return
     reasons: dict[str, list[str]] = defaultdict(list)
