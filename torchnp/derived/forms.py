@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
-from torchnp.derived.inplace import check_scalars, make_inplace
+from torchnp.derived.inplace import make_inplace
+from torchnp.derived.lists import check_lists
 from torchnp.derived.outs import make_out
 from torchnp.layout import layout_of, place, preserved
 from torchnp.schema import Schema
@@ -32,7 +32,7 @@ def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema
 
 def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Schema, _: Writes) -> Callable[..., Any]:
     pairs = pair_arguments(schema, source_schema)
-    lists = [a.name for a in schema.args if a.type.endswith("[]") and a.name in pairs]
+    lists = [a.name for a in schema.args if a.type.endswith("[]")]
 
     def run(bound: dict[str, Any]) -> list[Any]:
         if lone is not None and (bound[lone].ndim or bound[lone].size != 1):
@@ -40,11 +40,9 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
                 f"scalar tensor expected to be 0 dim but it has {bound[lone].ndim} dimensions and {bound[lone].size} "
                 "elements."
             )
-        if unzipped is not None:
-            check_scalars(bound[unzipped], len(bound[schema.args[0].name]))
-        length = _check_lists(schema, bound, lists)
+        check_lists(schema, bound)
         results = []
-        for i in range(length):
+        for i in range(len(bound[lists[0]])):
             values = {a.name: a.default for a in source_schema.args}
             for name, target in pairs.items():
                 values[target] = _item(bound[name], i) if name in lists or name == unzipped else bound[name]
@@ -70,20 +68,6 @@ def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
         if a.name not in pairs and free:
             pairs[a.name] = free.pop(0)
     return pairs
-
-
-def _check_lists(schema: Schema, bound: dict[str, Any], lists: list[str]) -> int:
-    tensors = [a.name for a in schema.args if a.type == "Tensor[]"]
-    length = len(bound[tensors[0]])
-    check(length > 0, "Tensor list must have at least one tensor.")
-    for name in lists:
-        if len(bound[name]) != length:
-            if name in tensors:
-                raise RuntimeError(
-                    f"Tensor lists must have the same number of tensors, got {length} and {len(bound[name])}"
-                )
-            raise RuntimeError("Tensor list must have same number of elements as scalar list.")
-    return length
 
 
 def _copied(x: ndarray) -> ndarray:

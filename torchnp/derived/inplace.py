@@ -10,6 +10,7 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import Rule, check_fits, inplace_rule
+from torchnp.derived.lists import check_lists
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (
     ALL,
@@ -176,8 +177,7 @@ def _make_inplace_list(
 
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
-        if isinstance(bound.get("scalars"), ndarray):
-            check_scalars(bound["scalars"], len(targets))
+        check_lists(schema, bound)
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
         single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
         for step in _steps(targets, bound) if single else [bound]:
@@ -213,16 +213,6 @@ def _make_inplace_list(
             rule.write_inplace(target, value)
 
     return guarded(schema, run)
-
-
-def check_scalars(scalars: ndarray, length: int) -> None:
-    """Raise torch's error for a tensor that holds one number for each tensor of a list, if it is not that."""
-    check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
-    check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
-    if scalars.size != length:
-        raise RuntimeError(
-            f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."
-        )
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, wrap_dim
-from torchnp.errors import not_implemented
+from torchnp.errors import empty_list, not_implemented
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import sub
@@ -25,8 +25,6 @@ ndarray = np.ndarray
 def _look_alone(bound: Bound, outs: list[ndarray]) -> None:
     """Norms of single numbers are their lengths, which torch writes as it does those."""
     x, out = bound["self"], outs[0]
-    if isinstance(x, list):  # what torch generates for lists copies its results
-        return
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
         check_target(out)
         check_apart(out, x)
@@ -37,7 +35,7 @@ _WRITES = Writes(out=_look_alone)
 
 @kernel(
     "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"],
-    foreach="norm", writes=_WRITES,
+    writes=_WRITES,
 )  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
@@ -99,6 +97,19 @@ def _check_dtype(name: str, source: np.dtype, wanted: np.dtype) -> np.dtype:
     words = f"the dtype of the input ({dt.scalar_name(source)}) should be convertible without narrowing"
     check(dt.promote_types(source, wanted) == wanted, f"{name}: {words} to the specified dtype ({found})")
     return wanted
+
+
+@kernel("_foreach_norm.Scalar", like=np.linalg.vector_norm, differs=["no-integers-norm", "half-norm"])
+def foreach_norm(self, ord=2, dtype=None):
+    """The norm of each tensor."""
+    check(len(self) > 0, empty_list())
+    check(not isinstance(ord, (bool, complex)), "foreach_tensor_norm_slow expects ord to be integer or float")
+    why = "because the operation does not have an identity"
+    results = []
+    for x in self:
+        check(x.size or ord != math.inf, f"_foreach_norm cannot compute the infinity norm on an empty tensor {why}")
+        results.append(linalg_vector_norm(x, ord, dtype=dtype))
+    return results
 
 
 @kernel("linalg__powsum", differs=["no-integers-norm", "empty-dim", "half-norm"])

@@ -1,0 +1,39 @@
+"""What torch looks at of a call with lists before it goes through them tensor by tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.checks import check
+from torchnp.errors import empty_list
+from torchnp.schema import Schema
+
+
+def check_lists(schema: Schema, bound: dict[str, Any]) -> None:
+    """Raise torch's error for lists of different lengths, and for lists of none."""
+    first, *others = (bound[a.name] for a in schema.args if a.type == "Tensor[]")
+    scalars, mm = bound.get("scalars"), schema.base == "_foreach_mm"
+    if isinstance(scalars, np.ndarray):
+        _check_scalars(scalars, len(first))
+    strict = isinstance(scalars, np.ndarray) or schema.base.startswith("_foreach_copy")
+    check(len(first) or not mm, "_foreach_mm requires non-empty tensor lists")
+    for x in others:
+        check((len(first) and len(x)) or not strict, empty_list())
+        if len(x) != len(first):
+            check(not mm, "_foreach_mm: self and mat2 must have the same number of tensors")
+            raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(first)} and {len(x)}")
+    check(len(first), empty_list())
+    numbers = next((bound[a.name] for a in schema.args if a.type == "Scalar[]"), first)
+    check(len(numbers) == len(first), "Tensor list must have same number of elements as scalar list.")
+
+
+def _check_scalars(scalars: np.ndarray, length: int) -> None:
+    """Raise torch's error for a tensor that holds one number for each tensor of a list, if it is not that."""
+    check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
+    check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
+    if scalars.size != length:
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."
+        )
