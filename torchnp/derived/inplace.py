@@ -81,8 +81,8 @@ def make_inplace(
             write(target, source(*args, **kwargs), (args, kwargs))
         except FAILURES as error:
             raise_mismatch(schema, args, kwargs)
-            if rule.sized and str(error).startswith('"') and "dtype" in kwargs:
-                rule.check(as_dtype(kwargs["dtype"]), target.dtype, target.dtype)
+            if rule.sized:
+                _raise_of_product(schema, error, rule, source, (args, kwargs))
             _raise_of_target(schema, error, (args, kwargs), writes)
             raise
         finally:
@@ -144,6 +144,18 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
     if not no_code:
         computed = result_type(*operands)
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
+
+
+def _raise_of_product(schema: Schema, error: Exception, rule: Rule, source: Callable[..., Any], given: Given) -> None:
+    """Raise what torch finds wrong with a target that a product is added to, which it does not expand."""
+    bound = bind(schema, *given)
+    target = bound[schema.args[0].name]
+    if str(error).startswith('"') and bound.get("dtype") is not None:
+        rule.check(as_dtype(bound["dtype"]), target.dtype, target.dtype)
+    if str(error).startswith("expected scalar type"):
+        rule.check(bound[schema.args[2].name].dtype, target.dtype, target.dtype)
+    if schema.base == "addmm_" and str(error).startswith(("The expanded size", "expand(")):
+        rule.check_first(target, source(**bound | {"self": np.zeros((), target.dtype)}))
 
 
 def check_holds(error: Exception, target: ndarray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, dim_of, refuse, warn, wrap_dim, wrap_dims
-from torchnp.errors import batch2_mismatch, shape_text, size_mismatch
+from torchnp.errors import batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
@@ -58,9 +58,29 @@ def matmul(self, other):
         return mm(self, other)
     if b <= 2:  # many rows, or one, times one matrix or vector
         rows = self.reshape(math.prod(self.shape[:-1]), self.shape[-1])
+        if a > 2 and not _folds(self):
+            _check_unfolded(self, other)
         out = mm(rows, other) if b == 2 else mv(rows, other)
         return out.reshape(*self.shape[:-1], *other.shape[1:])
+    if a == 1 and _folds(other.mT):
+        kept = (*other.shape[:-2], other.shape[-1])
+        return mv(other.mT.reshape(math.prod(kept), other.shape[-2]), self).reshape(kept)
     return _batched(self, other)
+
+
+def _folds(x: ndarray) -> bool:
+    """Whether the rows of a batch of matrices are the rows of one matrix in the same memory, which torch multiplies."""
+    return not x.size or all(x.strides[d] == x.strides[d + 1] * x.shape[d + 1] for d in range(x.ndim - 2))
+
+
+def _check_unfolded(a: ndarray, b: ndarray) -> None:
+    """Refuse what torch multiplies matrix by matrix."""
+    if a.shape[-1] != b.shape[0]:
+        n = math.prod(a.shape[:-2])
+        raise batch2_mismatch(n, a.shape[-1], (n, b.shape[0]))
+    if b.size:
+        check_products("bmm", a.dtype)
+        check_type(a.dtype, b)
 
 
 def _batched(a: ndarray, b: ndarray) -> ndarray:
@@ -91,10 +111,15 @@ def linear(input, weight, bias=None):
     weight = matrix_transposed(weight)
     if bias is None:
         return matmul(input, weight)
-    if input.ndim == 2 or bias.ndim == 1:
+    fused = input.flags.c_contiguous and bias.flags.c_contiguous and (bias.ndim == 1 or bias.squeeze().ndim == 1)
+    if fused or input.ndim == 2:
         out = addmm(bias, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight)
         return out.reshape(*input.shape[:-1], out.shape[-1])
-    return add(matmul(input, weight), bias)
+    out = matmul(input, weight)
+    total = add(out, bias)  # in place
+    check(total.shape == out.shape, output_shape(out.shape, total.shape))
+    check(dt.can_cast(total.dtype, out.dtype), cannot_cast(total.dtype, out.dtype))
+    return dt.cast(total, out.dtype)
 
 
 # ---------------------------------------------------------------- sums over chosen dimensions

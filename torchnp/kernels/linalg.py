@@ -292,7 +292,8 @@ def logdet(self):
     sign, logabsdet = _linalg_slogdet(self)[:2]
     if dt.is_complex(self.dtype):
         return np.log(sign) + logabsdet
-    return np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
+    out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
+    return out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))
 
 
 # ---------------------------------------------------------------- systems

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
-from torchnp.errors import batch2_mismatch, complex_clamp, not_implemented, shape_text
+from torchnp.errors import batch2_mismatch, complex_clamp, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -199,7 +199,13 @@ for _name, _body, _differs, _too in (
 # ---------------------------------------------------------------- vectors
 
 
-_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"))
+def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
+    n = bound["mat"].shape[0]
+    words = f"input tensor size {shape_text(targets[0].shape)} and output tensor size [{n}] should match"
+    check(targets[0].shape == (n,), f"Bad in-place call: {words}")
+
+
+_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), after=_look_addmv)
 
 
 @kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
@@ -209,15 +215,16 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
         raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
     size = self.shape[0] if self.ndim else mat.shape[0]
     if mat.shape[1] != vec.shape[0] or (mat.shape[0] != size and size != 1):
+        check(self.ndim, no_dimensions(0))
         raise RuntimeError(
             f"size mismatch, got input ({size}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
         )
     if not self.dtype == mat.dtype == vec.dtype:
         names = "{}, {}, and {}".format(*(dt.scalar_name(x.dtype) for x in (self, mat, vec)))
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
-    base = expanded(self, (mat.shape[0],))
-    if not mat.size:
-        return np.multiply(base, single(beta, self.dtype)) if beta != 0 else np.zeros(base.shape, self.dtype)
+    if not mat.size:  # without a product the vector keeps its own shape
+        return np.multiply(self, single(beta, self.dtype)) if beta != 0 else np.zeros(mat.shape[:1], self.dtype)
+    base = expanded(self, mat.shape[:1])
     check_products("addmv_impl_cpu", self.dtype)
     beta, alpha = (dt.cast(scalar(x, self.dtype), dt.opmath(self.dtype)).item() for x in (beta, alpha))  # rounded
     return dt.cast(weighted(base, beta, alpha, mat, vec), self.dtype)
@@ -226,6 +233,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
 @kernel("mv", like=np.matmul, differs=_PRODUCT)
 def mv(self, vec):
     """Product of a matrix and a vector."""
+    check(self.ndim, no_dimensions(0))
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}")
     return addmv(np.zeros(self.shape[0], vec.dtype), self, vec, beta=0)
@@ -298,7 +306,8 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
 
 def _outer(a: ndarray, b: ndarray) -> ndarray:
     _check_vectors("outer", self=a, vec2=b)
-    return mul(view(a, (a.size, 1)), b)
+    out = mul(view(a, (a.size, 1)), b)
+    return out if out.size else place(out, iterated((((a.size, 1), (1, 1)), (b.shape, (1,)))))
 
 
 _OF_OUTER = {"like": np.outer, "differs": ["three-tier-promotion", "outer-vectors"]}
