@@ -139,6 +139,7 @@ MORE_MATRICES = (
         "cholesky_solve _cholesky_solve_helper",
         args={"self": T("* n m"), "input2": T("* n n", "same", "spd"), "A": T("* n n", "same", "spd")},
     ),
+    rule("_cholesky_solve_helper", wild=0),  # torch looks at no shape, and reads memory beyond
     rule("linalg_cond", args={"self": T("* n n", "main", "square"), "p": C((None, 2, -2, 1, float("inf")))}),
     # Of a singular matrix rounding decides whether there is an inverse: none of rows that are one in memory.
     rule("linalg_cond.p_str", args={"self": T("* n n", "main", "square", layout="c"), "p": C(("fro", "nuc"))}),
@@ -227,6 +228,7 @@ MORE_MATRICES = (
             ("_pdist_backward", "n*(n-1)//2", {"self": T("n k", "same")}, "pdist"),
         )
     ),
+    rule("_pdist_backward", wild=0),  # torch looks at no shape but the points', and reads memory beyond
     # torch's gradient of points without coordinates has the strides of x1, which an ndarray without elements does not keep.
     rule("_cdist_backward", sizes={"k": (1, 4)}, wild=0),
     # torch does not look whether shapes fit where there are no elements.

@@ -149,10 +149,9 @@ def tensordot(self, other, dims_self, dims_other):
     """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
     check(self.dtype == other.dtype, "both inputs should have same dtype")
-    left = [wrap_dim(d, self.ndim) for d in dims_self]
-    right = [wrap_dim(d, other.ndim) for d in dims_other]
     a, b = self, other
-    for i, j in zip(left, right, strict=True) if a.ndim and b.ndim else ():
+    for i, j in zip(dims_self, dims_other, strict=True):
+        dim_of(self, i), dim_of(other, j)
         if b.shape[j] == 1 and a.shape[i] != 1:
             a = sum_dim(a, i, True, dtype=a.dtype)
         elif a.shape[i] == 1 and b.shape[j] != 1:
@@ -162,7 +161,7 @@ def tensordot(self, other, dims_self, dims_other):
             raise RuntimeError(f"contracted dimensions need to match, but {sizes}")
     if a.ndim == 0 or b.ndim == 0:
         return inner(a, b)
-    wrap_dims(left, a.ndim), wrap_dims(right, b.ndim)
+    left, right = wrap_dims(dims_self, a.ndim), wrap_dims(dims_other, b.ndim)
     rows = [i for i in range(a.ndim) if i not in left]
     columns = [j for j in range(b.ndim) if j not in right]
     shape = [*(a.shape[i] for i in rows), *(b.shape[j] for j in columns)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, dim_of
 from torchnp.errors import out_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
@@ -75,7 +75,7 @@ def _householder_product(input: ndarray, tau: ndarray) -> ndarray:
     check(input.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
     m, n = input.shape[-2:]
     check(m >= n, f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    check(n >= tau.shape[-1], f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    check(n >= tau.shape[dim_of(tau, -1)], f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     _check_tau(name, input, tau)
     pair = f"tau dtype {dt.scalar_name(tau.dtype)} does not match input dtype {dt.scalar_name(input.dtype)}"
     check(input.dtype == tau.dtype, f"{name}: {pair}")
@@ -100,11 +100,10 @@ def _check_ormqr(a: ndarray, tau: ndarray, other: ndarray, side: int) -> None:
     name = "torch.ormqr"
     check(a.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
     check(other.ndim >= 2, f"{name}: other must have at least 2 dimensions.")
-    size, found, count = other.shape[side], f"{name}: other.shape[{side}]", tau.shape[-1]
-    check(size >= count, f"{found} must be greater than or equal to tau.shape[-1]")
+    size, found = other.shape[side], f"{name}: other.shape[{side}]"
     check(size == a.shape[-2], f"{found} must be equal to input.shape[-2]")
     least = f"must be equal to min(other.shape[{side}], input.shape[-1])"
-    check(count == min(size, a.shape[-1]), f"{name}: tau.shape[-1] {least}")
+    check(tau.shape[dim_of(tau, -1)] == min(size, a.shape[-1]), f"{name}: tau.shape[-1] {least}")
     _check_tau(name, a, tau)
     sizes = f"but got other.ndim equal to {other.ndim} and input.ndim is equal to {a.ndim}"
     words = "Expected other to have the same number of dimensions as input"
@@ -257,10 +256,10 @@ def _tolerance(a: ndarray, top: ndarray, atol: Any, rtol: Any) -> ndarray:
 
 
 def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool) -> ndarray:
-    _check_tolerances("torch.linalg.matrix_rank", tol=tol, atol=atol, rtol=rtol)
     if tol is not None:
         atol, rtol = tol, 0.0
     check_matrix("torch.linalg.matrix_rank", a, "input")
+    _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
     if rtol is None:
         check_epsilon(a)
     if a.size == 0:
@@ -282,12 +281,13 @@ def _pinv(
     a: ndarray, *, rcond: Any = None, atol: Any = None, rtol: Any = None, hermitian: bool = False, by_numbers: bool = False
 ) -> ndarray:  # fmt: skip
     if by_numbers and rtol is None:
-        wrap_dim(-2, a.ndim)
+        dim_of(a, -2)
         check_epsilon(a)
-    _check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
+    _check_tolerances("torch.linalg.pinv", rcond=rcond)
     found = f"{dt.scalar_name(a.dtype)}{{{shape_text(a.shape)}}}"
     words = "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
     check(a.ndim >= 2 and a.dtype in LAPACK, f"linalg.pinv({found}): {words}")
+    _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     if hermitian:

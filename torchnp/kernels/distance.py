@@ -13,11 +13,13 @@ from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dime
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.contraction import matmul
+from torchnp.kernels.join import cat
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.numerics.blocks import blocks
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
+from torchnp.kernels.view import m_t
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -76,9 +78,7 @@ def _euclidean_dist(x1, x2):
     """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
     ones = [np.ones(s.shape, s.dtype) for s in squares]
-    left = np.concatenate([mul(x1, -2), squares[0], ones[0]], -1)
-    right = np.concatenate([x2, ones[1], squares[1]], -1)
-    out = matmul(left, right.swapaxes(-2, -1))
+    out = matmul(cat([mul(x1, -2), squares[0], ones[0]], -1), m_t(cat([x2, ones[1], squares[1]], -1)))
     check(not dt.is_complex(out.dtype), complex_clamp())
     check(dt.is_inexact(out.dtype), cannot_cast(dt.get_default_dtype(), out.dtype))
     inner = dt.cast(out, dt.opmath(out.dtype))
@@ -135,7 +135,8 @@ def _pdist_forward(self, p=2.0):
     if self.shape[1] == 0:
         return np.zeros(len(i), self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
-    return _lengths(self[i] - self[j], p)
+    rows = self.reshape(-1)[: n * self.shape[1]].reshape(self.shape[:2])  # of more dimensions the first elements
+    return _lengths(rows[i] - rows[j], p)
 
 
 @kernel("pdist")

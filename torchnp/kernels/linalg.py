@@ -293,7 +293,9 @@ def logdet(self):
     if dt.is_complex(self.dtype):
         return np.log(sign) + logabsdet
     out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
-    return out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))
+    return (
+        out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))
+    )
 
 
 # ---------------------------------------------------------------- systems

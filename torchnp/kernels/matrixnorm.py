@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import out_dtype, shape_text
+from torchnp.errors import invalid_view, out_dtype, shape_text
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
@@ -21,7 +21,9 @@ from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
+from torchnp.kernels.view import movedim_intlist
 from torchnp.registry import kernel
+from torchnp.scalars import real
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -30,7 +32,7 @@ ndarray = np.ndarray
 def _matrix_axes(x: ndarray, dim: Any) -> tuple[int, ...]:
     check(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     axes = tuple(wrap_dim(d, x.ndim) for d in dim)
-    check(axes[0] != axes[1], f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
+    check(axes[0] != axes[1], f"linalg.matrix_norm: dims must be different. Got ({axes[0]}, {axes[1]})")
     return axes
 
 
@@ -55,13 +57,15 @@ def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
 
 def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> ndarray:
     name = "linalg.matrix_norm"
-    if not isinstance(ord, str):
+    if isinstance(ord, str):
+        check(ord in ("fro", "nuc"), f"{name}: Order {ord} not supported.")
+    else:
+        check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
         ord = float(ord)
         check(abs(ord) in (1, 2, math.inf), f"{name}: Order {ord:g} not supported.")
     linalg.check_matrix(name, x)
-    check(not isinstance(ord, str) or ord in ("fro", "nuc"), f"{name}: Order {ord} not supported.")
-    axes = _matrix_axes(x, dim)
     linalg.check_inexact(name, x, ord not in ("nuc", 2, -2))
+    axes = _matrix_axes(x, dim)
     x = x if dtype is None else dt.cast(x, _check_dtype(name, x.dtype, dt.as_dtype(dtype)))
     if ord == "fro":
         return layout.dense(linalg_vector_norm(x, 2, list(axes), keepdim))
@@ -86,11 +90,10 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
     words = f"If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
     check(dim is not None or ord is None or self.ndim in (1, 2), f"linalg.norm: {words}")
     dims = dim if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if not isinstance(ord, str):
-        words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
-        check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
-        if ord is None or (self.ndim if dims is None else len(dims)) != 2:
-            return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+    words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
+    check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
+    if ord is None or (not isinstance(ord, str) and (self.ndim if dims is None else len(dims)) != 2):
+        return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
     return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
@@ -102,15 +105,16 @@ rows("linalg_norm.ord_str", _norm, "Frobenius or nuclear norm of matrices.", **_
 @kernel("linalg_cond", like=np.linalg.cond, differs=["no-integers-linalg", "cond-of-zero"])
 def linalg_cond(self, p=None):
     """Norm of matrices times the norm of their inverses."""
-    linalg.check_matrix("linalg.cond", self)
+    check(self.ndim >= 2, "linalg.cond: The input tensor must have at least 2 dimensions.")
+    p = None if p is None else real(p)
     if self.size == 0:
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
-    if p is None or abs(float(p)) == 2:
+    if p is None or abs(p) == 2:
         s = linalg_svdvals(self)
         first, last = s[..., 0], s[..., -1]
         return np.asarray(first / last if p is None or p > 0 else last / first)
-    check(abs(float(p)) in (1, math.inf), f"linalg.cond got an invalid norm type: {float(p):g}")
-    linalg.check_square(f"linalg.cond(ord={float(p):g})", self)
+    check(abs(p) in (1, math.inf), f"linalg.cond got an invalid norm type: {p:g}")
+    linalg.check_square(f"linalg.cond(ord={p:g})", self)
     return _cond(self, p)
 
 
@@ -197,12 +201,13 @@ def linalg_vander(x, *, N=None):
 @kernel("linalg_tensorinv", like=np.linalg.tensorinv)
 def linalg_tensorinv(self, ind=2):
     """Inverse of the matrix whose rows are the first ``ind`` dimensions."""
-    check(ind > 0, "Expected a strictly positive integer for 'ind'")
+    check(ind > 0, f"Expected a strictly positive integer for 'ind', but got {ind}")
+    check(ind <= self.ndim, f"ArrayRef: invalid slice, N = {ind}; size = {self.ndim}")
     rows, columns = self.shape[:ind], self.shape[ind:]
     m, n = math.prod(rows), math.prod(columns)
     words = f"prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}"
     check(m == n, f"Expected self to satisfy the requirement {words}")
-    return linalg.inverted(self.reshape(m, n), name="inv")[0].reshape(*columns, *rows)
+    return linalg.inverted(self.reshape(m, n), name="inv")[0].reshape(columns + rows)
 
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
@@ -210,11 +215,12 @@ def linalg_tensorsolve(self, other, dims=None):
     """Solution of a system whose matrix is a tensor."""
     a = self
     if dims is not None:
-        moved = [wrap_dim(d, self.ndim) for d in ([dims] if isinstance(dims, int) else dims)]
-        a = np.moveaxis(self, moved, range(self.ndim - len(moved), self.ndim))
+        moved = [dims] if isinstance(dims, int) else dims
+        a = movedim_intlist(self, moved, range(self.ndim - len(moved), self.ndim))
+    check(a.ndim >= other.ndim, "cannot create std::vector larger than max_size()", ValueError)
     shape = a.shape[other.ndim :]
     m, n = math.prod(shape), math.prod(other.shape)
     words = "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"
-    found = f"but got {m} != {math.prod(a.shape[: other.ndim])}"
-    check(m == n, f"Expected self to satisfy the requirement {words}, {found}")
+    check(m == n, f"Expected self to satisfy the requirement {words}, but got {m} != {n}")
+    check(a.size == m * m, invalid_view((m, m), a.size))
     return linalg.linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)

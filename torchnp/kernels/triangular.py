@@ -62,6 +62,8 @@ def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     check_square(name, self)
     check_sides(name, self, B, left)
     check_lapack("triangular_solve_cpu", self)
+    if self.shape[:-2] != B.shape[:-2]:
+        broadcast_shapes(B.shape[:-2], self.shape[:-2])
     B = dt.cast(B, self.dtype)
     if left:
         return _triangular(self, B, upper, 0, unitriangular)

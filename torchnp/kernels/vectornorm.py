@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, dim_of, wrap_dim
-from torchnp.errors import empty_list, not_implemented
+from torchnp.errors import empty_list, not_implemented, out_dtype
 from torchnp.kernels._reduction import add_reduce, axes_of, length_of
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import sub
@@ -139,7 +139,12 @@ def _norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> 
 
 def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
     *over, dtype = given
-    return linalg_vector_norm(x, 2 if p is None else p, *over, dtype=x.dtype if dtype is None else dtype)
+    wide = x.dtype if dtype is None else dt.as_dtype(dtype)
+    words = "norm(): the desired output dtype should be either floating point or complex. Got"
+    check(dt.is_inexact(wide), f"{words} {dt.scalar_name(wide)} instead.")
+    out = linalg_vector_norm(x, 2 if p is None else p, *over, dtype=wide)
+    check(dtype is None or out.dtype == wide, out_dtype(out.dtype, wide))
+    return out
 
 
 def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
