@@ -74,6 +74,7 @@ FRAGILE = (
     "_fused_adam",
     "_fused_adagrad",
     "_fused_sgd",
+    "_segment_reduce_backward",
 )
 # What these give is memory itself, which an ndarray has to own whole to be resized.
 OF_MEMORY = ("resize", "_resize", "set")

@@ -10,6 +10,7 @@ list; several results have one each.
   ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
 - ``like:x``: as ``empty_like(x)``. ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
+- ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
 - ``stacked:x``: as ``cat`` leaves them, with the new dimension split off. ``indexed``: as a tensor taken at indices.
 - ``lifted:x``: in the format that x suggests as an image of one row. ``swept``: column by column, as ``nonzero``.
@@ -20,7 +21,7 @@ list; several results have one each.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
   as ``empty_like`` of x cut where nothing is added to it but a constant, and row-major around the circle.
-- ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give.
+- ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give, or no elements.
 - ``own``: as the kernel leaves it.
 """
 
@@ -81,7 +82,7 @@ def _solved(left: int) -> Rule:
 
 
 def _vectors(shape: Shape, given: Given, place: int) -> Strides:
-    return contiguous(shape) if len(shape) == 1 else ()
+    return contiguous(shape) if len(shape) == 1 or 0 in shape else ()
 
 
 def _like(argument: int) -> Rule:
@@ -123,6 +124,17 @@ def _format(argument: int) -> Rule:
         if not isinstance(x, ndarray) or x.ndim != len(shape):
             return contiguous(shape)
         return layout.in_format(shape, suggested(*layout.layout_of(x)))
+
+    return rule
+
+
+def _volume(batch: int, lone: int) -> Rule:
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        if len(shape) == 5:
+            return layout.in_format(shape, suggested(*layout.layout_of(given(batch))))
+        x = given(lone)
+        last = not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
+        return layout.in_format((1, *shape), "channels_last_3d" if last else "contiguous_format")[1:]
 
     return rule
 
@@ -300,6 +312,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _FIXED[kind]
     if kind == "solved":
         return _solved(declared.index("left"))
+    if kind == "volume":
+        return _volume(arguments[0], arguments[-1])
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":

@@ -33,7 +33,7 @@ def relaid(case: Case, kind: str) -> Case | None:
         return None
     held = written_arrays(case)
     uses = [a.buffer for a in arrays]
-    free = [i for i, a in enumerate(arrays) if i not in held and uses.count(a.buffer) == 1]
+    free = [i for i, a in enumerate(arrays) if i not in held and uses.count(a.buffer) == 1 and 0 not in a.shape]
     if which == "first":
         free = [i for i in free if arrays[i].shape][:1]
     if which == "second":
@@ -66,8 +66,9 @@ def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -
 def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
     """The case with arrays of no element, along one dimension of the first and what is as long of the others; or of one, 0-d."""
     first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
-    if first is None:
+    if first is None or len({a.buffer for a in arrays}) < len(arrays):
         return None
+    buffers = list(case.buffers)
     axis = int(case.digest[6:8], 16) % len(first.shape)
     made = {}
     for i in which:
@@ -78,8 +79,10 @@ def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> 
         if how == "empty" and -len(a.shape) <= place < len(a.shape) and a.shape[place] == first.shape[axis]:
             shape = list(a.shape)
             shape[place] = 0
-            made[i] = replace(a, shape=tuple(shape))
-    return windowed(case, made, list(case.buffers))
+            steps = np.cumprod([1, *(max(n, 1) for n in shape[:0:-1])])[::-1] * DTYPES[a.dtype].itemsize
+            made[i] = Array(a.buffer, a.dtype, tuple(shape), tuple(map(int, steps)))
+            buffers[a.buffer] = np.zeros(0, np.uint8)
+    return windowed(case, made, buffers)
 
 
 def _order(how: str, shape: Sequence[int], place: int) -> list[int]:

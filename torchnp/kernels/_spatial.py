@@ -15,9 +15,16 @@ Ints = Sequence[int]
 # ---------------------------------------------------------------- memory formats
 
 
-def is_channels_last(x: ndarray) -> bool:
-    """Whether torch takes a batch of images or volumes for channels_last, by its strides alone."""
+def is_channels_last(x: ndarray, lone: bool = False) -> bool:
+    """Whether torch takes a batch of images or volumes for channels_last, by its strides alone; a ``lone`` volume must be dense."""
+    if lone:
+        return not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
     return layout.looks_channels_last(x.shape, x.strides)
+
+
+def code_for(name: str, x: ndarray, lone: bool = False) -> str:
+    """The name of torch's code for an image or volume: for channels-last order it has code of its own."""
+    return f"{name}_channels_last" if is_channels_last(x, lone) else name
 
 
 def empty(shape: Ints, dtype: np.dtype, channels_last: bool = False) -> ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, require
 from torchnp.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
+from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.contraction import matmul
@@ -114,7 +115,9 @@ def _cdist_backward(grad, x1, x2, p, cdist):
     batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     out = np.zeros((*batch, *x1.shape[-2:]), x1.dtype)
     if out.size == 0 or x2.size == 0:
-        return np.zeros(x1.shape, x1.dtype)
+        none = new_like(x1, x1.dtype)
+        none[...] = 0
+        return none
     require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
     for part, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., part, :], p)

@@ -18,7 +18,13 @@ ndarray = np.ndarray
 _BARE = frozenset(dt.BARE_UNSIGNED)
 
 
-@kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"])
+def _look_at_mask(bound: Bound, written: list[ndarray]) -> None:
+    """In place the target comes first where sizes do not match."""
+    if bound["mask"].dtype == dt.bool_:
+        broadcast_shapes(written[0].shape, bound["mask"].shape)
+
+
+@kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"], writes=Writes(inplace=_look_at_mask))
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
     words = "masked_fill_ only supports boolean masks, but got mask with dtype"
@@ -34,7 +40,12 @@ def masked_fill(self, mask, value):
 
 
 # torch reads the number before it writes.
-@kernel("masked_fill.Tensor", like=np.where, differs=["masked-fill-truncates"], writes=Writes(free=("value",)))
+@kernel(
+    "masked_fill.Tensor",
+    like=np.where,
+    differs=["masked-fill-truncates"],
+    writes=Writes(inplace=_look_at_mask, free=("value",)),
+)
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
     words = f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."

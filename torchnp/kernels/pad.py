@@ -15,6 +15,7 @@ from torchnp.dtypes import bool_
 from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
 from torchnp.kernels._rows import rows
+from torchnp.kernels._spatial import code_for
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.slicing import at, narrow
@@ -123,7 +124,7 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool, named: Sequence[
 
 def _padded(self, padding, *, op, n, positions):
     check_padded(self, padding, n, positions is reflected)
-    refuse_elements(op, self, NOT_PADDED)
+    refuse_elements(code_for(op, self) if n == 2 else op, self, NOT_PADDED)
     return _shown(self, padding, positions)
 
 

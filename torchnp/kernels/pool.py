@@ -10,9 +10,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_filled, require
-from torchnp.errors import dim_out_of_range, shape_text
+from torchnp.errors import dim_out_of_range, expected_true, no_dimensions, shape_text
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import Ints, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -58,7 +58,7 @@ def windows(
     stride = kernel if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
     padding = _expand(padding, n, name, "padding", either)
     dilation = _expand(dilation, n, name, "dilation", "must be either")
-    _check_ndim(x, n, name)
+    check_ndim(x, n, name)
     sizes = x.shape[-n:]
     out = tuple(map(functools.partial(_windows_along, ceil_mode), sizes, kernel, stride, padding, dilation))
     axes = "THW"[3 - n :]
@@ -84,12 +84,13 @@ def windows(
     return Windows(kernel, stride, padding, dilation, sizes, out)
 
 
-def _check_ndim(x: ndarray, n: int, name: str) -> None:
+def check_ndim(x: ndarray, n: int, name: str) -> None:
     if x.ndim in (n + 1, n + 2):
-        return
+        unread = name == "max_pool3d" and x.ndim == 4 and is_channels_last(x)  # torch takes it for a batch of images
+        return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
         if x.ndim < 3:
-            raise dim_out_of_range(-3, x.ndim)
+            raise dim_out_of_range(-3, x.ndim) if x.ndim else no_dimensions(-3)
         raise _empty_input(x, n, name)
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
@@ -144,9 +145,9 @@ def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
 
     torch keeps the memory format of an unbatched volume, not of an image.
     """
-    batched = x.ndim == n + 2
-    last = (n == 2 or volumes) and is_channels_last(x if batched else x[None])
-    return in_format(y, last) if batched or not last else in_format(y[None], n == 3)[0]
+    if x.ndim == n + 2:
+        return in_format(y, (n == 2 or volumes) and is_channels_last(x))
+    return in_format(y[None], n == 3 and volumes and is_channels_last(x, lone=True))[0]
 
 
 # ---------------------------------------------------------------- maximum
@@ -200,7 +201,10 @@ def _positions(w: Windows) -> tuple[ndarray, ndarray, ndarray]:
 def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
     """`max_pool` of images or volumes, by the arguments of the ops."""
     w = windows(x, n, f"max_pool{n}d", *window)
-    require(f"max_pool{n}d", x.dtype, dt.INTS + dt.FLOATS)
+    require(code_for(f"max_pool{n}d", x, x.ndim == 4 and n == 3), x.dtype, dt.INTS + dt.FLOATS)
+    last = x.dtype.kind in "iu" and math.prod(w.sizes) >= 1 << 8 * x.itemsize - 1
+    if last and is_channels_last(x, x.ndim == 4 and n == 3):
+        raise expected_true("input_depth * input_height * input_width <= std::numeric_limits<integer_t>::max()")
     best, indices = max_pool(dt.cast(x, dt.opmath(x.dtype)), w)
     return result(dt.cast(best, x.dtype), x, n, volumes=True), result(indices, x, n, volumes=True)
 
@@ -298,7 +302,7 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
 def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
     check(divisor_override != 0, "divisor must be not zero")  # before all else
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
-    check_average(x.dtype, n, "")
+    check_average(x, n, "")
     total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
     for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions
         axis = total.ndim - n + d
@@ -311,10 +315,11 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
     return result(dt.cast(divide(total, divisors(w, count_include_pad, divisor_override)), x.dtype), x, n)
 
 
-def check_average(dtype: np.dtype, n: int, suffix: str) -> None:
+def check_average(x: ndarray, n: int, suffix: str) -> None:
     """Refuse what torch's average pools have no code for."""
     accepted = (dt.int64, *dt.FLOATS) if n == 2 else (dt.int64, dt.float32, dt.float64)
-    require(f"avg_pool{n}d{suffix}" + ("_out_frame" if n == 3 else ""), dtype, accepted)
+    name = f"avg_pool{n}d{suffix}"
+    require(f"{name}_out_frame" if n == 3 else code_for(name, x), x.dtype, accepted)
 
 
 _DOC = "Mean over windows of an image or volume."
@@ -347,7 +352,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     words = f"Expected shape of indices to be same as that of the input tensor ({shape_text(x.shape)}) but got"
     check(x.shape == indices.shape, f"{words} indices tensor with shape: {shape_text(indices.shape)}")
     check_filled(x, f"max_unpooling{n}d_forward_out_cpu(): Expected input", "got ", end=".")
-    require(f"max_unpool{n}d", x.dtype, dt.FLOATS)
+    require(code_for("max_unpool2d", x) if n == 2 else "max_unpool3d", x.dtype, dt.FLOATS)
     planes, plane = math.prod(x.shape[:-n]), math.prod(output_size)
     flat = indices.reshape(planes, math.prod(indices.shape[-n:]))
     wrong = (flat < 0) | (flat >= plane)

@@ -14,7 +14,7 @@ from torchnp import layout
 from torchnp.checks import check, check_filled, require
 from torchnp.errors import mean_of, negative_size, shape_text
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import Ints
+from torchnp.kernels._spatial import Ints, code_for
 from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -44,7 +44,7 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     shape = (*x.shape[:-n], *output_size)
     words = "numel: integer multiplication overflow" if average else negative_size(min(output_size), shape)
     check(min(output_size) >= 0, words)
-    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 
 # ---------------------------------------------------------------- average

@@ -45,7 +45,7 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     axes = wrap_dims(dim, self.ndim) if named else tuple(range(self.ndim))
     words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
     check(named or self.size, f"{words} the 'dim' argument.")
-    for d in axes if self.ndim else ():
+    for d in ((dim,) if isinstance(dim, int) else dim or axes) if self.ndim else ():
         check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
     check(mode == 0, f"Unknown hash_tensor mode: {mode}")
     require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))

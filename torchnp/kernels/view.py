@@ -174,6 +174,7 @@ def expand(self, size, *, implicit=False):
     extra = len(size) - self.ndim
     if extra < 0:
         raise too_few_sizes(self.dtype, self.shape, size)
+    check(self.ndim or 0 in size or min(size, default=0) >= 0, "numel: integer multiplication overflow")
     shape, strides = list(size), [0] * extra + list(self.strides)
     if shape[extra:] != list(self.shape):
         for i, n in enumerate(self.shape, extra):

@@ -38,10 +38,11 @@ def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
     check(x.ndim > 0, f"self.dim() cannot be 0 {how}")
     strides, last, ratio = element_strides(x), x.shape[-1], dtype.itemsize // x.itemsize or 1
     check(last % ratio == 0, f"self.size(-1) must be divisible by {ratio} {how}, but got {last}")
+    divisible = lambda name, n: check(n % ratio == 0, f"self.{name} must be divisible by {ratio} {how}, but got {n}")
+    divisible("storage_offset()", storage_offset(x))
     check(strides[-1] == 1 or last == 1 or not x.size, f"self.stride(-1) must be 1 {how}, but got {strides[-1]}")
-    steps = {f"stride({i})": s for i, s in enumerate(strides[:-1]) if x.shape[i] != 1}
-    for name, n in {"storage_offset()": storage_offset(x), **steps}.items():
-        check(n % ratio == 0, f"self.{name} must be divisible by {ratio} {how}, but got {n}")
+    for i, step in enumerate(strides[:-1]):
+        divisible(f"stride({i})", 0 if x.shape[i] == 1 else step)
 
 
 @kernel("view_as_real", like=np.ndarray.view)

@@ -12,6 +12,7 @@ from torchnp.dtypes import is_inexact
 from torchnp.errors import expected_true, no_dimensions, not_implemented
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
+from torchnp.kernels._spatial import code_for
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated, sides
 from torchnp.writes import Bound, Writes, resize
 
@@ -76,9 +77,9 @@ def _backward(grad, x, padding, *, op, n, positions):
             _check_grad(*outer, padding, n, spelled, comma)
     check_padded(x, padding, n, reflects)
     _check_grad(grad, x, padding, n, spelled, comma)
-    refuse_elements(op, grad, NOT_PADDED)
     if not is_inexact(grad.dtype) and grad.size:
-        raise not_implemented(op, grad.dtype)
+        raise not_implemented(code_for(op, grad), grad.dtype)
+    refuse_elements(op, grad, NOT_PADDED)
     if grad.size or (reflects and n == 2):
         check_type(grad.dtype, x)
     return _folded(grad, x, padding, positions)

@@ -11,8 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.checks import check, check_filled, check_shape, check_type, require
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
-from torchnp.kernels._spatial import Ints
-from torchnp.kernels.pool import check_average, divide, divisors, places, result, windows
+from torchnp.kernels._spatial import Ints, code_for
+from torchnp.kernels.pool import check_average, check_ndim, divide, divisors, places, result, windows
 from torchnp.kernels.pool_adaptive import bins
 
 ndarray = np.ndarray
@@ -46,12 +46,14 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
 
 def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
     """Gradients of `max_pool_of`."""
-    w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     _same_dtype(x, grad, "gradOutput")
+    if grad.ndim == x.ndim:
+        check_ndim(grad, n, f"max_pool{n}d")
+    w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     shape = (*x.shape[:-n], *w.out)
     check_shape(grad, shape)
     check_shape(indices, shape)
-    require(f"max_pool{n}d_backward", x.dtype, dt.FLOATS)
+    require(code_for(f"max_pool{n}d_backward", grad, grad.ndim == 4 and n == 3), x.dtype, dt.FLOATS)
     check_type(dt.int64, indices)
     return result(scatter_planes(grad, indices, x.shape, n), x, n, volumes=True)
 
@@ -67,7 +69,7 @@ def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad
     by = divisors(w, count_include_pad, divisor_override)
     _same_dtype(x, grad, "gradOutput")
     check_shape(grad, (*x.shape[:-n], *w.out))
-    check_average(x.dtype, n, "_backward")
+    check_average(grad, n, "_backward")
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
     after, taps = places(w)
     total = np.zeros((*x.shape[:-n], *map(sum, zip(w.padding, w.sizes, after, strict=True))), share.dtype)
@@ -90,7 +92,7 @@ def _adaptive_avg_backward(grad: ndarray, x: ndarray, *, n: int) -> ndarray:
     check(x.ndim in (n + 1, n + 2), f"{where} {n + 1}D or {n + 2}D tensor, but got {shape_text(x.shape)}")
     if n == 2:
         _same_dtype(x, grad, "grad_output", where)
-    require(name if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    require(code_for(name, grad) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
     check_type(x.dtype, grad)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     for d in range(x.ndim - n, x.ndim):
@@ -126,7 +128,7 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
     words = f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape}"
     check(indices.shape == grad.shape, words)
     _same_dtype(x, grad, "grad_output")
-    require(name, x.dtype, dt.FLOATS)
+    require(code_for(name, x) if n == 2 else name, x.dtype, dt.FLOATS)
     return result(scatter_planes(grad, indices, x.shape, n), x, n)
 
 

@@ -35,8 +35,10 @@ def _copies(size: int, out: int, scale: float | None, dtype: np.dtype, *, exact:
 def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op: str, n: int, by: By) -> ndarray:
     align, scales = rest[:-n], rest[-n:]
     _check_gradient(grad, output_size, input_size, n)
-    averages = "_aa" in op
-    require(f"{op[1:]}_cpu" if averages else op, grad.dtype, (dt.float32, dt.float64) if averages else dt.FLOATS)
+    averages, code = "_aa" in op, op
+    if np.moveaxis(grad, 1, -1).flags.c_contiguous and n > 1 and not averages and "bicubic" not in op:
+        code = f"{'_' if n == 3 else ''}{op}_cl".replace("__", "_") if "nearest" in op else f"{op}_channels_last"
+    require(f"{op[1:]}_cpu" if averages else code, grad.dtype, (dt.float32, dt.float64) if averages else dt.FLOATS)
     if by is cubic and list(output_size) == list(input_size[2:]):
         by = linear  # equal sizes copy, whatever the scales
     g = dt.cast(grad, dt.opmath(grad.dtype))
