@@ -75,6 +75,8 @@ FRAGILE = (
     "_fused_adagrad",
     "_fused_sgd",
     "_segment_reduce_backward",
+    "_ctc_loss_backward",
+    "_sobol_engine",
 )
 # What these give is memory itself, which an ndarray has to own whole to be resized.
 OF_MEMORY = ("resize", "_resize", "set")

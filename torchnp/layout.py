@@ -133,8 +133,8 @@ def as_image(sizes: Shape, strides: Strides) -> Layout:
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
     """The strides of ``stack``: ``cat`` along the dimension that is new, which is then split."""
     sizes = layouts[0][0]
-    if dim == len(sizes):
-        return contiguous((*sizes, len(layouts)))
+    if dim == len(sizes) or 0 in sizes:
+        return contiguous((*sizes[:dim], len(layouts), *sizes[dim:]))
     merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])
     strides = in_format(merged, joined(layouts))
     return (*strides[:dim], strides[dim] * max(sizes[dim], 1), *strides[dim:])

@@ -115,7 +115,8 @@ def new_like(x: ndarray, dtype: np.dtype, memory_format: Any = None) -> ndarray:
     """An array as ``empty_like(x)`` is laid out: by default with the strides of ``x``, if that is dense."""
     if memory_format is None or format_name(memory_format) == "preserve_format":
         return layout.empty(x.shape, dtype, preserved(*layout_of(x)))
-    return empty_in_order(x.shape, dtype, format_order(memory_format, x.ndim))
+    format_order(memory_format, x.ndim)  # refuses one that is not of so many dimensions
+    return layout.empty(x.shape, dtype, layout.in_format(x.shape, format_name(memory_format)))
 
 
 def is_contiguous(x: ndarray, memory_format: Any) -> bool:
