@@ -71,8 +71,8 @@ def isclose(
     """``|self - other| <= atol + rtol * |other|``, in the tensors' dtype."""
     dtype = self.dtype
     check(dtype == other.dtype, f"{dt.scalar_name(dtype)} did not match {dt.scalar_name(other.dtype)}")
-    check(rtol >= 0, f"rtol must be greater than or equal to zero, but got {rtol}")
-    check(atol >= 0, f"atol must be greater than or equal to zero, but got {atol}")
+    check(rtol >= 0, f"rtol must be greater than or equal to zero, but got {rtol:g}")
+    check(atol >= 0, f"atol must be greater than or equal to zero, but got {atol:g}")
     check_broadcast(self, other)
     close = np.equal(self, other)
     if equal_nan and dt.is_inexact(dtype):

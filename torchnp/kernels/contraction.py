@@ -16,7 +16,7 @@ from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.view import matrix_transposed, view
-from torchnp.layout import cloned, iterated, layout_of, place
+from torchnp.layout import cloned, dense, iterated, layout_of, place
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -227,7 +227,7 @@ def chain_matmul(matrices):
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
-    return cloned(matrices[0]) if len(matrices) == 1 else linalg_multi_dot(matrices)
+    return cloned(matrices[0]) if len(matrices) == 1 else dense(linalg_multi_dot(matrices))
 
 
 @kernel("linalg_multi_dot", like=np.linalg.multi_dot, differs=["no-mixed-products"])

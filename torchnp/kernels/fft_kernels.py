@@ -57,7 +57,7 @@ def _fft_c2c(self, dim, normalization, forward):
     """Complex transform over dimensions."""
     _check_fft(self, True)
     if not dim:
-        return self.copy("K")
+        return layout.cloned(self)
     _check_plan(self, dim)
     transform = np.fft.fftn if forward else np.fft.ifftn
     return _laid_out(transform(self, None, dim, _norm(normalization, bool(forward))), self, dim, whole=True)

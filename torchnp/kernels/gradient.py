@@ -9,6 +9,7 @@ import numpy as np
 
 from torchnp.checks import check, wrap_dims
 from torchnp.dtypes import uint8
+from torchnp.errors import no_dimensions
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along
@@ -31,9 +32,8 @@ def _dims(self: ndarray, spacings: int | None, dim: Any, edge_order: int) -> lis
         found = f"a spacing argument of length {spacings} and a dim argument of length {len(given)}."
         raise RuntimeError(f"{words} or it's spacing and dim arguments to have the same length, but got {found}")
     check(edge_order in (1, 2), "torch.gradient only supports edge_order=1 and edge_order=2.")
-    if given and given[0] in (0, -1) and not self.ndim:
-        raise IndexError(f"Dimension specified as {given[0]} but tensor has no dimensions")
     dims = list(range(self.ndim)) if given is None else list(wrap_dims(given, self.ndim))
+    check(self.ndim or not given, no_dimensions(given[0] if given else 0))
     long = all(self.shape[d] > edge_order for d in dims)
     check(long, "torch.gradient expected each dimension size to be at least edge_order+1")
     return dims
@@ -66,6 +66,8 @@ def _uneven(x: ndarray, axis: int, points: ndarray, edge_order: int) -> ndarray:
     part = lambda *bounds: along(x, axis, *bounds)
     weights = [div(neg(right), mul(left, both)), div(sub(right, left), mul(left, right)), div(left, mul(right, both))]
     inner = _sum_of([w.reshape(shape) for w in weights], [part(0, -2), part(1, -1), part(2, None)])
+    words = f"select(): index {edge_order - 1} out of range for tensor of size [{steps.size}] at dimension 0"
+    check(steps.size >= edge_order, words, IndexError)
     if edge_order == 1:
         first = div(sub(part(1, 2), part(0, 1)), steps[0, ...])
         last = div(sub(part(-1, None), part(-2, -1)), steps[-1, ...])

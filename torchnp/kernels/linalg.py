@@ -143,7 +143,7 @@ def factored(routine: str, a: ndarray, *beside: ndarray, **options: Any) -> tupl
 
 def solutions(solve: Callable[..., ndarray], b: ndarray, a: ndarray, *pivots: ndarray) -> ndarray:
     """``solve(b, a, *pivots)`` for each matrix of batches that broadcast."""
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
     out = column_major((*batch, *b.shape[-2:]), b.dtype)
     if out.size:
         given = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (b, a)]
@@ -291,7 +291,7 @@ def logdet(self):
     check_inexact("logdet", self, False)
     sign, logabsdet = _linalg_slogdet(self)[:2]
     if dt.is_complex(self.dtype):
-        return np.log(sign) + logabsdet
+        return layout.dense(np.log(sign) + logabsdet)
     out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
     return (
         out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))

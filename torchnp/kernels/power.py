@@ -178,7 +178,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         el.check_broadcast(self, other)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
-    if dt.is_complex(self.dtype):
+    if dt.is_complex(self.dtype) or self.dtype == dt.float64:
         return mul(self, pow(np.full((), 2, self.dtype), other))
     return mul(self, pow_of_scalar(2.0, other))
 

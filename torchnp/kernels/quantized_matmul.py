@@ -23,8 +23,9 @@ def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
     inner = f"{self.shape[1]} and {mat2.shape[0]}"
     check(self.shape[1] == mat2.shape[0], f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {inner}")
     for name, mat in (("self", self), ("mat2", mat2)):
-        found = dt.c_name(mat.dtype)
-        check(mat.dtype == dt.int8, f"int_mm_out_cpu: Expected {name} dtype to be of type int8 but got {found}")
+        wanted = "int8 or uint8" if mat is self else "of type int8"
+        found = f"int_mm_out_cpu: Expected {name} dtype to be {wanted} but got {dt.c_name(mat.dtype)}"
+        check(mat.dtype == dt.int8 or (mat is self and mat.dtype == dt.uint8), found)
 
 
 def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
@@ -41,7 +42,7 @@ def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("_int_mm", like=np.matmul, writes=Writes(out=_look_int_mm))
 def _int_mm(self, mat2):
-    """Product of two int8 matrices in int32, which wraps."""
+    """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
     dim_of(self, 0), dim_of(mat2, 1)
     _check_int_mm(self, mat2)
     return product(self.astype(np.int32), mat2.astype(np.int32))

@@ -170,5 +170,4 @@ for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.min
 @kernel("cummaxmin_backward")
 def cummaxmin_backward(grad, input, indices, dim):
     """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
-    out = np.zeros(input.shape, input.dtype)
-    return scatter_add(out, dim, indices, grad) if input.size else out
+    return scatter_add(np.zeros(input.shape, input.dtype), dim, indices, grad) if input.size else input

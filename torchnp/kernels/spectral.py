@@ -59,7 +59,7 @@ def stft_center(
     check(self.ndim in (1, 2), f"{call} : expected a 1D or 2D tensor")
     signal = self if self.ndim == 2 else self[None]
     if center:
-        signal = pad(signal[None], [n_fft // 2, n_fft // 2], pad_mode)[0]
+        signal = pad(signal[None], [int(n_fft / 2)] * 2, pad_mode)[0]
     _check_sizes(call, signal.shape[1], n_fft, hop, size, window)
     frames = _frames(signal, n_fft, hop, size, pad_mode if align_to_window else None)
     weights = _full_window(window, n_fft, size, signal.dtype)

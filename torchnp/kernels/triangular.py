@@ -62,8 +62,6 @@ def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     check_square(name, self)
     check_sides(name, self, B, left)
     check_lapack("triangular_solve_cpu", self)
-    if self.shape[:-2] != B.shape[:-2]:
-        broadcast_shapes(B.shape[:-2], self.shape[:-2])
     B = dt.cast(B, self.dtype)
     if left:
         return _triangular(self, B, upper, 0, unitriangular)
@@ -92,7 +90,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     check_same(self, A, ("b", "A"), end=".")
     _check_system("triangular_solve", self, A)
     check_lapack("triangular_solve_cpu", A, True)
-    batch = broadcast_shapes(A.shape[:-2], self.shape[:-2])
+    batch = broadcast_shapes(self.shape[:-2], A.shape[:-2])
     x = _triangular(A, self, upper, int(transpose), unitriangular)
     copy = column_major((*batch, *A.shape[-2:]), A.dtype)
     copy[...] = A

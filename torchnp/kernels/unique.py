@@ -173,10 +173,13 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
     check(side in (None, "left", "right"), f"{name} side can only be 'left' or 'right' but got {side}")
     words = f"{name} side and right can't be set to opposites, got side of left while right was True"
     check(side != "left" or not right, words)
-    check(edges.ndim > 0, f"{name} boundaries tensor should have positive dimension, but got 0 dimension")
+    if sorter is not None:
+        words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
+        check(sorter.shape == edges.shape, f"{words}and got sorter tensor {shape_text(sorter.shape)}")
     words = f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries"
     found = f"tensor dim({edges.ndim}) and input value's dim(0) numel(1)"
     check(values.ndim or edges.ndim == 1, f"{words} {found}")
+    check(edges.ndim > 0, f"{name} boundaries tensor should have positive dimension, but got 0 dimension")
     if edges.ndim != 1 and (edges.ndim != values.ndim or edges.shape[:-1] != values.shape[:-1]):
         words = (
             "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value"
@@ -185,8 +188,6 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
     if sorter is None:
         return
-    words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
-    check(sorter.shape == edges.shape, f"{words}and got sorter tensor {shape_text(sorter.shape)}")
     got = dt.scalar_name(sorter.dtype)
     check(sorter.dtype == dt.int64, f"{name} sorter must be a tensor of long dtype but got dtype {got}")
     if sorter.size:

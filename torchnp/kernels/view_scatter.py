@@ -12,7 +12,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone, storage_copied
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided
-from torchnp.overlap import overlaps_itself
+from torchnp.overlap import check_target, overlaps_itself
 
 ndarray = np.ndarray
 
@@ -23,6 +23,8 @@ def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: An
     if part.shape != src.shape:
         words = f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)},"
         raise RuntimeError(f"{words} slice size = {shape_text(part.shape)}")
+    if 0 in part.strides:  # only of a window on a memory
+        check_target(part)
     part[...] = cast(src, part.dtype)
     return out
 

@@ -83,10 +83,10 @@ def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
     shapes = [x.shape for x in (*flags, *arrays) if x.ndim]
     for shape in shapes:
         if shape != shapes[0]:
-            raise RuntimeError(f"Shape {_size(shape)} is not the expected shape {_size(shapes[0])}!")
+            raise RuntimeError(f"Shape {size_text(shape)} is not the expected shape {size_text(shapes[0])}!")
 
 
-def _size(shape: Iterable[int]) -> str:
+def size_text(shape: Iterable[int]) -> str:
     return f"torch.Size([{', '.join(map(str, shape))}])"
 
 

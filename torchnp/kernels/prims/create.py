@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, wrap_dim
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
@@ -33,6 +33,15 @@ def _made_of_size(shape: Ints, *given: Any, **named: Any) -> ndarray:
     return _made(shape, *given, **named)
 
 
+def _permuted(shape: Ints, physical_layout: Ints, **named: Any) -> ndarray:
+    n, found = len(shape), len(physical_layout)
+    check(all(-n <= d < n for d in physical_layout), "list index out of range", IndexError)
+    check(all(shape[d] >= 0 for d in physical_layout), NOT_TRUE)
+    words = "Number of dimensions in the tensor input does not match the length of the physical layout; i.e. len(size)"
+    check(n == found, f"{words} = {n} is not equal to len(physical_layout) = {found}")
+    return _made(shape, physical_layout, of="empty_permuted", **named)
+
+
 @kernel("prims::iota", like=np.arange)
 def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, requires_grad: bool) -> ndarray:
     """``start + i * step`` for ``i`` below ``length``."""
@@ -47,7 +56,7 @@ _DOC = "An unset array"
 rows("prims::empty", _made_of_size, f"{_DOC}.", of="empty.memory_format", like=np.empty)
 rows("prims::empty_strided", _made, f"{_DOC} with given strides, in elements.", of="empty_strided")
 _DOC = f"{_DOC} whose memory runs through the dimensions in a given order."
-rows("prims::empty_permuted", _made, _DOC, of="empty_permuted")
+rows("prims::empty_permuted", _permuted, _DOC)
 rows("prims::full", _made_of_size, "An array that holds one number.", of="full", like=np.full)
 rows(
     "prims::full_like", either, "An array of the shape of another that holds one number.",
@@ -141,10 +150,18 @@ def _c2r(xp: Any, x: Array, *, dim: Ints, last_dim_size: int) -> Array:
     return xp.fft.irfftn(x, s=sizes, axes=tuple(dim), norm="forward")
 
 
+def _check_fft(x: Array, *, dim: Ints, onesided: bool = False, last_dim_size: int = 0, **how: Any) -> None:
+    axes = [wrap_dim(d, x.ndim) for d in dim]
+    check(len(set(axes)) == len(axes), "duplicate value in the list of dims")
+    check(axes or how or not onesided, "tuple index out of range", IndexError)
+    check(last_dim_size >= 0, NOT_TRUE)
+
+
 for _name, _portable, _like, _doc in (
     ("_fft_r2c", _r2c, np.fft.rfftn, "Fourier transform of real numbers"),
     ("_fft_c2c", _c2c, np.fft.fftn, "Fourier transform of complex numbers or its inverse"),
     ("_fft_c2r", _c2r, np.fft.irfftn, "Inverse Fourier transform to real numbers"),
 ):
     _native = lambda x, *, _of=_name, dim, **how: aten(_of)(x, dim, 0, *how.values())
-    rows(f"prims::{_name[1:]}", either, f"{_doc}, not normalized.", native=_native, portable=_portable, like=_like)
+    _doc = f"{_doc}, not normalized."
+    rows(f"prims::{_name[1:]}", either, _doc, native=_native, portable=_portable, look=_check_fft, like=_like)

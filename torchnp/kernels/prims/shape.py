@@ -9,11 +9,11 @@ from operator import index
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, wrap_dims
 from torchnp.kernels._memory import window
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace
+from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace, size_text
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
@@ -34,6 +34,7 @@ def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array
         check(x < len(shape), f"broadcast_dimension {x} out of bounds for shape of length {len(shape)}", AssertionError)
     for d, x in enumerate(dims):
         check(a.shape[d] in (1, shape[x]), f"{a.shape[d]} must be broadcastable to {shape[x]}")
+    check(0 in shape or all(n >= 0 for n in shape), "numel: integer multiplication overflow")
     for x in range(len(shape)):
         if x not in dims:
             a = aten("unsqueeze")(a, x) if type(a) is ndarray else namespace(a).expand_dims(a, axis=x)
@@ -56,6 +57,7 @@ def squeeze(a: Array, dimensions: Ints) -> Array:
     for d in dimensions:
         check_index(a.ndim, d)
         check(a.shape[d] == 1, f"Cannot squeeze dimension {d} with size {a.shape[d]} (must be 1)", AssertionError)
+    wrap_dims(dimensions, a.ndim)
     return namespace(a).squeeze(a, axis=tuple(dimensions))
 
 
@@ -65,11 +67,15 @@ def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     check_index(a.ndim, dim)
     length = a.shape[dim]
     words = f"Attempting to split dimension of length {length}, but outer length of {outer_length} divides it with a"
+    inner = length // outer_length
+    check(outer_length >= 0, NOT_TRUE)
     check(length % outer_length == 0, f"{words} remainder!", ValueError)
-    shape = (*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1 :])
+    shape = (*a.shape[:dim], outer_length, inner, *a.shape[dim + 1 :])
+    if type(a) is ndarray and not a.size:
+        return aten("view")(a, shape)
     if type(a) is not ndarray:
         return namespace(a).reshape(a, shape)
-    steps = (*a.strides[:dim], a.strides[dim] * (length // outer_length), *a.strides[dim:])
+    steps = (*a.strides[:dim], a.strides[dim] * inner, *a.strides[dim:])
     return window(a, shape, steps)
 
 
@@ -193,10 +199,22 @@ def copy_strided(a: ndarray, stride: Ints) -> ndarray:
     return out
 
 
-rows(
-    "prims::as_strided_scatter", lambda *given: aten("as_strided_scatter")(*given[:-1], index(given[-1])),
-    "A copy whose strided window holds ``src``.",
-)  # fmt: skip
+@kernel("prims::as_strided_scatter")
+def as_strided_scatter(self: ndarray, src: ndarray, size: Ints, stride: Ints, storage_offset: int) -> ndarray:
+    """A copy whose strided window holds ``src``."""
+    check(all(n >= 0 for n in size), NOT_TRUE)
+    for s in stride:
+        check(s >= 0, f"stride must be non-negative, got {s}", AssertionError)
+    reach = 0 if 0 in size else 1 + index(storage_offset) + sum((n - 1) * s for n, s in zip(size, stride, strict=False))
+    if self.size < reach:
+        window_ = f"sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}  and itemsize"
+        needed = f"{self.itemsize} requiring a storage size of {reach * self.itemsize} are out of bounds for storage of"
+        raise RuntimeError(f"as_strided_scatter: {window_} {needed} size {self.nbytes}")
+    slice_ = f"expected src to have a size equal to the slice of self. src size = {size_text(src.shape)}, slice size ="
+    check(src.shape == tuple(size), f"{slice_} {list(size)}")
+    return aten("as_strided_scatter")(self, src, size, stride, index(storage_offset))
+
+
 rows("prims::device_put", lambda a, *_: a, "The array on a device; there is one.")
 
 
