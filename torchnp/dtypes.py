@@ -384,6 +384,8 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
         return _to_float8(x, dtype) if dtype in FLOAT8S else x.astype(dtype)
     if source in _OPMATH:
         x = x.astype(float32)
+        if source in (float8_e4m3fnuz, float8_e5m2fnuz) and dtype.kind in "iu":
+            x = np.where(np.isnan(x), np.float32(0), x)
     return x.astype(dtype, copy=False)
 
 

@@ -34,6 +34,8 @@ PRIMS = (
         "prims::empty_strided",
         args={"shape": lambda c: [c.size("n"), c.size("m")], "strides": lambda c: [max(1, c.size("m")), 1]},
     ),
+    # Where strides overlap torch writes in no promised order.
+    rule("prims::copy_strided", args={"a": T("n m"), "stride": lambda c: [max(1, c.size("m")), 1]}, wild=0),
     rule("prims::bitwise_* prims::shift_*", dtypes="int"),
     rule("prims::conj prims::conj_physical prims::real prims::imag", dtypes="complex"),
     rule(

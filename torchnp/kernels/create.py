@@ -62,8 +62,11 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     words = f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
     check(len(size) == len(stride), words)
     words = f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
-    check(all(s >= 0 for s in stride), words)
-    return strided(size, dtype, tuple(stride))
+    check(0 in size or all(s >= 0 or n == 1 for n, s in zip(size, stride, strict=True)), words)
+    steps: list[int] = []
+    for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # of one element it may be any number
+        steps.append(s if s >= 0 else steps[-1] * max(n, 1) if steps else 1)
+    return strided(size, dtype, tuple(reversed(steps)))
 
 
 @kernel("empty_like", like=np.empty_like, differs=["memory-format"])

@@ -163,7 +163,11 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
     value, mode = _resized(_promoted(x, True), axes, [*sizes[:-1], last // 2 + 1]), _mode(norm, forward)
     if forward:
         *others, final = axes
-        value, axes = (_fft_c2c(value, tuple(others), mode, True) if others else value).conj(), [final]
+        if others:
+            value = room = _fft_c2c(value, tuple(others), mode, True)
+        else:
+            room = layout.empty(value.shape, value.dtype, layout.preserved(*layout.layout_of(value)))
+        value, axes = np.conjugate(value, room), [final]
     _check_out(name, out, False)
     return _given(_fft_c2r(value, tuple(axes), mode, last), out)
 

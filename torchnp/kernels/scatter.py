@@ -70,7 +70,10 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
     shape, sizes = self.shape or (1,), index.shape or (1,)
     check(len(sizes) == len(shape), "Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(src.ndim, 1) != len(sizes):
-        check(not src.ndim or len(sizes) <= src.ndim, dim_out_of_range(src.ndim, src.ndim))
+        fits = all(n <= m for n, m in zip(sizes, src.shape)) and all(
+            n <= s or d == dim for d, (n, s) in enumerate(zip(sizes, shape))
+        )
+        check(not src.ndim or len(sizes) <= src.ndim or not fits, dim_out_of_range(src.ndim, src.ndim))
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     given = sizes if src is None else src.shape or (1,)
     if any(n > m or (n > s and d != dim) for d, (n, m, s) in enumerate(zip(sizes, given, shape))):

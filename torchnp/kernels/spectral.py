@@ -20,6 +20,7 @@ from torchnp.kernels.pointwise import abs as absolute
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.view import as_strided
 from torchnp.kernels.view_dtype import view_as_real
+from torchnp.layout import iterated, layout_of, place
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -63,7 +64,9 @@ def stft_center(
     _check_sizes(call, signal.shape[1], n_fft, hop, size, window)
     frames = _frames(signal, n_fft, hop, size, pad_mode if align_to_window else None)
     weights = _full_window(window, n_fft, size, signal.dtype)
-    spectrum = _transform(frames if weights is None else mul(frames, weights), normalized, onesided)
+    if weights is not None:
+        frames = place(mul(frames, weights), iterated((layout_of(frames), layout_of(weights))))
+    spectrum = _transform(frames, normalized, onesided)
     spectrum = spectrum.swapaxes(1, 2) if self.ndim == 2 else spectrum[0].T
     return spectrum if return_complex else view_as_real(spectrum)
 

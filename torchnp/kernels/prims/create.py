@@ -122,8 +122,9 @@ rows("prims::minimum_value", lambda dtype: _limits(dtype)[0], "The smallest fini
 
 
 def _svd(A: ndarray, *, full_matrices: bool) -> tuple[ndarray, ...]:
-    if dt.is_half(A.dtype):
-        raise RuntimeError(f"linalg.svd: Half precision dtypes not supported. Got torch.{dt.dtype_name(A.dtype)}")
+    got = f"Got torch.{dt.dtype_name(A.dtype)}"
+    check(dt.is_inexact(A.dtype), f"linalg.svd: Expected a floating point or complex tensor as input. {got}")
+    check(not dt.is_half(A.dtype), f"linalg.svd: Half precision dtypes not supported. {got}")
     return aten("_linalg_svd")(A, full_matrices)
 
 
