@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import multiprocessing as mp
 import sys
 import warnings
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import FrameType
 from typing import Any
 
 from ..backends.backend import Backend, Seen
 from ..case import Case
+from ..draw.constraint_table import family
 from ..run.answers import shard
-from .changes import ROOT, source_of
+from ..schemas import is_out
+from .changes import ROOT, kernel_modules, source_of
 
 Held = tuple[Case, Seen]
 Place = tuple[str, str]  # a module, and its outermost function or nothing
 KERNELS = str(ROOT / "kernels")
+FORK = mp.get_context("fork")
+SOUGHT = 60  # overloads whose drawn calls are looked through for a function that no recorded call runs
 
 
 @cache
@@ -43,23 +49,64 @@ def place_of(filename: str, line: int) -> Place:
     return module, names[bisect_right(starts, line) - 1]
 
 
+class traced:
+    """While active, notes which functions of the kernels run: ``places`` has them after."""
+
+    def __enter__(self) -> traced:
+        self.codes: dict[Any, None] = {}
+        sys.setprofile(self.see)
+        return self
+
+    def see(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(KERNELS):
+            self.codes[frame.f_code] = None
+
+    def __exit__(self, *_: Any) -> None:
+        sys.setprofile(None)
+
+    @property
+    def places(self) -> set[Place]:
+        found = {place_of(code.co_filename, code.co_firstlineno) for code in self.codes}
+        return found | {(module, "") for module, _ in found}
+
+
 def run_by(case: Case, backend: Backend) -> set[Place]:
     """Return the functions of the kernels that a call runs."""
-    codes: dict[Any, None] = {}
-
-    def seen(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(KERNELS):
-            codes[frame.f_code] = None
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sys.setprofile(seen)
-        try:
+        with traced() as trace:
             backend.execute(case)
-        finally:
-            sys.setprofile(None)
-    found = {place_of(code.co_filename, code.co_firstlineno) for code in codes}
-    return found | {(module, "") for module, _ in found}
+    return trace.places
+
+
+def run_at_import() -> set[Place]:
+    """Return the functions that loading the package runs; in a process of its own, since it loads the package again."""
+    pipe, there = FORK.Pipe(duplex=False)
+
+    def serve() -> None:
+        for name in [n for n in sys.modules if n == "torchnp" or n.startswith("torchnp.")]:
+            del sys.modules[name]
+        with traced() as trace:
+            importlib.import_module("torchnp").table["aten::add.Tensor"]
+        there.send(trace.places)
+
+    process = FORK.Process(target=serve)
+    process.start()
+    found = pipe.recv()
+    process.join()
+    return found
+
+
+@cache
+def importers() -> dict[str, set[str]]:
+    """Return which modules of the kernels import which."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in kernel_modules():
+        for node in ast.walk(ast.parse(source_of(module))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("torchnp.kernels"):
+                for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names)):
+                    found[name].add(module)
+    return found
 
 
 class Coverage:
@@ -70,12 +117,38 @@ class Coverage:
         self.calls: dict[Place, list[Held]] = defaultdict(list)
         self.turns: dict[tuple[Place, str, str], int] = defaultdict(int)
         self.order: dict[Place, list[int]] = defaultdict(list)
+        self.backend, self.at_import = backend, run_at_import()
         for case, want in held:
-            for place in run_by(case, backend):
-                key = place, case.op, case.dtype
-                self.order[place].append(self.turns[key])
-                self.turns[key] += 1
-                self.calls[place].append((case, want))
+            self.add(case, want, run_by(case, backend))
+
+    def add(self, case: Case, want: Seen, places: Iterable[Place]) -> None:
+        """Note a call under the functions that it runs."""
+        for place in places:
+            key = place, case.op, case.dtype
+            self.order[place].append(self.turns[key])
+            self.turns[key] += 1
+            self.calls[place].append((case, want))
+
+    def search(self, place: Place, drawn: Callable[[str], Iterable[Held]]) -> None:
+        """Look among calls ``drawn`` for the overloads of a function's family for some that run it.
+
+        What runs when the package is loaded, and a module's own statements, are judged by what runs the module, or those
+        that import it.
+        """
+        module, function = place
+        if not function or place in self.at_import:
+            found = self.calls[module, ""] or [h for m in sorted(importers()[module]) for h in self.calls[m, ""]]
+            for case, want in found[:: max(1, len(found) // self.most)]:
+                self.add(case, want, [place])
+            return
+        families = {name.removeprefix("torchnp.kernels.") for name in (module, *importers()[module])}
+        ops = [n for n in sorted(self.backend.ops) if family(n) in families and not is_out(n)]
+        for op in ops[:: max(1, len(ops) // SOUGHT)]:
+            for case, want in drawn(op):
+                if place in run_by(case, self.backend):
+                    self.add(case, want, [place])
+            if len(self.calls[place]) > self.most // 4:
+                return
 
     def of(self, place: Place) -> list[Held]:
         """Return the calls that run a function, first one of each overload and dtype."""

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..run.runner import Options, run_here
 from ..run.workers import run_pool
 from .changes import RULES, Mutant, kernel_modules, mutants
 from .covered import Coverage, Held
-from .trial import Found, Plan, Process
+from .trial import Found, Plan, Process, given
 
 GOAL = 0.95
 
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         prog="opinfo_tests.mutate",
         description="Make torchnp's kernels wrong, one place at a time, and judge each: who judges the judge?",
         epilog="A mutant is caught when a call that passes with the original does not pass with it; it survives when none "
-        "fails though a probe tells the two apart. Those that no probe tells apart are dropped, and so are those that "
+        "fails though a probe tells the two apart, or when no call runs it. Those that no probe tells apart are dropped, and so are those that "
         "differ only within what the operator's class of comparison allows: both are counted. "
         f"Exit status: 0 when at least {GOAL:.0%} of the others are caught, else 1; 2 for a wrong command.",
     )
@@ -93,6 +94,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
         if a.ops:  # the places that the overloads run are known only now
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
+        sought(a, chosen, coverage, bar)
         rows = list(judged(a, chosen, coverage, bar))
     if a.through:
         asked = {case.id for m, _ in rows for case, _ in coverage.of((m.module, m.function))}
@@ -178,6 +180,23 @@ def followed(held: Sequence[Held], bar: Progress) -> Iterator[Held]:
     bar.update(job, completed=len(held), refresh=True)
 
 
+def sought(a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress) -> None:
+    """Draw calls for the functions that no recorded one runs."""
+    places = sorted(
+        {(m.module, m.function) for m in chosen} - {place for place, held in coverage.calls.items() if held}
+    )
+    job = bar.add_task("looking for calls of other functions", total=len(places))
+    oracle = TorchDevice("cpu")
+
+    @cache
+    def drawn(op: str) -> list[Held]:
+        return [(case, oracle.execute(case)) for case, _ in given((), [op], a.draws, None)]
+
+    for place in places:
+        coverage.search(place, drawn)
+        bar.update(job, advance=1, refresh=True)
+
+
 def judged(
     a: argparse.Namespace, chosen: list[Mutant], coverage: Coverage, bar: Progress
 ) -> Iterator[tuple[Mutant, Found]]:
@@ -212,30 +231,35 @@ def row_of(m: Mutant, found: Found) -> dict[str, Any]:
 
 
 def score(outcomes: Counter[str]) -> float:
-    """Return the share of those that can be told from the original that were caught."""
-    told = outcomes["caught"] + outcomes["survived"]
+    """Return the share that was caught of those that a probe tells from the original, or that nothing runs."""
+    told = told_apart(outcomes)
     return outcomes["caught"] / told if told else 1.0
+
+
+def told_apart(outcomes: Counter[str]) -> int:
+    return outcomes["caught"] + outcomes["survived"] + outcomes["unrun"]
 
 
 def show(console: Console, rows: list[tuple[Mutant, Found]]) -> int:
     """Print the survivors, the score by family and by rule, and in all."""
     for mutant, found in rows:
-        if found.outcome == "survived":
-            console.print(f"survived  {mutant}", style="red", markup=False)
-            console.print(f"          told by {found.by}", markup=False)
+        if found.outcome in ("survived", "unrun"):
+            console.print(f"{found.outcome:8}  {mutant}", style="red", markup=False)
+            console.print(f"          told by {found.by}" if found.by else "          no call runs it", markup=False)
     for what, of in (("family", lambda m: m.family), ("rule", lambda m: m.rule)):
         groups: dict[str, Counter[str]] = defaultdict(Counter)
         for mutant, found in rows:
             groups[of(mutant)][found.outcome] += 1
         console.print(f"\nby {what}: caught of those that a probe tells from the original")
         for name, outcomes in sorted(groups.items(), key=lambda kv: (score(kv[1]), kv[0])):
-            told = outcomes["caught"] + outcomes["survived"]
+            told = told_apart(outcomes)
             if told:
                 console.print(f"  {outcomes['caught']:4} of {told:4}  {name}", markup=False)
     total = Counter(found.outcome for _, found in rows)
-    told = total["caught"] + total["survived"]
+    told = told_apart(total)
     console.print(
-        f"\n{total['caught']} of {told} caught: {score(total):.1%}. Of {len(rows)} mutants, {total['same']} are the same as the "
+        f"\n{total['caught']} of {told} caught: {score(total):.1%}. Of {len(rows)} mutants, {total['unrun']} are run by no call, "
+        f"{total['same']} are the same as the "
         f"original on every probe and {total['within']} differ only within their operators' class; neither is counted."
     )
     return 0 if score(total) >= GOAL else 1

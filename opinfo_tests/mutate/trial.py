@@ -6,7 +6,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import multiprocessing as mp
 import resource
 import signal
 import sys
@@ -29,10 +28,9 @@ from ..report.report import GOOD
 from ..run.runner import run_case
 from ..schemas import written_arrays
 from .changes import Mutant
-from .covered import Held
+from .covered import FORK, Held
 
-OUTCOMES = ("caught", "survived", "within", "same")
-FORK = mp.get_context("fork")
+OUTCOMES = ("caught", "survived", "unrun", "within", "same")
 SECONDS = 20  # for one call of a mutant: what takes longer is caught
 MEMORY = 4 << 30  # bytes that a mutant may take beside what is there
 
@@ -44,8 +42,8 @@ class Found:
     Attributes
     ----------
     outcome : str
-        ``caught`` by the judge, ``survived`` though a probe tells it from the original, ``within`` what the operator's
-        class allows wherever they differ, or the ``same`` on every probe.
+        ``caught`` by the judge, ``survived`` though a probe tells it from the original, ``unrun`` by any call, ``within``
+        what the operator's class allows wherever they differ, or the ``same`` on every probe.
     by : str
         What caught it, or the call that tells it from the original.
     calls : int
@@ -142,7 +140,7 @@ def trial(mutant: Mutant, held: Sequence[Held], ops: Sequence[str], plan: Plan) 
         if judge(case, theirs, mine, written_arrays(case)).outcome not in GOOD:
             return Found("survived", case.describe(400), count)
         differ = differ or not alike(theirs, mine)
-    return Found("within" if differ else "same", "", count)
+    return Found("within" if differ else "same" if asked else "unrun", "", count)
 
 
 def given(

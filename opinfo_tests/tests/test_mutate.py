@@ -9,7 +9,7 @@ from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.draw.strategies import draws
 from opinfo_tests.mutate import changes, covered, scoring
 from opinfo_tests.mutate.changes import Mutant, kernel_modules, mutants, source_of
-from opinfo_tests.mutate.trial import Process
+from opinfo_tests.mutate.trial import Plan, Process
 
 MODULE = "torchnp.kernels.bitwise"
 
@@ -40,23 +40,33 @@ def end(process):
 
 
 def test_a_wrong_one_is_caught(held):
-    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), held, [], 0, 0, 0))
+    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), held, [], Plan(0, 0)))
     assert found.outcome == "caught" and found.by.startswith("wrong-value aten::bitwise_and.Tensor(")
 
 
 def test_one_that_nothing_tells_apart(held):
-    found = end(Process(mutant("np.bitwise_and", "(np.bitwise_and)"), held, [], 0, 0, 0))
+    found = end(Process(mutant("np.bitwise_and", "(np.bitwise_and)"), held, [], Plan(0, 0)))
     assert found.outcome == "same" and found.calls == len(held)
 
 
 def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
     """Judged by no call at all, it is told from the original by those that are drawn for probes."""
-    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], ["aten::bitwise_and.Tensor"], 0, 30, 0))
+    found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], ["aten::bitwise_and.Tensor"], Plan(0, 30)))
     assert found.outcome == "survived" and "bitwise_and" in found.by
 
 
+def test_one_that_nothing_runs():
+    assert end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], [], Plan(0, 0))).outcome == "unrun"
+
+
+def test_judging_goes_on_after_the_first_that_tells(held):
+    wrong = mutant("np.bitwise_and", "np.bitwise_or")
+    first, through = (end(Process(wrong, held, [], Plan(0, 0, through=t))) for t in (False, True))
+    assert len(first.told) == 1 and through.calls == len(held) > len(through.told) > 1
+
+
 def test_one_that_does_not_load_is_caught(held):
-    found = end(Process(mutant("np.bitwise_and", "np.no_such_function"), held, [], 0, 0, 0))
+    found = end(Process(mutant("np.bitwise_and", "np.no_such_function"), held, [], Plan(0, 0)))
     assert found.outcome == "caught"
 
 
@@ -69,6 +79,7 @@ def test_which_functions_a_call_runs(held):
 
 def test_the_score_counts_what_can_be_told_apart():
     assert scoring.score(Counter(caught=3, survived=1, same=9, within=2)) == 0.75
+    assert scoring.score(Counter(caught=3, unrun=1)) == 0.75
     assert scoring.score(Counter(same=2)) == 1.0
 
 
