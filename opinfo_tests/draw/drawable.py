@@ -83,7 +83,7 @@ def takes_any_shape(op: str) -> bool:
     """Return whether arrays of any shape are what an operator asks for, by its constraints: empty and 0-d ones, too."""
     if not_drawn(op):
         return False
-    op = functional_form(op) if schemas()[op].mutates or schemas()[op].is_out else op
+    op = (functional_form(op) if schemas()[op].mutates or schemas()[op].is_out else "") or op
     row = constraint_of(op)
     specs = [row.args.get(a.name) or con.by_name(a) for a in schemas()[op].args if a.type.startswith("Tensor")]
     return all(s is None or (isinstance(s, (con.T, con.Ts)) and s.shape in ("any", "like", "bcast")) for s in specs)

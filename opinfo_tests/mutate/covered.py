@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from ..backends.backend import Backend, Seen
-from ..case import Case
+from ..case import Case, schemas
 from ..draw.constraint_table import family
 from ..run.answers import shard
 from ..schemas import is_out
@@ -142,7 +142,7 @@ class Coverage:
                 self.add(case, want, [place])
             return
         families = {name.removeprefix("torchnp.kernels.") for name in (module, *importers()[module])}
-        ops = [n for n in sorted(self.backend.ops) if family(n) in families and not is_out(n)]
+        ops = [n for n in sorted(schemas()) if n in self.backend.ops and family(n) in families and not is_out(n)]
         for op in ops[:: max(1, len(ops) // SOUGHT)]:
             for case, want in drawn(op):
                 if place in run_by(case, self.backend):
