@@ -126,12 +126,12 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def check_shape(x: ndarray, shape: Sequence[int]) -> None:
-    """Raise torch's error unless a gradient has the shape of what it is the gradient of."""
-    if x.shape == tuple(shape):
+def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
+    """Raise torch's error unless a gradient has the shape of what it is the gradient of, from a first dimension on."""
+    if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
         return
-    d = next((i for i, (a, b) in enumerate(zip(x.shape, shape, strict=False)) if a != b), 0)
-    found = f"dimension {x.ndim} and tensor.size[{d}] = {x.shape[d] if x.ndim > d else 0}"
+    d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)
+    found = f"dimension {x.ndim} and tensor.size[{d}] = {x.shape[dim_of(x, d)]}"
     wanted = f"Expected a tensor of dimension {len(shape)} and tensor.size[{d}] == {shape[d]}"
     raise RuntimeError(f"{wanted} but got: {found}")
 

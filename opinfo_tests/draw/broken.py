@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
+from .constraint_table import constraint_of
 from .strategies import draws
 from .task import BROKEN
 
@@ -56,13 +57,16 @@ def broken(case: Case) -> Iterator[Case]:
 
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
     """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
+    sized = a.name not in constraint_of(case.op).unchecked
     if isinstance(value, Array):
-        for x in arrays_like(value.on(case.buffers)):
+        for x in arrays_like(value.on(case.buffers), sized):
             yield added(x, buffers)
     elif isinstance(value, list) and value and isinstance(value[0], Array):
-        yield []
-        for x in arrays_like(value[0].on(case.buffers)):
+        yield from [[]] * sized
+        for x in arrays_like(value[0].on(case.buffers), sized):
             yield [added(x, buffers), *value[1:]]
+    elif not sized:
+        return
     elif isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
     elif type(value) is int and "int" in a.type.lower():
@@ -80,13 +84,16 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
 def added(x: np.ndarray, buffers: list[np.ndarray]) -> Array:
     made, window = whole(x, len(buffers))
     buffers.append(made)
-    return window
+    return replace(
+        window, strides=np.empty([max(n, 1) for n in x.shape], x.dtype).strides
+    )  # torch's, of no elements too
 
 
-def arrays_like(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield arrays of other shapes, and of other dtypes, of the values of one that is not empty."""
-    yield np.stack([x, x])
-    if x.ndim:
+def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
+    """Yield arrays of other shapes, if asked, and of other dtypes, of the values of one that is not empty."""
+    if sized:
+        yield np.stack([x, x])
+    if sized and x.ndim:
         yield np.take(x, 0, 0)
         yield np.concatenate([x, np.take(x, [0], -1)], -1)
         yield x[:0]

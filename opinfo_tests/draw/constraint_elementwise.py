@@ -104,6 +104,7 @@ ELEMENTWISE = (
             "tensors1": Ts("like", count="len(self)"),
         },
     ),
+    rule("_foreach_copy", unchecked=frozenset(["self", "src"])),
     rule("_foreach_*.Tensor", args={"other": T("")}),
     rule("_foreach_addc*", args={"tensor1": Ts("like", count="len(self)"), "tensor2": Ts("like", count="len(self)")}),
     rule("_foreach_addc*.Tensor", args={"scalars": T("len(self)", "float32"), "self": Ts("any", count=2)}),

@@ -93,7 +93,7 @@ def pool_gradients(whole: str, halved: str) -> tuple[Rule, ...]:
     places = math.prod(map(int, whole.split()))
     found = {"indices": T(f"n c {halved}", "int64", (0, places - 1)), "dilation": C(([1] * n,))}
     return (
-        rule(f"avg_pool{n}d_backward", args=window),
+        rule(f"avg_pool{n}d_backward", args=window, unchecked=frozenset(["grad_output", "self"])),
         rule(f"max_pool{n}d_with_indices_backward", args=window | found),
     )
 
@@ -207,9 +207,10 @@ CONVOLUTIONS_AND_POOLS = (
         dtypes="float",
     ),
     rule(
-        "grid_sampler_2d grid_sampler",
+        "grid_sampler_2d grid_sampler",  # torch gives memory as it was for a mode that there is not
         args=GRID,
         dtypes="wide",
+        unchecked=frozenset(["interpolation_mode", "padding_mode"]),
     ),
 )
 
@@ -245,7 +246,9 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
             args=padding,
             dtypes="float",
             sizes={"h": (2, 5), "w": (2, 5), "d": (2, 3)},
+            unchecked=frozenset(["grad_output", "self"]),
         ),
+        rule(f"reflection_pad{n}d_backward", unchecked=frozenset(["grad_output", "self", "padding"])),
     )
 
 

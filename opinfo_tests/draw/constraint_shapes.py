@@ -71,6 +71,7 @@ SHAPE_AND_VIEWS = (
         args={"self": T("n 6 c?"), "dim": C((1,)), "sizes": C(([2, 3], [3, -1], [6], [-1, 2, 1], [4, 2]))},
     ),
     rule("flatten.using_ints", args={"start_dim": I(0, "max(ndim-1,0)"), "end_dim": C((-1,))}),
+    rule("unfold_backward", unchecked=frozenset(["grad_in", "size", "input_sizes"])),
     rule("unfold unfold_copy", args={"size": lambda c: c.integer(0, size_of_dim(c)), "step": I(1, 3)}),
     rule(
         "narrow narrow_copy narrow.Tensor",
@@ -155,12 +156,17 @@ JOINING = (
         args=JOIN,
         mixed=25,
     ),
+    rule("_stack", unchecked=frozenset(["tensors"])),
     rule("block_diag", args={"tensors": Ts("n? m?")}),
     rule("cartesian_prod", args={"tensors": Ts("m", "same")}, most_dims=1),
     rule("combinations", args={"self": T("m"), "r": I(0, 3)}),
     rule("meshgrid*", args={"tensors": Ts("m?", "same")}),
     rule("pad_sequence", args={"sequences": Ts("like", "same")}, wild=8),
-    rule("_chunk_cat", args={"tensors": Ts("n m", "same"), "dim": C((0, 1)), "num_chunks": I(1, 3)}),
+    rule(
+        "_chunk_cat",
+        args={"tensors": Ts("n m", "same"), "dim": C((0, 1)), "num_chunks": I(1, 3)},
+        unchecked=frozenset(["tensors"]),
+    ),
     rule("flatten_dense_tensors", args={"tensors": Ts("any", "same")}),
     rule("unflatten_dense_tensors", args={"tensors": Ts("n m", "same", count=2), "flat": T("n*m*2", "same")}),
 )

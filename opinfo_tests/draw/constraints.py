@@ -126,6 +126,7 @@ class Constraint:
     most_dims: int = 4
     wild_values: bool = True  # whether index values may leave their range: torch dies of some
     always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
+    unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
 
 
 class Rule(NamedTuple):

@@ -118,9 +118,9 @@ def write_expanded(
     kinds, kind = exceptions_of(schema), KINDS[category(target.dtype)]
     if "itself" in kinds and any(is_same(target, x) for x in list(bound.values())[1:]):
         return
+    if writes.inplace is not None:
+        writes.inplace(bound, [target])
     if kind not in kinds and f"{kind}?" not in kinds:
-        if writes.inplace is not None:
-            writes.inplace(bound, [target])
         refuse_otherwise(target, bound, compute, rule, writes.code_first)
         raise RuntimeError(SELF_OVERLAP)
     if writes.expanded is not None:

@@ -45,15 +45,20 @@ def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
         warn("Casting complex values to real discards the imaginary part")
 
 
+def check_written(target: ndarray, value: ndarray) -> None:
+    """Refuse to write a value that does not broadcast to its target."""
+    if value.shape != target.shape:
+        shape = broadcast_shapes(target.shape, value.shape)
+        if shape != target.shape:
+            raise output_shape(target.shape, shape)
+
+
 @kernel("copy", like=np.copyto)
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)
     value = dt.cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
-    if value.shape != self.shape:
-        shape = broadcast_shapes(self.shape, value.shape)
-        if shape != self.shape:
-            raise output_shape(self.shape, shape)
+    check_written(self, value)
     out = new_like(self, self.dtype)
     out[...] = value
     return out

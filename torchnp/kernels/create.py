@@ -90,13 +90,14 @@ def _made(*given, factory, dtype, layout, device, pin_memory):
     return factory(*given, dtype=factory_dtype(dtype))
 
 
-def _zeros(size, dtype):
+def zeros_of(size, dtype):
+    """Zeros, or torch's refusal of a negative size."""
     check(all(n >= 0 for n in size), "zeros: Dimension size must be non-negative.")
     return np.zeros(size, dtype)
 
 
 _DEFAULT = ["default-dtype"]
-zeros, _ = rows("zeros _efficientzerotensor", _made, "Zeros.", factory=_zeros, like=np.zeros, differs=_DEFAULT)
+zeros, _ = rows("zeros _efficientzerotensor", _made, "Zeros.", factory=zeros_of, like=np.zeros, differs=_DEFAULT)
 _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 (ones,) = rows("ones", _made, "Ones.", factory=_ones, like=np.ones, differs=_DEFAULT)
 

@@ -13,7 +13,7 @@ from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
-from torchnp.kernels.vectornorm import linalg_vector_norm
+from torchnp.kernels.vectornorm import norm_of
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 
@@ -45,13 +45,15 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     check_indices(indices, "embedding_renorm_", 2)
     n = len(self)
     places = np.unique(indices)
+    if not places.size:
+        return self
     wrong = places[(places < -n) | (places >= n)]
     if wrong.size:
         words = f"index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
         raise IndexError(f"select(): {words}")
     places = np.unique(places % max(n, 1))
     rows = self[places]
-    norms = cast(linalg_vector_norm(rows, norm_type, [1]), float64)
+    norms = cast(norm_of(rows, norm_type, [1]), float64)
     large = norms > max_norm
     if large.any():
         check_target(self[0])  # torch scales row by row
@@ -99,10 +101,10 @@ def _embed(
     for (name, wanted, ranks), x in zip(_SIZES, (indices, weight, offsets), strict=True):
         check(x.ndim in ranks, f"{name} has to be a {wanted} Tensor, but got Tensor of dimension {x.ndim}")
     indices = indices.reshape(-1)  # torch reads two dimensions one after the other
-    check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     common = promote_types(offsets.dtype, indices.dtype)
     indices, offsets = cast(indices, common), cast(offsets, common)
     _check(weight, indices, offsets, mode, scale, last)
+    check(mode in (SUM, MEAN, MAX), "`mode` must be sum, mean, or max.")
     starts = offsets[:-1] if last else offsets
     n, width = len(starts), weight.shape[1]
     # torch's vector loop: no padding, rows in one piece. It makes no use of each index's bag.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import dim_out_of_range, shape_text
+from torchnp.checks import check, dim_of, require
+from torchnp.errors import shape_text
 from torchnp.kernels._spatial import Ints, out_sizes, pad, tap_slices, taps
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes, resize
@@ -62,7 +62,7 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
     """Every window of an image as a column: (N, C * kernel, windows)."""
     kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride)
     if self.ndim < 3:
-        raise dim_out_of_range(self.ndim or 2, self.ndim)
+        dim_of(self, self.ndim or 1)
     words = "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input,"
     check(self.ndim <= 4 and 0 not in self.shape[-3:], f"{words} but got: {shape_text(self.shape)}")
     sizes = self.shape[-2:]

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require
-from torchnp.errors import batch2_mismatch, invalid_view, shape_text
+from torchnp.checks import check, check_type, dim_of, refuse, require, wrap_dim
+from torchnp.errors import batch2_mismatch, invalid_view, not_implemented, shape_text
 from torchnp.kernels import ranges
+from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
@@ -178,7 +179,7 @@ def check_grid(input: ndarray, grid: ndarray, n: int, mode: int) -> None:
     """What torch checks of an image and a grid of points in it."""
     of_input, of_grid = shape_text(input.shape), f"grid with sizes {shape_text(grid.shape)}"
     both = f"but got input with sizes {of_input} and {of_grid}"
-    same = input.shape[0] == grid.shape[0]
+    same = input.shape[dim_of(input, 0)] == grid.shape[dim_of(grid, 0)]
     check(same, f"grid_sampler(): expected grid and input to have same batch size, {both}")
     words = f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got {of_grid}"
     check(grid.shape[-1] == input.ndim - 2, words)
@@ -244,8 +245,10 @@ def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
     """The homogeneous coordinates of all points of an image or volume: (points, n + 1)."""
     check(len(size) in (4, 5), "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
     n, sizes = len(size) - 2, size[2:]
-    if min(sizes) <= 1:  # torch makes a tensor of one number there
-        refuse("tensor_cpu", dtype, dt.HALVES)
+    check_size((size[0], *sizes, n + 1))
+    for steps in sizes[::-1]:  # torch makes a tensor of one number where there is one step
+        refuse("tensor_cpu" if steps <= 1 else "linspace_cpu", dtype, ranges.NO_SPACE)
+        check(steps > 1 or not dt.is_half(dtype), not_implemented("tensor_cpu", dtype))
     grid = np.ones((*sizes, n + 1), dtype)
     for d, steps in enumerate(sizes):
         line = np.zeros(steps, dtype)
@@ -262,8 +265,11 @@ def _base_grid(size: Ints, align_corners: bool, dtype: np.dtype) -> ndarray:
 def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> ndarray:
     """The points of a grid moved by one affine map for each item of a batch."""
     points, n = _base_grid(size, align_corners, theta.dtype), len(size) - 2
-    fits = theta.ndim == 3 and theta.shape[0] == size[0] and theta.shape[2] == n + 1
-    check(fits, batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[-1])))
+    if theta.ndim < 3:
+        wrap_dim(max(theta.ndim, 1), theta.ndim)
+    check(theta.ndim == 3, "batch2 must be a 3D tensor")
+    if theta.shape[0] != size[0] or theta.shape[2] != n + 1:
+        raise batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[2]))
     shape = (size[0], *size[2:], n)
     check(theta.shape[1] == n, invalid_view(shape, size[0] * len(points) * theta.shape[1]))
     inner = dt.opmath(theta.dtype)

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, require, wrap_dim
+from torchnp.checks import check, dim_of, refuse, require, wrap_dim
 from torchnp.errors import not_implemented, shape_text
 from torchnp.kernels._reduction import NOT_ORDERED, ordered
 from torchnp.kernels._rows import rows
@@ -106,7 +106,7 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
         check(weight.dtype == x.dtype, f"{told} input({words(x.dtype)}), and weight({words(weight.dtype)})")
         told = f"{name} if weight tensor is provided it should have the same shape as the input tensor excluding its"
         shapes = f"input with shape {shape_text(x.shape)} and weight with shape {shape_text(weight.shape)}"
-        check(weight.shape == x.shape[:-1], f"{told} innermost dimension, but got {shapes}")
+        check((weight.shape or (1,)) == x.shape[:-1], f"{told} innermost dimension, but got {shapes}")
     for i, e in enumerate(edges):
         _check_bins(e.size - 1, i)
 
@@ -174,8 +174,7 @@ def _histogram(self, bins, *, range=None, weight, density):
 
 def _histogramdd(self, bins, range, weight, density):
     if isinstance(bins, int):
-        _check_matrix(self)
-        bins = [bins] * self.shape[-1]
+        bins = [bins] * self.shape[dim_of(self, -1)]
     edges = _equal_edges(self, bins, range)
     return _counted(self, edges, weight, density), edges
 

@@ -123,15 +123,16 @@ def _chunk_cat(tensors, dim, num_chunks):
     """Each tensor cut into chunks along a dimension (padded with zeros), the i-th chunks of all joined."""
     check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
     check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
-    check(dim >= 0 or len({x.ndim for x in tensors}) == 1,
-          "_chunk_cat expects non-negative dim when input tensors have different ndims")  # fmt: skip
-    dim = wrap_dim(dim, tensors[0].ndim)
-    check(all(dim < x.ndim for x in tensors), "_chunk_cat expects dim < ndim for all input tensors")
     dtype, rows = tensors[0].dtype, []
     for x in tensors:
         check(x.size > 0, "_chunk_cat expects non-empty tensor")
-        check(x.dtype == dtype, "_chunk_cat expects all input tensors have the same dtype")
-        words = "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+        check(x.dtype == dtype, "_chunk_cat expects all input tensors with the same dtype")
+    if len({x.ndim for x in tensors}) == 1:
+        dim = wrap_dim(dim, tensors[0].ndim)
+    check(dim >= 0, "_chunk_cat expects non-negative dim when input tensors have different ndims")
+    check(all(dim < x.ndim for x in tensors), "_chunk_cat expects dim < ndim for all input tensors")
+    words = "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+    for x in tensors:
         check(x.shape[:dim] == tensors[0].shape[:dim], words)
         padded = np.zeros((*x.shape[:dim], -(-x.shape[dim] // num_chunks) * num_chunks, *x.shape[dim + 1 :]), dtype)
         padded[(*(slice(None),) * dim, slice(x.shape[dim]))] = x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_expand, refuse, refuse_elements, warn
+from torchnp.checks import broadcast_shapes, check, check_expand, check_type, refuse, refuse_elements, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
@@ -130,6 +130,9 @@ def _rowwise_prune(weight, mask, compressed_indices_dtype):
     check(mask.size == len(weight), words)
     if weight.dtype in RARE or weight.dtype == dt.bool_ or dt.is_complex(weight.dtype):
         raise not_implemented("rowwise_prune_helper", weight.dtype)
-    mask = mask.reshape(-1).astype(bool)
+    check_type(dt.bool_, mask)
+    words = "compressed_indices_dtype should be either int(int32) or long(int64)."
+    check(dt.as_dtype(compressed_indices_dtype) in (dt.int32, dt.int64), words)
+    mask = mask.reshape(-1)
     places = np.where(mask, np.cumsum(mask) - 1, -1)
     return weight[mask], places.astype(dt.as_dtype(compressed_indices_dtype))

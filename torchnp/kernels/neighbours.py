@@ -82,12 +82,13 @@ def _neighbours(y: ndarray, axis: int) -> ndarray:
 
 
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
-    axis = dim_of(y, dim)
+    axis = dim_of(y, dim if by == "dx" else wrap_dim(dim, y.ndim))
     if y.shape[axis] == 0:
         return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
     if by == "x":
         _check_samples("trapezoid", y, x)
-        return div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+        area = div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+        return area if area.size else layout.dense(area)
     _check_samples("trapezoid", y, None, x)
     ends = add(along(y, axis, 0, 1), along(y, axis, -1, None)).squeeze(axis)
     return mul(sub(sum_dim(y, axis), mul(ends, 0.5)), x)
@@ -105,7 +106,7 @@ def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> 
     if x is None:
         return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)
     widths = _widths("cumulative_trapezoid", y, x, axis)
-    return div(cumsum(mul(widths, _neighbours(y, axis)), axis), 2.0)
+    return div(cumsum(mul(_neighbours(y, axis), widths), axis), 2.0)
 
 
 _OF_AREA = {"differs": ["three-tier-promotion"]}

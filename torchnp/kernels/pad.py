@@ -99,20 +99,25 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
     return out.view(x.dtype)
 
 
-def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool, named: Sequence[int] = ()) -> None:
+def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
+    """Refuse to reflect more than there is, in the dimensions up to the last that is padded."""
+    for i in range(len(pad) // 2):
+        dim, left, right = last - i, pad[2 * i], pad[2 * i + 1]
+        words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
+        found = f"padding ({left}, {right}) at dimension {dim} of input {shape_text(x.shape)}"
+        check(left < x.shape[dim] and right < x.shape[dim], f"{words} {found}")
+
+
+def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
     found = f", but got: {len(pad)}" if reflects else ""
     check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{found}")
     words = f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero"
     filled = 0 not in x.shape[x.ndim == n + 2 :]
     check(x.ndim in (n + 1, n + 2) and filled, f"{words} dimensions for input, but got: {shape_text(x.shape)}")
-    outs = []
-    for i, (dim, left, right) in enumerate(sides(x, pad)):
-        size = x.shape[dim]
-        words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
-        found = f"padding ({left}, {right}) at dimension {dim} of input {shape_text(named or x.shape)}"
-        check(not reflects or (left < size and right < size), f"{words} {found}")
-        outs.append(size + left + right)
+    if reflects:
+        check_reflected(x, pad, x.ndim - 1)
+    outs = [x.shape[dim] + left + right for dim, left, right in sides(x, pad)]
     if max(outs) < 1:
         letters = "DHW"[3 - n :]
         told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_filled, require
-from torchnp.errors import dim_out_of_range, expected_true, no_dimensions, shape_text
+from torchnp.checks import check, check_filled, dim_of, require
+from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.registry import kernel
@@ -90,7 +90,7 @@ def check_ndim(x: ndarray, n: int, name: str) -> None:
         return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
         if x.ndim < 3:
-            raise dim_out_of_range(-3, x.ndim) if x.ndim else no_dimensions(-3)
+            dim_of(x, -3)
         raise _empty_input(x, n, name)
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
@@ -119,7 +119,7 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
     check(padding >= 0, f"pad must be non-negative, but got pad: {padding}")
     spread = dilation * (kernel - 1) + 1
     found = f"but got pad={padding}, kernel_size={kernel} and dilation={dilation}"
-    check(padding <= spread // 2, f"pad should be at most half of effective kernel size, {found}")
+    check(padding <= int(spread / 2), f"pad should be at most half of effective kernel size, {found}")
     out = (size + 2 * padding - spread + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (out - 1) * stride >= size + padding:
         out -= 1  # the last window starts inside the array or its left padding

@@ -11,8 +11,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_filled, require
+from torchnp.checks import check, check_filled, require, wrap_dims
 from torchnp.errors import mean_of, negative_size, shape_text
+from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
 from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
@@ -53,7 +54,7 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
 def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check_bins(x, n, output_size, f"adaptive_avg_pool{n}d")
     if x.shape[-n:] == tuple(output_size):
-        return result(x.copy("K"), x, n)
+        return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
     total = dt.cast(x, dt.opmath(x.dtype))
     for d, out in enumerate(output_size):
         total = _bin_means(total, x.ndim - n + d, out)
@@ -67,6 +68,7 @@ def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
         reach = np.flatnonzero(length > i)
         into: tuple[Any, ...] = (*(slice(None),) * axis, reach)
         total[into] += x.take(start[reach] + i, axis)
+    total += x.dtype.type(0)
     return total / length.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
 
 
@@ -80,10 +82,10 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         got = ", ".join(map(str, output_size)) if n == 2 else ",".join(map(str, output_size)).replace(",", ", ", 1)
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
-    if tuple(output_size) == (1,) * n and x.ndim in (n + 1, n + 2):
-        # torch takes the mean, which has complex numbers too.
+    if tuple(output_size) == (1,) * n:
+        # torch takes the mean, which has complex numbers too, and other numbers of dimensions.
         check(dt.is_inexact(x.dtype), mean_of(x.dtype))
-        mean = dt.cast(x, dt.opmath(x.dtype)).mean(tuple(range(-n, 0)), keepdims=True)
+        mean = dt.cast(x, dt.opmath(x.dtype)).mean(wrap_dims(range(-1, -n - 1, -1), x.ndim), keepdims=True)
         as_it_was = layout.suggested(*layout.layout_of(x))
         return layout.place(dt.cast(mean, x.dtype), layout.in_format(mean.shape, as_it_was))
     out = _adaptive_avg(x, output_size, n=n)
@@ -136,7 +138,13 @@ def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tu
     flat = x.reshape(*x.shape[:-n], math.prod(sizes))
     best = np.full((*x.shape[:-n], *out), -np.inf, x.dtype)
     indices = np.empty(best.shape, np.int64)
-    for step, tap in enumerate(np.ndindex(*(np.max(length, initial=0) for length in lengths))):
+    widths = [np.max(length, initial=0) for length in lengths]
+    if 0 in widths:  # windows of nothing: torch is left where they begin
+        indices[...] = sum(
+            s.reshape(*s.shape[:-1], *[1] * d, out[d], *[1] * (n - 1 - d)) * math.prod(sizes[d + 1 :])
+            for d, s in enumerate(starts)
+        )
+    for step, tap in enumerate(np.ndindex(*widths)):
         at, inside = np.zeros((), np.int64), np.ones((), np.bool_)
         for d, (start, length, t, size) in enumerate(zip(starts, lengths, tap, sizes, strict=True)):
             line = np.minimum(start + t, size - 1)
@@ -199,6 +207,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
             out + window - 1 <= size - (n == 3),  # in three dimensions torch wants one more
             f"{where}: pool {label} {window} too large relative to input {label} {size}",
         )
+    check_size((*x.shape[:-n], *output_size))
     check(samples.dtype == x.dtype, "Expect _random_samples to have the same dtype as input")
     check(samples.ndim == 3, f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")
     batch = x.shape[0] if x.ndim == n + 2 else 1

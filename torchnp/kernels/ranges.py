@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, require
+from torchnp.checks import check, dim_of, refuse, require
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- by step
 
 _ARANGE = frozenset({*dt.INTS, *dt.FLOATS})
-_NO_SPACE = frozenset({dt.bool_, dt.complex32, *dt.BARE_UNSIGNED, *dt.FLOAT8S})
+NO_SPACE = frozenset({dt.bool_, dt.complex32, *dt.BARE_UNSIGNED, *dt.FLOAT8S})
 _ARANGE_WRITES = Writes(
     resizing="The number of elements in the out tensor of shape {} is {} which does not match the computed number of "
     "elements {}. Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor "
@@ -89,7 +89,7 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
     return dt.cast(out, dtype)
 
 
-_, arange_start, arange = rows(
+arange_step, arange_start, arange = rows(
     "arange.start_step arange.start arange", _arange, "Numbers from start (0) up to but without end, ``step`` apart.",
     like=np.arange, differs=["arange-truncates", "default-dtype"], writes=_ARANGE_WRITES,
 )  # fmt: skip
@@ -107,7 +107,7 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
 
 _DOC = "Numbers from start to end, both included, ``step`` apart."
 rows("range.step range", _range, _DOC, like=np.arange, differs=["range-inclusive"])
-rows("_dim_arange", lambda x, dim: arange(x.shape[dim]), "The positions of a dimension.", like=np.arange)
+rows("_dim_arange", lambda x, dim: arange(x.shape[dim_of(x, dim)]), "The positions of a dimension.", like=np.arange)
 
 
 def _linspace(start, end, steps, *options):
@@ -130,7 +130,7 @@ def _space_dtype(
         dtype = factory_dtype(dtype)
     check(steps >= 0, "number of steps must be non-negative")
     if steps > 1:
-        refuse(f"{name}_cpu", dtype, _NO_SPACE)
+        refuse(f"{name}_cpu", dtype, NO_SPACE)
     return dtype
 
 
@@ -173,8 +173,9 @@ def _logspace(start, end, steps, base, *options):
     if not steps:
         return np.empty(0, dtype)
     if dt.is_complex(dtype):
-        powers, base = _two_ended(start, end, steps, dtype, False), dtype.type(base)
-        return np.exp(powers * np.log(base)) if base else np.power(base, powers)
+        inner = dtype if steps > 1 else dt.complex128  # a single power is one of numbers
+        powers, base = _two_ended(start, end, steps, inner, False), inner.type(base)
+        return dt.cast(np.exp(powers * np.log(base)) if base else np.power(base, powers), dtype)
     if steps == 1:
         return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.

@@ -16,7 +16,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, require
-from torchnp.errors import not_implemented, shape_text
+from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.grid import cubic_far, cubic_near, cubic_weights
@@ -285,8 +285,9 @@ def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[...,
     *align_corners, factors = rest
     n = input.ndim - 2
     check((output_size is None) != (factors is None), "Must specify exactly one of output_size and scale_factors")
-    words = "Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.  "
-    check(len(output_size if factors is None else factors) == n, words)
+    name, given_ = ("scale_factors", factors) if output_size is None else ("output_size", output_size)
+    if len(given_) != n:
+        raise expected_true(f"static_cast<int64_t>({name}->size()) == spatial_dimensions")
     if factors is not None:
         output_size = [int(s * f) for s, f in zip(input.shape[2:], factors, strict=True)]
     return run(input, output_size, *align_corners, *([None] * n if factors is None else factors), **given)

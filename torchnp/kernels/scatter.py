@@ -13,9 +13,9 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.numerics import accumulate
-from torchnp.kernels.slicing import at
+from torchnp.kernels.slicing import at, select
 from torchnp.kernels.view import as_strided
-from torchnp.layout import cloned, layout_of
+from torchnp.layout import cloned, contiguous, layout_of
 from torchnp.overlap import check_target, check_written_at
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
@@ -190,6 +190,15 @@ def _look_index_copy(bound: Bound, targets: list[ndarray]) -> None:
     look_apart(bound, targets)
 
 
+def _check_window(self: ndarray, dim: int, n: int) -> None:
+    """torch makes the window on ``n`` slices that it writes before it looks at the index: of no memory there is none."""
+    if n and self.ndim and not self.shape[dim]:
+        empty, shape = cloned(self), self.shape
+        steps = layout_of(empty)[1]
+        steps = steps if any(steps) else contiguous(shape)  # NumPy's own of no elements are 0
+        as_strided(empty, (*shape[:dim], n, *shape[dim + 1 :]), (*steps[:dim], 0, *steps[dim + 1 :]))
+
+
 @kernel("index_copy", like=np.put_along_axis, differs=["gather-negative"], writes=Writes(inplace=_look_index_copy))
 def index_copy(self, dim, index, source):
     """The tensor with the source's slices written at the positions that a vector names."""
@@ -212,6 +221,9 @@ def index_copy(self, dim, index, source):
     words = f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({extent})"
     check(index.size == extent, words, IndexError)
     extent = self.shape[dim] if self.ndim else 1
+    _check_window(self, dim, index.size)
+    if 0 in mine:
+        return np.array(self, order="C", copy=True)
     accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
     refuse("index_copy_cpu", self.dtype, RARE)
     out = np.array(self, order="C", copy=True)
@@ -231,10 +243,7 @@ def index_fill(self, dim, index, value):
     refuse("index_fill_cpu", self.dtype, RARE)
     number = scalar(value, self.dtype)
     shape, i = self.shape or (1,), index.reshape(-1)
-    if not shape[dim] and i.size:  # torch makes the window that it writes before it looks at the index
-        empty = cloned(self)
-        steps = layout_of(empty)[1]
-        as_strided(empty, (*shape[:dim], i.size, *shape[dim + 1 :]), (*steps[:dim], 0, *steps[dim + 1 :]))
+    _check_window(self, dim, i.size)
     wrong = i[(i < -shape[dim]) | (i >= shape[dim])]
     if wrong.size and 0 not in _around(self, dim):
         raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
@@ -248,11 +257,15 @@ def index_fill(self, dim, index, value):
 _FILL = Writes(free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]))
 
 
+def check_filler(value: ndarray) -> None:
+    words = f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+    check(value.ndim == 0, words)
+
+
 @kernel("index_fill.int_Tensor", like=np.put_along_axis, writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
     """The tensor with the number of a 0-d tensor in the slices that a vector names."""
-    words = f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
-    check(value.ndim == 0, words)
+    check_filler(value)
     return index_fill(self, dim, index, item(value))
 
 
@@ -265,8 +278,11 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     dim = _check_index_source(self, dim, index, source, "index_reduce_()")
     if not include_self:
         refuse("index_reduce_func_exclude_input_init", self.dtype, _NO_INDEX_REDUCE)
+        _check_window(self, dim, index.size)
     if self.ndim < 2:
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
+    elif index.size:
+        select(self, dim, 0)  # torch's first window
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = np.array(self, order="C", copy=True)
     if not index.size:

@@ -184,7 +184,7 @@ def _split_along(self, given, *, op, least, dim):
     words = f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with"
     check(self.ndim >= least, f"{words} {self.ndim} dimensions!")
     dim = min(dim, self.ndim - 1)
-    if isinstance(given, int) and (given <= 0 or self.shape[dim] % given):
+    if isinstance(given, int) and (given == 0 or self.shape[dim] % given):
         words = f"torch.{op} attempted to split along dimension {dim}, but the size of the dimension {self.shape[dim]}"
         raise RuntimeError(f"{words} is not divisible by the split_size {given}!")
     return _tensor_split(self, given, dim)

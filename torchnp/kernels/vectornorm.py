@@ -131,7 +131,8 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 # ---------------------------------------------------------------- norm
 
 
-def _norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
+def norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
+    """`norm`, in its own words."""
     words = "norm(): input dtype should be either floating point or complex. Got"
     check(dt.is_inexact(x.dtype), f"{words} {dt.scalar_name(x.dtype)} instead.")
     return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
@@ -149,14 +150,14 @@ def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
 
 def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
     check(len(dim) <= 2, f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
-    return _norm_of(x, 2, dim, keepdim)
+    return norm_of(x, 2, dim, keepdim)
 
 
 _OF_ALL = {"like": np.linalg.norm, "differs": ["no-integers-norm", "half-norm", "norm-flattens"]}
 _OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"], "writes": _WRITES}
 _SPARSE = "p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."
-rows("norm.Scalar native_norm", _norm_of, "p-norm of all elements.", **_OF_ALL)
-(norm_over,) = rows("norm.ScalarOpt_dim", _norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
+rows("norm.Scalar native_norm", norm_of, "p-norm of all elements.", **_OF_ALL)
+(norm_over,) = rows("norm.ScalarOpt_dim", norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
 rows("norm.ScalarOpt_dtype", _norm_in, "p-norm of all elements, computed in ``dtype``.", **_OF_ALL)
 rows("norm.ScalarOpt_dim_dtype", _norm_in, "p-norm over dimensions, computed in ``dtype``.", **_OVER)
 rows("native_norm.ScalarOpt_dim_dtype", _norm_in, _SPARSE, **_OVER)
@@ -167,12 +168,12 @@ rows("frobenius_norm.dim", _frobenius, "2-norm over one or two dimensions.", **_
 def norm_except_dim(v, pow=2, dim=0):
     """pow-norm of each slice along a dimension; of the whole tensor for dim -1."""
     if dim == -1:
-        return _norm_of(v, pow)
+        return norm_of(v, pow)
     if dim in (0, v.ndim - 1):
         n = v.shape[dim_of(v, dim)]
         rows, over = ([n, -1], 1) if dim == 0 else ([-1, n], 0)
         return view(
-            _norm_of(view(np.ascontiguousarray(v), rows), pow, over), [n if d == dim else 1 for d in range(v.ndim)]
+            norm_of(view(np.ascontiguousarray(v), rows), pow, over), [n if d == dim else 1 for d in range(v.ndim)]
         )
     axis = wrap_dim(dim, v.ndim)
     return norm_except_dim(v.swapaxes(0, axis), pow, 0).swapaxes(0, axis)
@@ -181,4 +182,4 @@ def norm_except_dim(v, pow=2, dim=0):
 @kernel("dist", differs=["no-integers-norm"])
 def dist(self, other, p=2):
     """p-norm of the difference."""
-    return _norm_of(sub(self, other), p)
+    return norm_of(sub(self, other), p)

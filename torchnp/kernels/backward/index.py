@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, refuse_elements, wrap_dim
+from torchnp import layout
+from torchnp.checks import broadcast_shapes, check, dim_of, refuse, refuse_elements, wrap_dim
 from torchnp.dtypes import cast, opmath
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF
+from torchnp.errors import output_shape
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
+from torchnp.kernels.copy import check_written
+from torchnp.kernels.create import zeros_of
 from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.mask import masked_scatter, masked_select
 from torchnp.kernels.numerics.accumulate import add_rows
-from torchnp.kernels.scatter import index_add, scatter, scatter_add
+from torchnp.kernels.ranges import arange_step
+from torchnp.kernels.scatter import check_filler, index_add, scatter, scatter_add
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
-from torchnp.kernels.view import unsqueeze, view
+from torchnp.kernels.view import expand, unfold, unsqueeze, view
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -32,16 +37,18 @@ def gather_backward(grad, self, dim, index, sparse_grad):
 
 
 rows(
-    "index_select_backward", lambda grad, sizes, dim, index: index_add(np.zeros(sizes, grad.dtype), dim, index, grad),
+    "index_select_backward",
+    lambda grad, sizes, dim, index: index_add(np.zeros(check_size(sizes), grad.dtype), dim, index, grad),
     "The gradient's slices added at the positions that were selected.",
 )  # fmt: skip
 
 
-rows(
-    "masked_select_backward",
-    lambda grad, x, mask: masked_scatter(np.zeros(broadcast_shapes(x.shape, mask.shape), x.dtype), mask, grad),
-    "The gradient, element by element, where the mask is true.",
-)  # fmt: skip
+@kernel("masked_select_backward")
+def masked_select_backward(grad, input, mask):
+    """The gradient, element by element, where the mask is true."""
+    shape = broadcast_shapes(input.shape, mask.shape)
+    strides = layout.preserved(*layout.layout_of(expand(input, shape)))
+    return layout.place(masked_scatter(np.zeros(shape, input.dtype), mask, grad), strides)
 
 
 @kernel("masked_scatter_backward")
@@ -57,17 +64,16 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     """The gradient of a reduction that picks one element along a dimension."""
     if not keepdim and len(sizes):
         grad, indices = unsqueeze(grad, dim), unsqueeze(indices, dim)
-    return scatter(np.zeros(sizes, grad.dtype), dim, indices, grad)
+    return scatter(zeros_of(sizes, grad.dtype), dim, indices, grad)
 
 
 # ---------------------------------------------------------------- views
 
 
 def _in_zeros(grad: ndarray, sizes: Ints, *where: Any, view: Callable[..., ndarray]) -> ndarray:
-    out = np.zeros(sizes, grad.dtype)
+    out = zeros_of(sizes, grad.dtype)
     part = view(out, *where)
-    if grad.shape != part.shape:
-        broadcast_shapes(part.shape, grad.shape)
+    check_written(part, grad)
     part[...] = grad
     return out
 
@@ -80,15 +86,22 @@ rows("diagonal_backward", _in_zeros, "Zeros with the gradient on a diagonal.", v
 @kernel("unfold_backward")
 def unfold_backward(grad_in, input_sizes, dim, size, step):
     """The gradients of all windows added where they overlap."""
-    if not len(input_sizes):
-        return grad_in.reshape(-1).sum(dtype=grad_in.dtype).reshape(())
-    dim = wrap_dim(dim, len(input_sizes))
+    check(step > 0, f"step is {step} but must be > 0", ValueError)
+    if step >= size:  # no windows overlap
+        return _in_zeros(grad_in, input_sizes, dim, size, step, view=unfold)
+    out = zeros_of(input_sizes, opmath(grad_in.dtype))
+    dim = wrap_dim(dim, out.ndim)
+    dim_of(out, dim)
+    reached, count = list(out.shape), grad_in.shape[dim_of(grad_in, dim)]
+    reached[dim] = min(reached[dim], (count - 1) * step + size)
+    together = broadcast_shapes(reached, (*grad_in.shape[:dim], 1, *grad_in.shape[dim + 1 :])[:-1])
+    check(list(together) == reached, output_shape(reached, together))
     refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
     grad = cast(grad_in, opmath(grad_in.dtype))
-    out = np.zeros(input_sizes, grad.dtype)
-    ahead, count = (slice(None),) * dim, grad.shape[dim]
+    ahead = (slice(None),) * dim
     for i in range(size):  # the i-th elements of all windows never overlap
-        out[(*ahead, slice(i, i + (count - 1) * step + 1, step))] += grad[..., i]
+        part = out[(*ahead, slice(i, max(i + (count - 1) * step + 1, 0), step))]
+        part += grad[(*ahead, slice(part.shape[dim]), ..., i)]
     return cast(out, grad_in.dtype)
 
 
@@ -96,6 +109,10 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 def trace_backward(grad, sizes):
     """The gradient of a trace: its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
+    if min(sizes) < 0:  # torch makes as many numbers, and a range of places in steps
+        arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
+    check_filler(grad)
+    refuse("index_fill_cpu", grad.dtype, RARE)
     return _in_zeros(grad, sizes, view=diagonal)
 
 
@@ -103,8 +120,8 @@ def trace_backward(grad, sizes):
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The rows of the gradient added where their indices point, the padding index left out."""
     check_indices(indices, "embedding_backward", 2)
-    width = grad_output.shape[-1]
-    index, rows = indices.reshape(-1), grad_output.reshape(indices.size, width)
+    width = grad_output.shape[dim_of(grad_output, -1)]
+    index, rows = indices.reshape(-1), view(grad_output, (indices.size, width))
     keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch passes over indices of no row
     if not keep.all():
         index, rows = index[keep], rows[keep]
@@ -114,7 +131,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         scale = (1.0 / counts[index]).astype(wide)
         rows = cast(cast(rows, wide) * scale[:, None], rows.dtype)
     refuse_elements("add_stub", rows, RARE)
-    out = np.zeros((num_weights, width), grad_output.dtype)
+    out = zeros_of((num_weights, width), grad_output.dtype)
     add_rows(out, index, rows)
     return out
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from torchnp.checks import check, check_type, refuse_elements, wrap_dim
+from torchnp.checks import check, check_type, dim_of, refuse_elements
 from torchnp.dtypes import is_inexact
-from torchnp.errors import expected_true, no_dimensions, not_implemented
+from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import code_for
-from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, image_order, reflected, replicated, sides
+from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, check_reflected, image_order, reflected, replicated
 from torchnp.writes import Bound, Writes, resize
 
 ndarray = np.ndarray
@@ -28,6 +28,8 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
         places = shown.reshape(-1, *(1,) * i) + places
         step *= inner[n - 1 - i]
     images = math.prod(x.shape[: x.ndim - n])
+    if not images:
+        return np.empty(x.shape, grad.dtype)
     out = np.zeros(images * step, grad.dtype)
     all_places = (np.arange(images)[:, None] * step + places.reshape(-1)).reshape(-1)
     np.add.at(out, all_places, np.ascontiguousarray(grad).reshape(-1))
@@ -36,25 +38,26 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
     return dense
 
 
-def _check_ranks(grad: ndarray, x: ndarray, n: int, reflects: bool) -> None:
-    """The sizes that torch reads before it looks at the number of dimensions."""
-    if reflects and n == 3:
+def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
+    """What torch looks at, which takes the first dimensions of a tensor of too many; nothing says that batches are equal."""
+    if n == 3 or not reflects:
+        check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{f', but got: {len(pad)}' * reflects}")
+    if n == 3 and reflects:
         check(x.ndim > 3, expected_true("input.dim() > 3"))
         check(grad.ndim == x.ndim, expected_true("grad_output.dim() == input.dim()"))
-    first = 0 if n == 3 else 1
-    if x.ndim == 0:
-        raise no_dimensions(first)
-    if x.ndim <= n:
-        wrap_dim(max(first, x.ndim), x.ndim)
-
-
-def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, name: str, comma: str) -> None:
-    if n == 3 and name == "gradOutput" and grad.shape[-4] != x.shape[-4]:
-        raise RuntimeError(f"gradOutput channel unexpected. Expected: {x.shape[-4]}, Got: {grad.shape[-4]}")
-    for what, (dim, left, right) in zip(("width", "height", "depth"), sides(x, pad)):
-        expected = x.shape[dim] + left + right
-        words = f"{name} {what} unexpected. Expected: {expected}{comma} Got: {grad.shape[dim]}"
-        check(grad.shape[dim] == expected, words)
+    last = n + (x.ndim == n + 2)
+    sizes = [x.shape[dim_of(x, d)] for d in range(last - n + (n < 3 or reflects), last + 1)][::-1]
+    if n == 1 and reflects:
+        check_reflected(x, pad, last)
+    if n == 3 and not reflects:
+        check_padded(x, pad, n, reflects)
+        own, given = (a.shape[dim_of(a, x.ndim - 4)] for a in (x, grad))
+        check(own == given, f"gradOutput channel unexpected. Expected: {own}, Got: {given}")
+    spelled = "grad_output" if reflects and n != 2 else "gradOutput"
+    comma = "" if n == 1 and not reflects else ","
+    for i, (what, size) in enumerate(zip(("width", "height", "depth"), sizes)):
+        expected, found = size + sum(pad[2 * i : 2 * i + 2]), grad.shape[dim_of(grad, last - i)]
+        check(found == expected, f"{spelled} {what} unexpected. Expected: {expected}{comma} Got: {found}")
 
 
 def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
@@ -67,21 +70,16 @@ def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
 
 def _backward(grad, x, padding, *, op, n, positions):
     reflects = positions is reflected
-    spelled = "grad_output" if reflects and n != 2 else "gradOutput"
-    comma = "" if n == 1 and not reflects else ","
-    _check_ranks(grad, x, n, reflects)
-    if x.ndim > n + 2:  # torch takes the first dimensions then
-        outer = tuple(a[(*[slice(None)] * (n + 1), *[0] * (a.ndim - n - 1))] for a in (grad, x) if a.size)
-        if len(outer) == 2:
-            check_padded(outer[1], padding, n, reflects, x.shape)
-            _check_grad(*outer, padding, n, spelled, comma)
+    _check_grad(grad, x, padding, n, reflects)
+    if reflects or x.size:
+        if not is_inexact(grad.dtype) and grad.size:
+            raise not_implemented(code_for(op, grad), grad.dtype)
+        refuse_elements(op, grad, NOT_PADDED)
+        if grad.size or (reflects and n == 2):
+            check_type(grad.dtype, x)
     check_padded(x, padding, n, reflects)
-    _check_grad(grad, x, padding, n, spelled, comma)
-    if not is_inexact(grad.dtype) and grad.size:
-        raise not_implemented(code_for(op, grad), grad.dtype)
-    refuse_elements(op, grad, NOT_PADDED)
-    if grad.size or (reflects and n == 2):
-        check_type(grad.dtype, x)
+    lead = x.shape[: x.ndim - n]
+    check(not x.size or grad.shape[: x.ndim - n] == lead, f"Expected grad_output to begin with {shape_text(lead)}")
     return _folded(grad, x, padding, positions)
 
 

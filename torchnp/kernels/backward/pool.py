@@ -51,6 +51,8 @@ def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, ind
         check_ndim(grad, n, f"max_pool{n}d")
     w = windows(x, n, f"max_pool{n}d", kernel, stride, padding, dilation, ceil_mode)
     shape = (*x.shape[:-n], *w.out)
+    check_shape(grad, shape, x.ndim - n - 1)
+    check_shape(indices, shape, x.ndim - n - 1)
     check_shape(grad, shape)
     check_shape(indices, shape)
     require(code_for(f"max_pool{n}d_backward", grad, grad.ndim == 4 and n == 3), x.dtype, dt.FLOATS)
@@ -67,9 +69,13 @@ max_pool2d_with_indices_backward, _ = rows(
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
     w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
     by = divisors(w, count_include_pad, divisor_override)
-    _same_dtype(x, grad, "gradOutput")
-    check_shape(grad, (*x.shape[:-n], *w.out))
-    check_average(grad, n, "_backward")
+    if n == 2:
+        _same_dtype(x, grad, "gradOutput")
+    shape = (*x.shape[:-n], *w.out)
+    check_shape(grad, shape, x.ndim - n - 1)
+    check_shape(grad, shape)  # torch does not look at the batch, and reads memory beyond a smaller one
+    check_average(grad if n == 2 else x, n, "_backward")
+    check_type(x.dtype, grad)
     share = divide(dt.cast(grad, dt.opmath(grad.dtype)), by)
     after, taps = places(w)
     total = np.zeros((*x.shape[:-n], *map(sum, zip(w.padding, w.sizes, after, strict=True))), share.dtype)

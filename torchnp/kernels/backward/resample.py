@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp import layout
+from torchnp.checks import check, check_shape
+from torchnp.errors import not_implemented
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.resample import Sampling, antialiased, check_sizes, cubic, linear, nearest, unsample, without_inf
@@ -21,11 +23,20 @@ By = Callable[..., Sampling]
 def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) -> None:
     check_sizes(len(input_size), input_size, output_size, n)
     shape = (*input_size[:2], *output_size)
+    if n == 1:
+        check_shape(grad, shape)
     words = f"Expected grad_output to be a tensor of dimension {n + 2} but got: dimension {grad.ndim}"
     check(grad.ndim == n + 2, words)
     words = "Expected grad_output to have the same shape as output;"
     for d, (a, b) in enumerate(zip(shape, grad.shape, strict=True)):
         check(a == b, f"{words} output.size({d}) = {a} but got grad_output.size({d}) = {b}")
+
+
+def _kernel_name(op: str, grad: ndarray) -> str:
+    """torch's name of the CPU kernel, which is another where channels are innermost."""
+    if "cubic" in op or not layout.is_channels_last(*layout.layout_of(grad)):
+        return op
+    return f"{op}_channels_last" if "linear" in op else f"{'_' * ('exact' not in op and grad.ndim == 5)}{op}_cl"
 
 
 def _copies(size: int, out: int, scale: float | None, dtype: np.dtype, *, exact: bool) -> Sampling:
@@ -35,10 +46,10 @@ def _copies(size: int, out: int, scale: float | None, dtype: np.dtype, *, exact:
 def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op: str, n: int, by: By) -> ndarray:
     align, scales = rest[:-n], rest[-n:]
     _check_gradient(grad, output_size, input_size, n)
-    averages, code = "_aa" in op, op
-    if np.moveaxis(grad, 1, -1).flags.c_contiguous and n > 1 and not averages and "bicubic" not in op:
-        code = f"{'_' if n == 3 else ''}{op}_cl".replace("__", "_") if "nearest" in op else f"{op}_channels_last"
-    require(f"{op[1:]}_cpu" if averages else code, grad.dtype, (dt.float32, dt.float64) if averages else dt.FLOATS)
+    averages = "_aa" in op
+    takes = (dt.float32, dt.float64) if averages else dt.FLOATS
+    if grad.dtype not in takes:
+        raise not_implemented(f"{op[1:]}_cpu" if averages else _kernel_name(op, grad), grad.dtype)
     if by is cubic and list(output_size) == list(input_size[2:]):
         by = linear  # equal sizes copy, whatever the scales
     g = dt.cast(grad, dt.opmath(grad.dtype))
