@@ -88,7 +88,7 @@ def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> 
 def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
     """The dimensions from the outermost in memory to the innermost."""
     axes = list(range(len(shape)))
-    if len(axes) < 2 or how == "expanded":
+    if len(axes) < 2 or how in ("expanded", "sliced"):
         return axes
     if how in ("last", "spread"):
         return [0, *axes[2:], 1] if len(axes) > 3 else axes[::-1]
