@@ -16,12 +16,13 @@ from ..case import Array, Case, Named, Seeded
 from ..schemas import all_schemas, blank_written, siblings
 from .planted import KINDS as VALUES
 from .planted import planted
-from .relaid import KINDS, relaid
+from .relaid import KINDS, enlarged, relaid
 
 NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 MAX_DIMS = 64  # an ndarray's
 TRANSFERS = 9  # calls of a sibling for each task: one round of what is given as out=
 PLANTED = 2  # calls of an overload for each task that are repeated with other values
+MANY = 1  # those that are repeated with many elements
 
 
 class OutOfContractError(Exception):
@@ -107,6 +108,7 @@ class Recorder(TorchDispatchMode):
         self.wanted, self.sink, self.relay = wanted, sink, relay
         self.relaid: Counter[str] = Counter()
         self.planted: Counter[str] = Counter()
+        self.enlarged: Counter[str] = Counter()
         self.source = self.sample_dtype = ""
         self.calls: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -151,6 +153,11 @@ class Recorder(TorchDispatchMode):
             if other is not None:
                 self.sink(other)
                 break
+        if self.enlarged[case.op] < MANY:
+            other = enlarged(case)
+            if other is not None:
+                self.enlarged[case.op] += 1
+                self.sink(other)
         if self.planted[case.op] < PLANTED:
             other = planted(case, VALUES[int(case.digest[:6], 16) % len(VALUES)])
             if other is not None:

@@ -1,4 +1,5 @@
-"""The same call on other memory: arguments permuted, spread out, cut out, expanded, emptied, or a single element of them."""
+"""The same call on other memory: arguments permuted, spread out, cut out, expanded, emptied, or a single element of them;
+and on many elements."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..case import DTYPES, Array, Case, map_tree, schemas, window
+from ..case import DTYPES, Array, Case, map_tree, schemas, whole, window
 from ..schemas import is_fragile, is_of_matrices, is_out, written_arrays
 from .drawable import takes_any_shape
 
@@ -96,6 +97,27 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
         return [*axes[:-2], axes[-1], axes[-2]]
     turn = 1 + place % (len(axes) - 1)
     return axes[turn:] + axes[:turn]
+
+
+ENLARGED = 20_000  # elements: beyond, kernels go other ways than for few
+
+
+def enlarged(case: Case) -> Case | None:
+    """The case with many elements: what it has, again and again along one dimension; None where shapes are not free."""
+    arrays = case.arrays()
+    first = next((a for a in arrays if a.shape), None)
+    if first is None or is_out(case.op) or not takes_any_shape(case.op) or is_of_matrices(case.op):
+        return None
+    if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
+        return None
+    axis = int(case.digest[6:8], 16) % len(first.shape) - len(first.shape)
+    times = ENLARGED // int(np.prod(first.shape))
+    made, buffers = {}, list(case.buffers)
+    for i, a in enumerate(arrays):
+        if len(a.shape) >= -axis and a.shape[axis] == first.shape[axis]:
+            parts = [times if d == axis + len(a.shape) else 1 for d in range(len(a.shape))]
+            buffers[a.buffer], made[i] = whole(np.tile(a.on(case.buffers), parts), a.buffer)
+    return windowed(case, made, buffers) if times > 1 else None
 
 
 def lay_out(

@@ -15,7 +15,7 @@ from opinfo_tests.case import Array
 from opinfo_tests.draw.broken import BASES, broken
 from opinfo_tests.draw.drawable import drawable, may_break, takes_any_shape
 from opinfo_tests.draw.record import Recorder, freeze
-from opinfo_tests.draw.relaid import KINDS, relaid
+from opinfo_tests.draw.relaid import KINDS, enlarged, relaid
 from opinfo_tests.draw.samples import samples_of
 from opinfo_tests.draw.task import BROKEN, Task
 from opinfo_tests.run.runner import run_case
@@ -114,3 +114,12 @@ def test_a_refusal_that_is_lost_is_seen():
 def test_what_torch_does_not_look_at_is_not_changed():
     assert not may_break("aten::grid_sampler_2d") and not may_break("aten::mul.out")
     assert sum(map(may_break, drawable(torchnp.table))) > 1300
+
+
+def test_many_elements_are_the_calls_own_again_and_again():
+    case = call("aten::add.Tensor", X, torch.ones(3, 1, 5))
+    made = enlarged(case)
+    a, b = (w.on(made.buffers) for w in made.args)
+    assert a.size > 10_000 and np.unique(a).size == X.numel()
+    assert np.broadcast_shapes(a.shape, b.shape) == a.shape
+    assert enlarged(call("aten::mv", torch.ones(3, 4), torch.ones(4))) is None
