@@ -56,9 +56,9 @@ def _slope(
     target: ndarray, scale: float = 1.0,
 ) -> tuple[Any, Any, ndarray]:  # fmt: skip
     """Gradient, difference and the factor of a mean; the result is written in the input's dtype."""
-    el.check_broadcast(grad_output, self, target)
+    el.check_broadcast(self, target, grad_output)
     el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
-    (g, x, t), _ = _operands(cpu, takes, stepwise, grad_output, self, target)
+    (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
     return g, x - t, number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
 
 
@@ -113,7 +113,7 @@ def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float 
 @kernel("huber_loss_backward")
 def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int, delta: float) -> ndarray:
     """``g`` times the difference, limited to [-delta, delta]."""
-    el.check_broadcast(grad_output, self, target)
+    el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
     g, x, norm = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, reduction, grad_output, self, target)
     d = number(float(delta), x.dtype)
@@ -133,10 +133,10 @@ def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
 
 
 def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
-    """A result of squeezed tensors in the input's shape, if that was not broadcast; times weights."""
+    """A result of squeezed tensors in the input's shape, of a broadcast one the first elements; times weights."""
     values = np.asarray(values)
-    check(values.size == math.prod(shape), output_shape(shape, values.shape))
-    values = values.reshape(shape)
+    n = math.prod(shape)
+    values = (values if values.size == n else np.resize(values.ravel("K")[:n], n)).reshape(shape)
     return values if weight is None else el.in_place(values, mul(values, weight))
 
 
@@ -167,7 +167,7 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
     if pos_weight is not None:
         log_weight = add_scalar(mul(sub_scalar(pos_weight, 1), target), 1)
         log_sigmoid = el.in_place(log_sigmoid, mul(log_sigmoid, log_weight))
-    loss = rsub_scalar(target, 1)
+    loss = sub(np.ones((), target.dtype), target)
     loss = el.in_place(loss, mul(loss, self))
     loss = el.in_place(loss, sub(loss, log_sigmoid))
     if weight is not None:
@@ -178,10 +178,10 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 @kernel("soft_margin_loss")
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
-    value = log1p(exp(mul(self, neg(target))))
-    el.check_result_dtype(value.dtype, self.dtype)
-    check(value.shape == self.shape, output_shape(self.shape, value.shape))
-    return reduce(dt.cast(value, self.dtype), reduction)
+    value = neg(self)
+    for step in (lambda z: mul(z, target), exp, log1p):
+        value = el.in_place(value, step(value))
+    return reduce(value, reduction)
 
 
 @kernel("soft_margin_loss_backward", writes=_OF_TWO)
@@ -240,8 +240,9 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 def total_of(x: ndarray, axis: int | None) -> ndarray:
-    """The sum over a dimension or all, rounded to the tensor's dtype."""
-    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(x.dtype)), axis=axis), x.dtype)
+    """The sum over a dimension or all, rounded to the tensor's dtype; of integers in int64."""
+    out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
+    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
 
 
 @kernel("cosine_embedding_loss")
@@ -287,7 +288,7 @@ def _samples(self: ndarray) -> ndarray:
 
 
 def _multi_margin(
-    cpu: str, self: ndarray, target: ndarray, p: Any, margin: Any, weight: ndarray | None
+    cpu: str, self: ndarray, target: ndarray, p: int, margin: Any, weight: ndarray | None
 ) -> tuple[ndarray, ndarray, ndarray]:
     """For each sample its target class, for each class how far it reaches into the margin, and the class weight."""
     check(p in (1, 2), "only p == 1 and p == 2 supported")
@@ -315,6 +316,7 @@ def _multi_margin(
 @kernel("multi_margin_loss")
 def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
     """``max(0, margin - x[target] + x[other]) ** p``, summed over the other classes, over the number of classes."""
+    p = int(scalar(p, dt.int32))
     _, reach, factor = _multi_margin("multi_margin_loss_cpu_kernel", self, target, p, margin, weight)
     terms = np.where(reach > 0, (reach if p == 1 else reach * reach) * factor, reach.dtype.type(0))
     return _reduced(terms.sum(axis=1) / reach.dtype.type(reach.shape[1]), reduction, target.ndim > 0)
@@ -323,11 +325,12 @@ def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
 @kernel("multi_margin_loss_backward")
 def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
     """The classes inside the margin push, the target takes the sum."""
+    p = int(scalar(p, dt.int32))
     index, reach, factor = _multi_margin("multi_margin_loss_backward_cpu_kernel", self, target, p, margin, weight)
     push = _share(reach, reduction) * (np.ones_like(reach) if p == 1 else 2 * reach)
     grad = np.where(reach > 0, push * factor, reach.dtype.type(0))
     np.put_along_axis(grad, index, 0 - grad.sum(axis=1, keepdims=True), axis=1)
-    return (grad * _column(grad_output, reduction)).reshape(self.shape)
+    return (grad * _column(grad_output, grad, reduction)).reshape(self.shape)
 
 
 def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
@@ -342,8 +345,14 @@ def _share(x: ndarray, reduction: int) -> np.number:
     return x.dtype.type(1 / (n * c) if reduction == MEAN and n else 1 / c)
 
 
-def _column(grad_output: ndarray, reduction: int) -> ndarray:
-    return grad_output.reshape(-1 if reduction == NONE else 1, 1)
+def _column(grad_output: ndarray, x: ndarray, reduction: int) -> ndarray:
+    """The gradient of each sample, or the first element for all."""
+    if x.size:
+        check_type(x.dtype, grad_output)
+    if reduction == NONE and grad_output.ndim:
+        check(grad_output.ndim == 1, f"expected 1 dims but tensor has {grad_output.ndim} dims")
+        return grad_output[: len(x), None]
+    return grad_output.reshape(-1, 1)[:1]
 
 
 def _multilabel(
@@ -392,4 +401,4 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     inside = (reach > 0).astype(self.dtype)
     grad = inside.sum(axis=1)
     np.add.at(grad, (np.arange(len(grad))[:, None], index), -inside.sum(axis=2))
-    return (grad * _share(grad, reduction) * _column(grad_output, reduction)).reshape(self.shape)
+    return (grad * _share(grad, reduction) * _column(grad_output, grad, reduction)).reshape(self.shape)

@@ -26,13 +26,17 @@ def _check_target(target: ndarray) -> None:
     check(target.dtype in (dt.int64, dt.uint8), f"expected target dtype to be Long or Byte, but got {name}")
 
 
+def _check_dtypes(cpu: str, self: ndarray, weight: ndarray | None) -> None:
+    require(cpu, self.dtype, FLOATS)
+    if weight is not None:
+        check_type(self.dtype, weight)
+
+
 def _factors(
     cpu: str, self: ndarray, target: ndarray, weight: ndarray | None, ignore_index: int
 ) -> tuple[ndarray, ndarray, ndarray]:
     """The target classes, class 0 for those ignored; which count; and their weights, in the dtype of the computation."""
-    require(cpu, self.dtype, FLOATS)
-    if weight is not None:
-        check_type(self.dtype, weight)
+    _check_dtypes(cpu, self, weight)
     target = target.astype(np.int64, copy=False)
     counted = target != ignore_index
     outside = counted & ((target < 0) | (target >= self.shape[1]))
@@ -62,15 +66,11 @@ def _backward(
     total_weight: ndarray, each: bool,
 ) -> ndarray:  # fmt: skip
     """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
-    if not each:
-        words = f"Expected a single element grad_output tensor, but got: {shape_text(g.shape)}"
-        check(g.ndim <= 1 and g.size == 1, words)
-        g = g.reshape(())
-    require(cpu, self.dtype, FLOATS)
-    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
     index, counted, factor = _factors(cpu, self, target, weight, ignore_index)
     if not each:
         check_type(self.dtype, total_weight)
+        g = g.reshape(())
+    check_type(self.dtype, g)
     inner = factor.dtype
     g = dt.cast(g, inner)
     if reduction == MEAN:
@@ -81,17 +81,22 @@ def _backward(
     return grad
 
 
-def _sizes(name: str, self: ndarray, target: ndarray) -> str:
-    return f"(got {name}: {shape_text(self.shape)}, target: {shape_text(target.shape)}"
+def _check_single(g: ndarray) -> None:
+    words = f"Expected a single element grad_output tensor, but got: {shape_text(g.shape)}"
+    check(g.ndim <= 1 and g.size == 1, words)
+
+
+def _sizes(self: ndarray, target: ndarray) -> str:
+    return f"(got input: {shape_text(self.shape)}, target: {shape_text(target.shape)}"
 
 
 def _check_all_or_none(weight: ndarray | None, n_classes: int) -> None:
     check(weight is None or weight.size == n_classes, "weight tensor should be defined either for all or no classes")
 
 
-def _check_total(total_weight: ndarray) -> None:
+def _check_total(total_weight: ndarray, gap: str = " ") -> None:
     found = f"{shape_text(total_weight.shape)} ({total_weight.size} elements)"
-    check(total_weight.size == 1, f"expected total_weight to be a  single element tensor, got: {found}")
+    check(total_weight.size == 1, f"expected total_weight to be a {gap}single element tensor, got: {found}")
 
 
 @kernel("nll_loss_forward")
@@ -105,7 +110,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
         check(target.size == 1, words, ValueError)
     else:
         check(target.ndim, no_dimensions(0))
-        check(self.shape[0] == target.shape[0], f"size mismatch {_sizes('input', self, target)})")
+        check(self.shape[0] == target.shape[0], f"size mismatch {_sizes(self, target)})")
     _check_weight(weight, self.shape[-1], "")
     if self.ndim == 1:  # a single score vector is always reduced: "none" gives its loss and the weight of its target
         self, target, reduction = self[None], target.reshape(1), MEAN if reduction == MEAN else SUM
@@ -119,13 +124,17 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     check(target.ndim <= 1, multi_target())
     single = self.ndim == 1 and target.ndim == 0
     check(single or target.ndim, no_dimensions(0))
-    check(single or len(self) == len(target), f"size mismatch {_sizes('input', self, target)})")
+    check(single or len(self) == len(target), f"size mismatch {_sizes(self, target)})")
     _check_total(total_weight)
     _check_all_or_none(weight, self.shape[-1])
     each = reduction == NONE and self.ndim == 2
     if each:
         check(grad_output.ndim, no_dimensions(0))
         check_shape(grad_output, self.shape[:1])
+    else:
+        _check_single(grad_output)
+    require("nll_loss_backward_out_frame", self.dtype, FLOATS)
+    check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
     x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(-1)[:1])
     rest = (weight, reduction, ignore_index, total_weight, each)
     return _backward("nll_loss_backward_out_frame", grad_output, x, index, *rest).reshape(self.shape)
@@ -136,6 +145,7 @@ def _check_images(self: ndarray, target: ndarray, weight: ndarray | None) -> Non
     check(target.ndim == 3, words)
     words = f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
     check(self.ndim == 4, words)
+    _check_target(target)
     _check_all_or_none(weight, self.shape[1])
     words = f"size mismatch (got input: {shape_text(self.shape)} , target: {shape_text(target.shape)}"
     check((self.shape[0], *self.shape[2:]) == target.shape, words)
@@ -145,7 +155,7 @@ def _check_images(self: ndarray, target: ndarray, weight: ndarray | None) -> Non
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     _check_images(self, target, weight)
-    _check_target(target)
+    _check_dtypes("nll_loss2d_forward_out_frame", self, weight)
     check(target.dtype == dt.int64 or (not target.size and reduction != NONE), expected_type(dt.int64, target.dtype))
     return _forward("nll_loss2d_forward_out_frame", self, target, weight, reduction, ignore_index)
 
@@ -156,11 +166,18 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     _check_images(self, target, weight)
     dense = new_like(self, self.dtype).flags.c_contiguous
     check(dense, "grad_input must be contiguous")
-    _check_total(total_weight)
+    _check_total(total_weight, "")
+    _check_dtypes("nll_loss2d_backward_out_frame", self, weight)
     if reduction == NONE:
         words = "grad_output must have same dimension as target (3) but got dimension:"
         check(grad_output.ndim == 3, f"{words} {shape_text(grad_output.shape)}")
-        check(grad_output.shape == target.shape, f"size mismatch {_sizes('grad_output', grad_output, target)}")
+        words = f"size mismatch (got grad_output: {shape_text(grad_output.shape)} target: {shape_text(target.shape)}"
+        check(grad_output.shape == target.shape, words)
+    else:
+        check_type(self.dtype, total_weight)
+        _check_single(grad_output)
+    check_type(self.dtype, grad_output)
+    check_type(dt.int64, target)
     rest = (weight, reduction, ignore_index, total_weight, reduction == NONE)
     return _backward("nll_loss2d_backward_out_frame", grad_output, self, target, *rest)
 

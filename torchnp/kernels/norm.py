@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_type, require, wrap_dim
-from torchnp.errors import expected_true, shape_text
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim, wrap_dims
+from torchnp.errors import expected_true, negative_size, shape_text
 from torchnp.kernels._reduction import TILE, add_reduce, row_sums, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import is_channels_last
@@ -119,6 +119,8 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
             found = f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
             words = f"Expected {name} to be of same shape as normalized_shape, but got"
             raise RuntimeError(f"{words} {name} of shape {found}")
+    if x.ndim < len(shape) and not lead:  # of rms_norm
+        raise ValueError(f"Input tensor must have at least {len(shape)} dimensions, but got {x.ndim}")
     if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
         words = f"Given normalized_shape={shape_text(shape)}, expected input with shape [*{lead}{shape_text(shape)[1:]}"
         raise RuntimeError(f"{words}, but got input of size{shape_text(x.shape)}")
@@ -160,17 +162,19 @@ rows("layer_norm", native_layer_norm, "Layer normalisation.", part=0, by_name=Tr
 @kernel("_fused_rms_norm", differs=["half-opmath"])
 def _fused_rms_norm(input, normalized_shape, weight, eps):
     """Rows over the root of their mean square, times weight; also 1 / root."""
-    shape = tuple(normalized_shape)
-    n = check_layer(input, shape, weight, lead="")
     require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     x = inner(input)
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim)) or tuple(range(x.ndim))  # only how many counts
+    if axes[:1] < (0,):
+        axes = wrap_dims(axes[::-1], x.ndim) if x.ndim or len(axes) > 1 else ()
+    n = math.prod(x.shape[a] for a in axes)
     real = dt.to_real(x.dtype)
     eps = np.finfo(real).eps if eps is None else eps
     mean_square = add_reduce(x * x, axes, True) / real.type(n)
     rstd = (1 / np.sqrt(mean_square + real.type(eps))).astype(x.dtype)
     y = x * rstd
     if weight is not None:
+        broadcast_shapes(y.shape, weight.shape)
         y = y * dt.cast(weight, dt.promote_types(x.dtype, dt.opmath(weight.dtype)))
     return layout.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
@@ -185,12 +189,17 @@ def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> l
         by, common = layout.layout_of(weight), dt.promote_types(wide, weight.dtype)
         parts = ((found, wide), (by, weight.dtype))
         parts_as = [at if dtype == common else (at[0], layout.preserved(*at)) for at, dtype in parts]
+        shape = np.broadcast_shapes(shape, weight.shape)
         found = shape, layout.iterated(parts_as)
-    as_it_is = layout.is_contiguous(*found) or layout.suggested(shape, own) != "contiguous_format"
+    as_it_is = layout.is_contiguous(*found) or layout.suggested(*layout.layout_of(x)) != "contiguous_format"
     return found[1] if as_it_is else layout.contiguous(shape)
 
 
-rows("rms_norm", _fused_rms_norm, "Root-mean-square normalisation.", part=0, differs=["half-opmath"])
+@kernel("rms_norm", differs=["half-opmath"])
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Root-mean-square normalisation."""
+    check_layer(input, normalized_shape, weight, lead="")
+    return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 
 def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int) -> None:
@@ -215,6 +224,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     check_group(input, weight, bias, C, group)
     check(_in_format(input), expected_true("X.is_contiguous(memory_format)"))
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
+    check(N >= 0, negative_size(N, (N, group)))
     check_kernel("GroupNormKernelImpl", input, weight, bias)
     check(input.size == N * C * HxW, expected_true("X.numel() == N * C * HxW"))
     if input.size == 0:
@@ -223,7 +233,8 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     y, mean, variance = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
     rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
     np.multiply(y, rstd, y)
-    y = y.reshape(N, C, HxW)
+    if weight is not None or bias is not None:
+        y = y.reshape(N, C, HxW)
     if weight is not None:
         np.multiply(y, inner(weight).reshape(C, 1), y)
     if weight is not None or bias is not None:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0
@@ -235,6 +246,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 @kernel("group_norm", differs=["half-opmath"])
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     """Group normalisation."""
+    dim_of(input, 0)
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
     check_group(input, weight, bias, channels, num_groups)
