@@ -86,6 +86,10 @@ NORMS_AND_LOSSES = (
         mixed=0,
     ),
     rule(
+        "batch_norm_update_stats",
+        wild=0,  # torch looks at no size of what it writes
+    ),
+    rule(
         "layer_norm native_layer_norm rms_norm _fused_rms_norm",
         args={"input": T("n m c"), "normalized_shape": C(([],)), "weight": T("c", "same"), "bias": T("c", "same")},
     ),
@@ -104,6 +108,7 @@ NORMS_AND_LOSSES = (
             "weight": T("c", "same"),
             "bias": T("c", "same"),
         },
+        wild=0,  # torch looks at no shape of grad_out, mean and rstd, and dies of some
     ),
     rule(
         "group_norm native_group_norm",

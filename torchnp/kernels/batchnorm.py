@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require, wrap_dim
+from torchnp.checks import check, dim_of, require, wrap_dim
 from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
@@ -214,6 +214,7 @@ rows("_batch_norm_no_update", _with_reserve, _DOC, training=False, **_HALF)
 def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
     require("batch_norm_update_stats_cpu", input.dtype, dt.FLOATS)
+    dim_of(input, 1)
     stats = _check(input, None, None, running_mean, running_var, True)
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]
@@ -264,9 +265,12 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     """Batch normalisation of each sample on its own; the running statistics take the mean over samples."""
     words = "Expected running_mean and running_var to be defined when use_input_stats is false"
     check(use_input_stats or (running_mean is not None and running_var is not None), words)
+    dim_of(input, 0)
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
-    given = [None if p is None else repeat(p, [n]) for p in (weight, bias, running_mean, running_var)]
+    kept = (input if weight is None else weight).dtype
+    running = [None if p is None else dt.cast(p, kept) for p in (running_mean, running_var)]
+    given = [None if p is None else repeat(p, [n]) for p in (weight, bias, *running)]
     as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)
     # As in native_batch_norm, torch writes the running statistics though the schema does not say so.

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
-from torchnp.errors import mean_of, multi_target, output_shape, shape_text
+from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -181,7 +181,7 @@ def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndar
     value = neg(self)
     for step in (lambda z: mul(z, target), exp, log1p):
         value = el.in_place(value, step(value))
-    return reduce(value, reduction)
+    return reduce(value if reduction in (NONE, MEAN, SUM) else value.reshape(-1)[0], reduction)
 
 
 @kernel("soft_margin_loss_backward", writes=_OF_TWO)

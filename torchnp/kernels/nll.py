@@ -43,7 +43,7 @@ def _factors(
     if outside.any():
         raise IndexError(f"Target {target[outside].flat[0]} is out of bounds.")
     index, inner = np.where(counted, target, 0), dt.opmath(self.dtype)
-    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner)[index]
+    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner).reshape(-1)[index]
     return index[:, None], counted, np.where(counted, factor, inner.type(0))
 
 

@@ -10,7 +10,7 @@ from torchnp.errors import expected_true
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
-from torchnp.kernels.norm import check_kernel, check_layer, inner, mixed
+from torchnp.kernels.norm import check_layer, inner, mixed
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -37,7 +37,11 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     if input.size == 0:
         both = zip((input, weight, bias), output_mask, strict=True)
         return tuple(np.zeros(t.shape, t.dtype) if wanted else None for t, wanted in both)
-    check_kernel("LayerNormBackwardKernelImpl", input, mean, rstd)
+    require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
+    check_type(input.dtype, grad_out)
+    wide = dt.is_half(input.dtype) and (mean if weight is None else weight).dtype == dt.float32
+    given = mean, rstd, weight, bias if output_mask[2] else None
+    check_type(dt.float32 if wide else input.dtype, *[p for p in given if p is not None])
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
@@ -67,12 +71,13 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     check(grad_out.dtype == input.dtype, "Expected scalar types of X and dY are same.")
     mixed(input, mean, rstd)
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
-    if input.size:
-        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
-        check_type(mean.dtype, rstd, *(() if weight is None else (weight,)))
     of_x, of_mean = "numel() == N * C * HxW", "numel() == N * group"
     for name, a, n in (("dY", grad_out, C * HxW), ("X", input, C * HxW), ("mean", mean, group), ("rstd", rstd, group)):
         check(a.size == N * n, expected_true(f"{name}.{of_x if n == C * HxW else of_mean}"))
+    check(weight is None or weight.size == C, expected_true("!gamma.defined() || gamma.numel() == C"))
+    if input.size:
+        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
+        check_type(mean.dtype, rstd, *(() if weight is None else (weight,)))
     x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
