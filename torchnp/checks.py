@@ -14,6 +14,7 @@ from torchnp.errors import (
     expected_type,
     no_dimensions,
     not_implemented,
+    output_shape,
     shape_text,
     size_mismatch,
     too_few_sizes,
@@ -151,6 +152,13 @@ def check_expand(x: ndarray, shape: Sequence[int]) -> None:
     for i in reversed(range(x.ndim)):
         if x.shape[i] not in (1, shape[extra + i]):
             raise expand_mismatch(shape[extra + i], x.shape[i], extra + i, shape, x.shape)
+
+
+def check_fits(x: ndarray, target: ndarray) -> None:
+    """Raise torch's error unless ``x`` broadcasts to what it is written into."""
+    if x.shape != target.shape:
+        shape = broadcast_shapes(target.shape, x.shape)
+        check(shape == target.shape, output_shape(target.shape, shape))
 
 
 def check_matrices(a: ndarray, b: ndarray) -> None:

@@ -100,6 +100,7 @@ ATTENTION_AND_RECURRENCE = (
         args={"qkv": T("n h 12"), "qkv_bias": T("12", "same"), "num_heads": C((1, 2, 4))},
         dtypes="wide",
         sizes={"h": (1, 3)},
+        wild=0,  # torch reads the bias as 12 numbers of the same dtype, and divides by the heads
     ),
     *(
         row
@@ -259,6 +260,7 @@ SEQUENCES_BAGS_HEADS = (
         dtypes="wide",
         wild=4,
     ),
+    rule("_masked_softmax_backward", wild=0),  # torch reads the output in the shape of the gradient
     rule(
         "_fused_adam _fused_adamw _fused_adam.tensor_lr _fused_adamw.tensor_lr",
         args={

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, require, wrap_dim
-from torchnp.errors import batch2_mismatch, expected_true, expected_type, not_implemented, shape_text
+from torchnp.checks import broadcast_shapes, check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.errors import batch2_mismatch, expected_true, expected_type, negative_size, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -32,6 +32,7 @@ def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: fl
     s = np.matmul(q, k.swapaxes(-1, -2))
     s *= np.asarray(factor, s.dtype)
     if mask is not None:
+        check_fits(mask, s)
         if mask.dtype == dt.bool_:
             s = np.where(mask, s, np.asarray(-np.inf, s.dtype))
         else:
@@ -100,13 +101,14 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated until each head of the queries has its own."""
-    heads = query.shape[-3]
+    heads = query.shape[wrap_dim(-3, query.ndim)]
     fits = all(x.shape[-3] and heads % x.shape[-3] == 0 for x in others)
     check(fits, "Number of heads in key and value must divide the number of heads in ")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
 
 
 _FLASH = "scaled_dot_product_attention_flash_attention: "
+_NO_DROPOUT = f"{_FLASH}Currently do not support dropout > 0"
 
 
 @kernel("_scaled_dot_product_flash_attention_for_cpu", differs=["masked-row", "half-opmath"])
@@ -118,7 +120,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     found = f"but got {dt.scalar_name(dtype)} instead."
     check(dtype in dt.FLOATS, f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, {found}")
     check(query.ndim == key.ndim == value.ndim == 4, f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}")
-    check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
+    check(dropout_p == 0, _NO_DROPOUT)
     check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
@@ -153,10 +155,16 @@ def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray 
         raise RuntimeError(f"{words} attn_mask.dtype: {a} and  query.dtype: {b} instead.")
 
 
+def _check_product(a: ndarray, b: ndarray) -> None:
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        check(a.shape[-1] == b.shape[-2], batch2_mismatch(batch, a.shape[-1], (batch, b.shape[-2])))
+
+
 def _is_plain(q: ndarray, k: ndarray, v: ndarray, dropout_p: float) -> bool:
     """Whether torch's fused kernel may take them."""
     same = q.ndim == k.ndim == v.ndim == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
-    return dropout_p == 0 and same and q.dtype in dt.FLOATS
+    return not dropout_p > 0 and same and q.dtype in dt.FLOATS
 
 
 @kernel("scaled_dot_product_attention", differs=["masked-row", "half-opmath"])
@@ -165,12 +173,15 @@ def scaled_dot_product_attention(
 ):
     """Values averaged by the softmax of queries times keys."""
     _check_operands(query, key, value, attn_mask)
+    if not value.size or not query.shape[-2]:
+        return np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
     same = enable_gqa or query.shape[:2] == key.shape[:2] == value.shape[:2]
     if not (_is_plain(query, key, value, dropout_p) and same):
         if attn_mask is not None and attn_mask.dtype == dt.bool_:
             attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
         rest = (attn_mask, dropout_p, is_causal, None)
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
+    check(dropout_p == 0, _NO_DROPOUT)
     if enable_gqa:
         key, value = per_query_head(query, key, value)
     return _attended(query, key, value, attn_mask, is_causal, scale)[0]
@@ -193,8 +204,7 @@ def _scaled_dot_product_attention_math(
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     if enable_gqa:
         key, value = per_query_head(query, key, value)
-    batch = math.prod(broadcast_shapes(query.shape[:-2], key.shape[:-2]))
-    check(query.shape[-1] == key.shape[-1], batch2_mismatch(batch, query.shape[-1], (batch, key.shape[-1])))
+    _check_product(query, key.swapaxes(-1, -2))
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))
@@ -205,6 +215,7 @@ def _scaled_dot_product_attention_math(
             v = v * np.asarray(1 / (1 - dropout_p), inner)
         else:
             weights = dropout(weights, dropout_p, True)
+    _check_product(weights, v)
     return dt.cast(np.matmul(weights, v), dtype), dt.cast(weights, dtype)
 
 
@@ -242,9 +253,13 @@ def _split_heads(x: ndarray, heads: int) -> ndarray:
 @kernel("_transform_bias_rescale_qkv")
 def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ...]:
     """Queries (scaled), keys and values of all heads from one packed projection."""
+    dim_of(qkv, 0)
     wrap_dim(2, qkv.ndim)
     check(qkv.shape[2] // 3 % num_heads == 0, expected_true("D % num_head == 0"))
     check(qkv.shape[2] % 3 == 0, expected_true("_3D % 3 == 0"))
+    if num_heads < 0:
+        batch, time, size = qkv.shape[:3]
+        raise negative_size(num_heads, (3, batch, num_heads, time, size // 3 // num_heads))
     require("transform_bias_rescale_qkv", qkv.dtype, dt.FLOATS)
     inner = dt.opmath(qkv.dtype)
     packed = dt.cast(qkv, inner) + dt.cast(qkv_bias, inner)

@@ -269,7 +269,9 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     wrap_dim(1, input.ndim)
     n, channels = input.shape[:2]
     kept = (input if weight is None else weight).dtype
-    running = [None if p is None else dt.cast(p, kept) for p in (running_mean, running_var)]
+    running = [running_mean, running_var]
+    if running_mean is not None and running_mean.dtype != kept:  # of the variance's torch asks nothing
+        running = [None if p is None else dt.cast(p, kept) for p in running]
     given = [None if p is None else repeat(p, [n]) for p in (weight, bias, *running)]
     as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)

@@ -19,7 +19,7 @@ from torchnp.kernels.random import FLOATS, arrange, fill, laid_like
 from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
-from torchnp.scalars import number
+from torchnp.scalars import number, real, scalar
 from torchnp.writes import Bound, Step, Writes
 
 ndarray = np.ndarray
@@ -132,10 +132,10 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     if not training:
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
-        return dt.cast(np.where(x > 0, x, x * wide.type((lower + upper) / 2)), dtype), noise.copy("K")
+        return dt.cast(np.where(x > 0, x, x * scalar((lower + upper) / 2, wide)), dtype), noise.copy("K")
     require("rrelu_with_noise_out_cpu", dtype, (dt.bfloat16, dt.float32, dt.float64))
     check_type(dtype, noise)
-    low, high = float(wide.type(lower)), float(wide.type(upper))
+    low, high = (float(scalar(bound, wide)) for bound in (lower, upper))
     drawn = self <= 0
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))
     slopes = np.ones(self.shape, wide)
@@ -163,7 +163,7 @@ def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, traini
 @kernel("rrelu", differs=["random-stream"])
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """Leaky ReLU, in training with a slope drawn for each value."""
-    for name, bound in (("lower", lower), ("upper", upper)):
+    for name, bound in (("lower", real(lower)), ("upper", real(upper))):
         check(math.isfinite(bound), f"rrelu: {name} bound must be finite, got {bound}")
     check(lower <= upper, "Lower bound should be less than or equal to the upper bound")
     return rrelu_with_noise_functional(self, np.empty_like(self), lower, upper, training, generator)[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, refuse, require, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.errors import expected_type, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
@@ -173,6 +173,7 @@ def _backward(grad, output, dim, input_dtype, *, op, of_rows, whole):
     sizes = f"{shape_text(grad.shape)} does not equal {shape_text(output.shape)}"
     check(grad.shape == output.shape, f"{words} {sizes} (while checking arguments for {name})")
     found = _along(name, dim, grad, output, of_rows=of_rows, whole=whole)
+    check(grad.dtype != dt.float32 or input_dtype != dt.float16, expected_type(dt.float32, dt.float16))
     check_type(grad.dtype, output)
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, check_fits
 from torchnp.errors import dense_dtype, found_dtype
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -18,6 +18,7 @@ from torchnp.kernels.numerics.loops import VECTOR
 from torchnp.kernels.pointwise import exp
 from torchnp.kernels.special import erf_of_tensor
 from torchnp.registry import kernel
+from torchnp.scalars import real
 from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
@@ -112,7 +113,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
     if training:
         return mul(noise, grad_output)
-    return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
+    return leaky_relu_backward(grad_output, self, (real(lower) + real(upper)) / 2, self_is_result)
 
 
 @kernel("_prelu_kernel_backward")
@@ -162,6 +163,7 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     el.check_result_dtype(el.int_to_float(self.dtype), self.dtype)
     el.check_broadcast(b, grad_output)
     el.check_same_dtype(self, grad_output)
+    check_fits(grad_output, b)
     (_, _, wide), out = el.in_opmath("glu_backward_cpu", el.FLOATS, grad_output, a, b)
     s = el.finish(logistic(wide), out)  # torch rounds each step
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
@@ -189,10 +191,15 @@ _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
+# The dtypes that oneDNN has code for, and those that it converts to them.
+_DENSE = (dt.float32, dt.bfloat16)
+_DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
+
+
 def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
     """oneDNN computes it of dense tensors of these dtypes, and has no code for some others that it is to write."""
     d, both = outs[0].dtype, (bound["self"], bound["grad_output"])
-    dense = all(x.flags.c_contiguous and x.size > 1 and x.dtype in (dt.float32, dt.bfloat16) for x in both)
+    dense = all(x.flags.c_contiguous and x.size > 1 and x.dtype in _DENSE for x in both)
     writable = d != dt.float64 and not dt.is_complex(d)
     check(writable or not dense or bound["approximate"] != "none", dense_dtype(d))
 
@@ -202,6 +209,9 @@ def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "no
     """``g`` times the derivative of `gelu` in the same mode."""
     check_approximate(approximate)
     of = _gelu_tanh if approximate == "tanh" else _gelu
+    if grad_output.dtype not in _DENSE_GRADIENTS and approximate == "none":
+        dense = all(x.flags.c_contiguous and x.size > 1 for x in (self, grad_output))
+        check(not dense or self.dtype not in _DENSE, dense_dtype(grad_output.dtype))
     return el.formula(grad_output, self, cpu="GeluBackwardKernelImpl", of=of)
 
 
@@ -220,9 +230,12 @@ def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
     """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
-    cdf = mul(add_scalar(erf_of_tensor(mul(self, _ROOT_HALF)), 1), 0.5)
-    pdf = exp(mul(mul(self, -0.5), self))
-    return el.in_place(cdf, mul(addcmul(cdf, self, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad))
+    check_fits(grad, self)
+    out = dt.result_type(grad, self)
+    x, grad = (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
+    cdf = mul(add_scalar(erf_of_tensor(mul(x, _ROOT_HALF)), 1), 0.5)
+    pdf = exp(mul(mul(x, -0.5), x))
+    return dt.cast(mul(addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad), out)
 
 
 _KEPT = "The gradient of what was kept, scaled as it was."

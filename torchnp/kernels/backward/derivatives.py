@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, dim_of, require, wrap_dim
+from torchnp.checks import broadcast_shapes, check, check_fits, dim_of, require, wrap_dim
 from torchnp.errors import cannot_cast
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -61,8 +61,9 @@ def matrix_exp_backward(self, grad):
     check_square("matrix_exp_backward", self)
     adjoint = self.swapaxes(-2, -1).conj()
     n = self.shape[-1]
-    blocks = np.zeros((*self.shape[:-2], 2 * n, 2 * n), self.dtype)
-    blocks[..., :n, :n] = blocks[..., n:, n:] = adjoint
+    blocks = np.zeros((*self.shape[:-2], 2 * n, 2 * n), grad.dtype)
+    blocks[..., :n, :n] = blocks[..., n:, n:] = dt.cast(adjoint, grad.dtype)
+    check_fits(grad, self)
     blocks[..., :n, n:] = grad
     return linalg_matrix_exp(blocks)[..., :n, n:]
 

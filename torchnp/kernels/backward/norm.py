@@ -23,7 +23,7 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray) -> ndarray:
     """Gradient of rows from that of their normalised form, in torch's steps."""
     share = 1 / grad.dtype.type(grad.shape[1])
-    total, along = np.add.reduce(grad, 1, keepdims=True), np.vecdot(grad, x)[:, None]
+    total, along = np.add.reduce(grad, 1, keepdims=True, initial=-0.0), np.vecdot(grad, x)[:, None]
     slope = (total * mean - along) * rstd * rstd * rstd * share
     return rstd * grad + slope * x + (-slope * mean - total * rstd * share)
 
