@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, require, wrap_dim
+from torchnp.checks import check, check_type, dim_of, require
 from torchnp.errors import expected_true
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
@@ -68,6 +68,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     check(quant_min <= quant_max, _ORDERED)
     zero, step, enabled = item(zero_point), item(scale), item(fake_quant_enabled)
     if not int(enabled):
+        require("fake_quantize_tensor_cachemask_kernel_type_handling", self.dtype, dt.FLOATS)
         return clone(self), np.ones(self.shape, np.bool_)
     return _faked(self, step, int(zero), quant_min, quant_max)
 
@@ -98,7 +99,7 @@ def _check_channels(x: ndarray, scale: ndarray, zero_point: ndarray, axis: int) 
     check(zero_point.ndim == 1, "zero point should be a 1-D tensor")
     check(scale.size == zero_point.size, "scale and zero-point need to have the same dimensions")
     words = "dimensions of scale and zero-point are not consistent with input tensor"
-    check(scale.size == (x.shape[wrap_dim(axis, x.ndim)] if x.ndim else 1), words)
+    check(scale.size == x.shape[dim_of(x, axis)], words)
 
 
 def _along(x: ndarray, axis: int, ndim: int) -> ndarray:
@@ -158,6 +159,7 @@ def _fake_quantize_learnable_per_channel_affine(self, scale, zero_point, axis, q
 
 
 def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
+    require("round_vml_cpu", zero_point.dtype, (*dt.INTS, *dt.FLOATS))
     wide = dt.cast(zero_point, dt.opmath(zero_point.dtype))
     return dt.cast(np.clip(np.rint(wide), low, high), zero_point.dtype)
 

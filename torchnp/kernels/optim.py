@@ -119,6 +119,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
     factor = inv_scale.reshape(())
     for x in self:
         check_target(x)
+        require("_amp_foreach_non_finite_check_and_unscale_cpu", x.dtype, dt.FLOATS)
         wide = dt.cast(x, dt.opmath(x.dtype))
         if not np.isfinite(wide).all():
             found_inf[...] = 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require, wrap_dim
+from torchnp.checks import check, check_fits, check_type, refuse, require, wrap_dim
 from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_reduction
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels.extrema import min_all
@@ -31,7 +31,9 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     out = np.full((len(sequences), longest, *trailing), scalar(padding_value, sequences[0].dtype))
     for row, x in zip(out, sequences):
         n = x.shape[0]
-        row[slice(longest - n, longest) if padding_side == "left" else slice(n)] = dt.cast(x, out.dtype)
+        target = row[longest - n :] if padding_side == "left" else row[:n]
+        check_fits(x, target)
+        target[...] = dt.cast(x, out.dtype)
     return out if batch_first else np.ascontiguousarray(out.swapaxes(0, 1))
 
 

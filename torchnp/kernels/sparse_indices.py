@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
-from torchnp.errors import dim_out_of_range, found_dtype, shape_text
+from torchnp.checks import check, check_type, dim_of, require
+from torchnp.errors import found_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.matmul import addmm
 from torchnp.registry import kernel
@@ -177,8 +177,7 @@ _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
 @kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"])
 def _sparse_mm(sparse, dense):
     """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
-    for x in (sparse, dense):
-        if x.ndim < 2:
-            raise dim_out_of_range(-2, x.ndim)
+    dim_of(sparse, -2)
+    dim_of(dense, -1)
     base: Any = np.zeros((dense.shape[-1], sparse.shape[-2]), sparse.dtype)
     return _sparse_addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)

@@ -20,10 +20,10 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
     return dt.cast(value.reshape(x.shape), x.dtype)
 
 
-def _normalised_gradient(grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray) -> ndarray:
+def _normalised_gradient(grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float) -> ndarray:
     """Gradient of rows from that of their normalised form, in torch's steps."""
     share = 1 / grad.dtype.type(grad.shape[1])
-    total, along = np.add.reduce(grad, 1, keepdims=True, initial=-0.0), np.vecdot(grad, x)[:, None]
+    total, along = np.add.reduce(grad, 1, keepdims=True, initial=start), np.vecdot(grad, x)[:, None]
     slope = (total * mean - along) * rstd * rstd * rstd * share
     return rstd * grad + slope * x + (-slope * mean - total * rstd * share)
 
@@ -48,7 +48,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(-1)
-        grad_input = _like(_normalised_gradient(scaled, x, centre, inverse), input)
+        grad_input = _like(_normalised_gradient(scaled, x, centre, inverse, -0.0), input)
     if output_mask[1]:
         grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
     if output_mask[2]:
@@ -85,7 +85,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(C, 1)
         if input.size:
-            scaled = _normalised_gradient(scaled.reshape(x.shape), x, centre, inverse)
+            scaled = _normalised_gradient(scaled.reshape(x.shape), x, centre, inverse, 0.0)
         grad_input = _like(scaled, input)
     if output_mask[1]:
         grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
