@@ -179,5 +179,6 @@ def _sparse_mm(sparse, dense):
     """`mm`, of which a factor may be sparse in torch; of two dense ones the product lies by columns."""
     dim_of(sparse, -2)
     dim_of(dense, -1)
+    dim_of(dense, -2)
     base: Any = np.zeros((dense.shape[-1], sparse.shape[-2]), sparse.dtype)
     return _sparse_addmm(base, dense.swapaxes(-1, -2), sparse.swapaxes(-1, -2), beta=0).swapaxes(-1, -2)
