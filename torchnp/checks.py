@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from torchnp.dtypes import is_inexact
 from torchnp.errors import (
+    batch2_mismatch,
     dim_out_of_range,
     expand_mismatch,
     expected_type,
@@ -58,10 +61,10 @@ def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> N
         raise not_implemented(kernel, x.dtype)
 
 
-def check_type(expected: np.dtype, *operands: ndarray) -> None:
-    """Raise torch's error for the first operand that has not the dtype that a kernel reads it as."""
+def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
+    """Raise torch's error for the first operand that is given and has not the dtype that a kernel reads it as."""
     for x in operands:
-        if x.dtype != expected:
+        if x is not None and x.dtype != expected:
             raise expected_type(expected, x.dtype)
 
 
@@ -174,3 +177,44 @@ def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
         return x
     check_expand(x, shape)
     return np.broadcast_to(x, shape)
+
+
+def check_product(a: ndarray, b: ndarray) -> None:
+    """Raise torch's error unless two batches of matrices broadcast and multiply."""
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        check(a.shape[-1] == b.shape[-2], batch2_mismatch(batch, a.shape[-1], (batch, b.shape[-2])))
+
+
+def check_single(x: ndarray) -> None:
+    """Raise torch's error unless a gradient is one number."""
+    words = f"Expected a single element grad_output tensor, but got: {shape_text(x.shape)}"
+    check(x.ndim <= 1 and x.size == 1, words)
+
+
+# ---------------------------------------------------------------- what Python asks before it calls torch
+
+
+def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
+    """Raise torch's error unless memory of these strides can be had."""
+    words = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
+    check(len(shape) == len(stride), words)
+    extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    words = f"Storage size calculation overflowed with sizes={shape_text(shape)} and strides={shape_text(stride)}"
+    check(0 in shape or extent >= 0, words)
+
+
+def check_real(name: str, **given: Any) -> None:
+    """Raise the error of a method whose arguments, in their order, have to be real numbers."""
+    for place, (argument, value) in enumerate(given.items(), 1):
+        words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
+        check(not isinstance(value, complex), words, TypeError)
+
+
+def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> None:
+    """Raise the errors of the prim that draws normal values."""
+    check(std >= 0.0, f"expected non-negative standard deviation, but got std={std}")
+    check(is_inexact(dtype), f"expected a floating-point or complex dtype, but got dtype=torch.{dtype}")
+    improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
+    check(min(shape, default=0) >= 0, f"Expected cond to be True, but got False. {improve}")
+    check_real("normal_", mean=mean, std=std)

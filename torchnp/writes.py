@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.dtypes import cast, result_type
-from torchnp.errors import shape_text
+from torchnp.checks import check_fits
+from torchnp.dtypes import can_cast, cast, result_type
+from torchnp.errors import cannot_cast, shape_text
 from torchnp.overlap import check_target, check_written_at
 
 ndarray = np.ndarray
@@ -78,6 +79,17 @@ def in_common(*names: str) -> Writes:
 def look_apart(bound: Bound, targets: list[ndarray]) -> None:
     """Refuse a target that shares any memory with the other tensors: what ops that write at indices look at."""
     check_written_at(targets[0], list(bound.values())[1:])
+
+
+def look_whole(bound: Bound, targets: list[ndarray]) -> None:
+    """Refuse a target for its memory, its shape or the result's dtype before a dtype that there is no code for."""
+    self, other = targets[0], bound["other"]
+    check_target(self)
+    if isinstance(other, ndarray):
+        check_fits(other, self)
+    common = result_type(self, other)
+    if not can_cast(common, self.dtype):
+        raise cannot_cast(common, self.dtype)
 
 
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:

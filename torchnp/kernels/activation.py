@@ -9,17 +9,16 @@ import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, require, wrap_dim
+from torchnp.checks import check, require, wrap_dim
 from torchnp.errors import complex_clamp
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
-from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Writes, look_whole
 
 ndarray = np.ndarray
 
@@ -238,16 +237,6 @@ def check_approximate(approximate: str) -> None:
 _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 
-def _look_add_relu(bound: Bound, targets: list[ndarray]) -> None:
-    """Memory and the result's dtype come before the dtypes that there is code for."""
-    check_target(targets[0])
-    if targets[0].dtype not in _CLAMPED:
-        other = bound["other"]
-        if isinstance(other, ndarray):
-            check_fits(other, targets[0])
-        el.check_result_dtype(el.common_dtype(targets[0], other), targets[0].dtype)
-
-
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
     words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
@@ -261,9 +250,5 @@ def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     return np.minimum(np.fmax(a + b * factor, common.type(0)), top)  # nan is 0, as in torch's loop of single elements
 
 
-rows(
-    "_add_relu.Tensor _add_relu.Scalar",
-    _add_relu,
-    "`relu` of the sum, as a number that is finite.",
-    writes=Writes(inplace=_look_add_relu),
-)
+_DOC = "`relu` of the sum, as a number that is finite."
+rows("_add_relu.Tensor _add_relu.Scalar", _add_relu, _DOC, writes=Writes(inplace=look_whole))

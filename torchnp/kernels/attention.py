@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_fits, check_type, dim_of, require, wrap_dim
-from torchnp.errors import batch2_mismatch, expected_true, expected_type, negative_size, not_implemented, shape_text
+from torchnp.checks import check, check_fits, check_product, check_type, require, wrap_dim
+from torchnp.errors import expected_true, expected_type, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
 from torchnp.registry import kernel
@@ -155,12 +155,6 @@ def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray 
         raise RuntimeError(f"{words} attn_mask.dtype: {a} and  query.dtype: {b} instead.")
 
 
-def _check_product(a: ndarray, b: ndarray) -> None:
-    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
-        batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        check(a.shape[-1] == b.shape[-2], batch2_mismatch(batch, a.shape[-1], (batch, b.shape[-2])))
-
-
 def _is_plain(q: ndarray, k: ndarray, v: ndarray, dropout_p: float) -> bool:
     """Whether torch's fused kernel may take them."""
     same = q.ndim == k.ndim == v.ndim == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
@@ -204,7 +198,7 @@ def _scaled_dot_product_attention_math(
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     if enable_gqa:
         key, value = per_query_head(query, key, value)
-    _check_product(query, key.swapaxes(-1, -2))
+    check_product(query, key.swapaxes(-1, -2))
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))
@@ -215,7 +209,7 @@ def _scaled_dot_product_attention_math(
             v = v * np.asarray(1 / (1 - dropout_p), inner)
         else:
             weights = dropout(weights, dropout_p, True)
-    _check_product(weights, v)
+    check_product(weights, v)
     return dt.cast(np.matmul(weights, v), dtype), dt.cast(weights, dtype)
 
 
@@ -253,13 +247,9 @@ def _split_heads(x: ndarray, heads: int) -> ndarray:
 @kernel("_transform_bias_rescale_qkv")
 def _transform_bias_rescale_qkv(qkv: ndarray, qkv_bias: ndarray, num_heads: int) -> tuple[ndarray, ...]:
     """Queries (scaled), keys and values of all heads from one packed projection."""
-    dim_of(qkv, 0)
     wrap_dim(2, qkv.ndim)
     check(qkv.shape[2] // 3 % num_heads == 0, expected_true("D % num_head == 0"))
     check(qkv.shape[2] % 3 == 0, expected_true("_3D % 3 == 0"))
-    if num_heads < 0:
-        batch, time, size = qkv.shape[:3]
-        raise negative_size(num_heads, (3, batch, num_heads, time, size // 3 // num_heads))
     require("transform_bias_rescale_qkv", qkv.dtype, dt.FLOATS)
     inner = dt.opmath(qkv.dtype)
     packed = dt.cast(qkv, inner) + dt.cast(qkv_bias, inner)

@@ -135,8 +135,7 @@ def _squeezed(cpu: str, *tensors: ndarray) -> list[ndarray]:
 def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> ndarray:
     """A result of squeezed tensors in the input's shape, of a broadcast one the first elements; times weights."""
     values = np.asarray(values)
-    n = math.prod(shape)
-    values = (values if values.size == n else np.resize(values.ravel("K")[:n], n)).reshape(shape)
+    values = np.resize(values.ravel("K"), shape) if values.size != math.prod(shape) else values.reshape(shape)
     return values if weight is None else el.in_place(values, mul(values, weight))
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_shape, check_type, require
+from torchnp.checks import check, check_shape, check_single, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
@@ -26,17 +26,12 @@ def _check_target(target: ndarray) -> None:
     check(target.dtype in (dt.int64, dt.uint8), f"expected target dtype to be Long or Byte, but got {name}")
 
 
-def _check_dtypes(cpu: str, self: ndarray, weight: ndarray | None) -> None:
-    require(cpu, self.dtype, FLOATS)
-    if weight is not None:
-        check_type(self.dtype, weight)
-
-
 def _factors(
     cpu: str, self: ndarray, target: ndarray, weight: ndarray | None, ignore_index: int
 ) -> tuple[ndarray, ndarray, ndarray]:
     """The target classes, class 0 for those ignored; which count; and their weights, in the dtype of the computation."""
-    _check_dtypes(cpu, self, weight)
+    require(cpu, self.dtype, FLOATS)
+    check_type(self.dtype, weight)
     target = target.astype(np.int64, copy=False)
     counted = target != ignore_index
     outside = counted & ((target < 0) | (target >= self.shape[1]))
@@ -79,11 +74,6 @@ def _backward(
     grad = np.zeros(self.shape, self.dtype)
     np.put_along_axis(grad, index, finish(value, self.dtype)[:, None], axis=1)
     return grad
-
-
-def _check_single(g: ndarray) -> None:
-    words = f"Expected a single element grad_output tensor, but got: {shape_text(g.shape)}"
-    check(g.ndim <= 1 and g.size == 1, words)
 
 
 def _sizes(self: ndarray, target: ndarray) -> str:
@@ -132,7 +122,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
         check(grad_output.ndim, no_dimensions(0))
         check_shape(grad_output, self.shape[:1])
     else:
-        _check_single(grad_output)
+        check_single(grad_output)
     require("nll_loss_backward_out_frame", self.dtype, FLOATS)
     check(target.dtype in (dt.int64, dt.uint8), expected_type(dt.int64, target.dtype))
     x, index = (self, target) if self.ndim == 2 else (self[None], target.reshape(-1)[:1])
@@ -155,7 +145,8 @@ def _check_images(self: ndarray, target: ndarray, weight: ndarray | None) -> Non
 def nll_loss2d_forward(self, target, weight, reduction, ignore_index):
     """`nll_loss_forward` of scores (N, C, H, W) for targets (N, H, W)."""
     _check_images(self, target, weight)
-    _check_dtypes("nll_loss2d_forward_out_frame", self, weight)
+    require("nll_loss2d_forward_out_frame", self.dtype, FLOATS)
+    check_type(self.dtype, weight)
     check(target.dtype == dt.int64 or (not target.size and reduction != NONE), expected_type(dt.int64, target.dtype))
     return _forward("nll_loss2d_forward_out_frame", self, target, weight, reduction, ignore_index)
 
@@ -167,7 +158,8 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     dense = new_like(self, self.dtype).flags.c_contiguous
     check(dense, "grad_input must be contiguous")
     _check_total(total_weight, "")
-    _check_dtypes("nll_loss2d_backward_out_frame", self, weight)
+    require("nll_loss2d_backward_out_frame", self.dtype, FLOATS)
+    check_type(self.dtype, weight)
     if reduction == NONE:
         words = "grad_output must have same dimension as target (3) but got dimension:"
         check(grad_output.ndim == 3, f"{words} {shape_text(grad_output.shape)}")
@@ -175,7 +167,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
         check(grad_output.shape == target.shape, words)
     else:
         check_type(self.dtype, total_weight)
-        _check_single(grad_output)
+        check_single(grad_output)
     check_type(self.dtype, grad_output)
     check_type(dt.int64, target)
     rest = (weight, reduction, ignore_index, total_weight, reduction == NONE)

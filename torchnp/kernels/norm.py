@@ -233,8 +233,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     y, mean, variance = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
     rstd = 1 / np.sqrt(variance + y.dtype.type(eps))
     np.multiply(y, rstd, y)
-    if weight is not None or bias is not None:
-        y = y.reshape(N, C, HxW)
+    y = y.reshape(abs(N), abs(C), abs(HxW))  # two negative numbers make a positive size
     if weight is not None:
         np.multiply(y, inner(weight).reshape(C, 1), y)
     if weight is not None or bias is not None:  # torch adds a bias of 0 to weighted channels, which makes -0 to 0

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, require
-from torchnp.errors import shape_text
+from torchnp.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
 from torchnp.kernels._rows import rows
@@ -179,32 +178,18 @@ for _name, _like, _values, _differs, _doc in (
 def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
     """Uniform values in [low, high), in memory of the strides that are asked for."""
     shape, dtype = strided_size(shape, None, device, None), dt.as_dtype(dtype)
-    words = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
-    check(len(shape) == len(stride), words)
-    extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride))
-    words = f"Storage size calculation overflowed with sizes={shape_text(shape)} and strides={shape_text(stride)}"
-    check(0 in shape or extent >= 0, words)
-    _check_real("uniform_", **{"from": low, "to": high})
+    check_strides(shape, stride)
+    check_real("uniform_", **{"from": low, "to": high})
+    extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     strides = [step * dtype.itemsize for step in stride]
     out = np.ndarray(shape, dtype, np.empty(max(extent, 1), dtype), strides=strides)
     return fill(out, uniform_values(out.size, dtype, low, high, generator))
 
 
-def _check_real(name: str, **given: Any) -> None:
-    for place, (argument, value) in enumerate(given.items(), 1):
-        words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
-        check(not isinstance(value, complex), words, TypeError)
-
-
 @kernel("prims::normal", like=np.random.normal, differs=["random-stream"])
 def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
     """Normal values; nothing here records gradients."""
-    check(std >= 0.0, f"expected non-negative standard deviation, but got std={std}")
-    dtype = dt.as_dtype(dtype)
-    check(dt.is_inexact(dtype), f"expected a floating-point or complex dtype, but got dtype=torch.{dtype}")
-    improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
-    check(min(shape, default=0) >= 0, f"Expected cond to be True, but got False. {improve}")
-    _check_real("normal_", mean=mean, std=std)
+    check_normal(shape, mean, std, dt.as_dtype(dtype))
     options = {"layout": None, "device": device, "pin_memory": None}
     return filled(shape, values=_normals(mean, std), dtype=dtype, generator=generator, **options)
 

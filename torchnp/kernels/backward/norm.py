@@ -40,8 +40,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     require("LayerNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     check_type(input.dtype, grad_out)
     wide = dt.is_half(input.dtype) and (mean if weight is None else weight).dtype == dt.float32
-    given = mean, rstd, weight, bias if output_mask[2] else None
-    check_type(dt.float32 if wide else input.dtype, *[p for p in given if p is not None])
+    check_type(dt.float32 if wide else input.dtype, mean, rstd, weight, bias if output_mask[2] else None)
     x, grad = inner(input).reshape(-1, n), inner(grad_out).reshape(-1, n)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
@@ -77,7 +76,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     check(weight is None or weight.size == C, expected_true("!gamma.defined() || gamma.numel() == C"))
     if input.size:
         require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
-        check_type(mean.dtype, rstd, *(() if weight is None else (weight,)))
+        check_type(mean.dtype, rstd, weight)
     x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
