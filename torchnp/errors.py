@@ -177,3 +177,22 @@ def expected_true(condition: str) -> RuntimeError:
     """torch's words where a condition in its code does not hold."""
     improve = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     return RuntimeError(f"Expected {condition} to be true, but got false.  {improve}")
+
+
+# ---------------------------------------------------------------- linear algebra
+
+# What it means that an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
+ALGORITHM_FAILED = {
+    "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
+    "order {0} is not positive-definite).",
+    "eig": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+    "eigenvalues (error code: {0}).",
+    "svd": "The algorithm failed to converge because the input matrix contained non-finite values.",
+    "lstsq": "The least squares solution could not be computed because the input matrix does not have full rank (error "
+    "code: {0}).",
+    "lu_factor": "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+}
+INTERNAL_ASSERT = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch."

@@ -283,11 +283,11 @@ def linalg_vecdot(x, y, *, dim=-1):
     """Sums of products along a dimension, the first conjugated."""
     check_inexact("linalg.vecdot", x)
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
+    if x.ndim == y.ndim == 1:  # along the only dimension, whatever ``dim`` is
+        return vdot(x, y)
     refuse("vdot" if x.dtype == dt.complex32 else "dot", x.dtype, (*dt.FLOAT8S, dt.complex32))
     shape = broadcast_shapes(x.shape, y.shape)
     axis = wrap_dim(dim, len(shape))
-    if x.ndim == y.ndim == 1 and x.shape == y.shape:
-        return vdot(x, y)
     # torch multiplies and then sums: the half types are rounded in between.
     products = np.multiply(x.conj() if dt.is_complex(x.dtype) else x, y)
     total = add_reduce(dt.cast(products, dt.opmath(x.dtype)), (axis,) if shape else None)

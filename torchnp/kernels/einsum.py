@@ -100,8 +100,8 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray]
     for step in range(len(ops) - 1):
         i, j = (0, 1) if path is None else sorted(path[2 * step : 2 * step + 2])
         pair = f"einsum(): invalid contraction ({i}, {j})"
-        check(i >= 0 and j < len(ops), f"{pair} operand index is out of bounds")
         check(i != j, f"{pair} cannot contract an operand with itself")
+        check(i >= 0 and j < len(ops), f"{pair} operand index is out of bounds")
         b, a = ops.pop(j), ops.pop(i)
         ops.insert(0 if path is None else len(ops), _multiplied(a, b, ops, len(kept)))
     return view(ops[0], ops[0].shape[: len(kept)])

@@ -59,12 +59,12 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
     if out not in el.WIDE or any(type(x) is not float and type(x) is not int for x in given):
         if not (fixed and dt.is_floating(out)):
             out = out if dt.is_complex(out) else dt.result_type(self, *given)
-        if dt.is_complex(out):
+        if dt.is_complex(out) and (fixed or dt.is_complex(self.dtype)):
             raise complex_clamp()
         if fixed and any(math.isnan(real(x)) for x in given):  # before anything else is looked at
             return np.full_like(self, number(math.nan, out), out)
-        require(cpu, out, takes)
         el.check_broadcast(self, *given)
+        require(cpu, out, takes)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
     return el.finish(x, out)
@@ -94,7 +94,8 @@ def _quick_clamp(self, min=None, max=None):
 def _look_inplace(bound: Bound, _: list[ndarray]) -> None:
     """The numbers around integers have a say in the result dtype, which is looked at before their values."""
     x, *given = (n for n in bound.values() if n is not None)
-    if not dt.is_inexact(x.dtype) and not any(isinstance(n, (ndarray, complex)) for n in given):
+    others = (ndarray, complex) if len(bound) == 2 else ndarray  # the one-sided ops refuse complex numbers first
+    if not dt.is_inexact(x.dtype) and not any(isinstance(n, others) for n in given):
         found = dt.result_type(x, *given)
         check(found == x.dtype, cannot_cast(found, x.dtype, dt.c_name))
 

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check
-from torchnp.errors import no_dimensions, not_implemented, shape_text
+from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.slicing import diagonal
 from torchnp.overlap import check_apart
@@ -71,35 +71,20 @@ def check_sides(name: str, a: ndarray, b: ndarray, left: bool) -> None:
     check(a.shape[-2] == b.shape[-2 if left else -1], words)
 
 
-# What it means that an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
-_FAILURES = {
-    "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
-    "solve": "The solver failed because the input matrix is singular.",
-    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
-    "order {0} is not positive-definite).",
-    "eig": "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
-    "eigenvalues (error code: {0}).",
-    "svd": "The algorithm failed to converge because the input matrix contained non-finite values.",
-    "lstsq": "The least squares solution could not be computed because the input matrix does not have full rank (error "
-    "code: {0}).",
-    "lu_factor": "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
-    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
-}
-_BUG = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch."
-
-
 def raise_first(info: ndarray, name: str) -> None:
     """Raise for the first matrix of a batch whose algorithm failed; a negative code names an argument of LAPACK's."""
     if not info.any():
         return
     at = int(np.flatnonzero(info)[0])
     code, batch = int(info.flat[at]), "" if info.ndim == 0 else f"(Batch element {at}): "
-    word = next((word for word in _FAILURES if word in name), "")
+    word = next((word for word in ALGORITHM_FAILED if word in name), "")
     if code < 0 and word != "svd":
         bug = "Most certainly there is a bug in the implementation calling the backend library."
-        raise RuntimeError(f"{_BUG} {name}: {batch}Argument {-code} has illegal value. {bug}")
-    check(word, f"{_BUG} {name}: Unknown error code: {code}.")
-    raise (RuntimeError if word == "lu_factor" else LinAlgError)(f"{name}: {batch}{_FAILURES[word].format(code)}")
+        raise RuntimeError(f"{INTERNAL_ASSERT} {name}: {batch}Argument {-code} has illegal value. {bug}")
+    check(word, f"{INTERNAL_ASSERT} {name}: Unknown error code: {code}.")
+    raise (RuntimeError if word == "lu_factor" else LinAlgError)(
+        f"{name}: {batch}{ALGORITHM_FAILED[word].format(code)}"
+    )
 
 
 @kernel("_linalg_check_errors")

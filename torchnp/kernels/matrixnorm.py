@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, wrap_dim
-from torchnp.errors import invalid_view, out_dtype, shape_text
+from torchnp.errors import invalid_view, not_implemented, out_dtype, shape_text
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
 from torchnp.kernels.contraction import matmul
@@ -21,7 +21,7 @@ from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
-from torchnp.kernels.view import movedim_intlist
+from torchnp.kernels.view import movedim_intlist, view
 from torchnp.registry import kernel
 from torchnp.scalars import real
 from torchnp.writes import Bound, Writes
@@ -177,8 +177,14 @@ def linalg_matrix_exp(self):
     linalg.check_inexact("linalg.matrix_exp", self)
     from scipy.linalg import expm
 
+    n = self.shape[-1]
+    if self.dtype in dt.FLOAT8S and n:
+        code = "abs" if self.dtype == dt.float8_e8m0fnu else "sum" if self.size else "le"
+        raise not_implemented(f"{'exp_vml' if n == 1 else code}_cpu", self.dtype)
     if self.size == 0:
         return self.copy()
+    if n > 1 and self.ndim > 3:
+        view(self, (math.prod(self.shape[:-2]), n, n))
     wide = dt.complex128 if dt.is_complex(self.dtype) else dt.float64
     return dt.cast(expm(dt.cast(self, wide)), self.dtype)
 

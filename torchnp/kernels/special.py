@@ -104,8 +104,9 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     x = dt.cast(dt.cast(self, out), dt.opmath(out))
     if n == 1:
         return finish(_trigamma(x), out)
-    sign = 1.0 if n % 2 else -1.0
-    return finish(sign * scipy_special("gamma")(n + 1.0) * _zeta(np.float64(n + 1), x.astype(np.float64)), out)
+    factor = x.dtype.type((1.0 if n % 2 else -1.0) * scipy_special("gamma")(n + 1.0))  # infinite where torch's is
+    zeta = dt.cast(_zeta(np.float64(n + 1), x.astype(np.float64)), out)
+    return finish(factor * dt.cast(zeta, x.dtype), out)
 
 
 def _trigamma(x: ndarray) -> ndarray:

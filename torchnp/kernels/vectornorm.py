@@ -118,7 +118,7 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     ord, axes = real(ord), axes_of(dim, self.ndim)
     if dtype is not None:
         wide = dt.as_dtype(dtype)
-        wide = dt.to_complex(wide) if dt.is_complex(self.dtype) else wide
+        wide = dt.to_complex(wide) if dt.is_complex(self.dtype) and length_of(self.shape, axes) != 1 else wide
     else:
         wide = self.dtype if dt.is_inexact(self.dtype) else dt.int64
     if self.size and (not dt.is_inexact(wide) or wide in dt.FLOAT8S):
