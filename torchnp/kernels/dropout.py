@@ -154,6 +154,8 @@ def rrelu_with_noise(self, noise, lower=0.125, upper=0.3333333333333333, trainin
 @kernel("rrelu_with_noise_", differs=["random-stream"])
 def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """`rrelu_with_noise` written into self."""
+    if not training and self.shape == noise.shape:
+        check_target(self)
     out = rrelu_with_noise(self, noise, lower, upper, training, generator)
     check_target(self)
     self[...] = out

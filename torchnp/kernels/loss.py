@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
+from torchnp.checks import check, check_type, refuse, require
 from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -240,6 +240,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 def total_of(x: ndarray, axis: int | None) -> ndarray:
     """The sum over a dimension or all, rounded to the tensor's dtype; of integers in int64."""
+    refuse("sum_cpu", x.dtype, dt.FLOAT8S)
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
     return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
 

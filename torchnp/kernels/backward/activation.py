@@ -101,7 +101,7 @@ def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> n
 @kernel("leaky_relu_backward")
 def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any, self_is_result: bool) -> ndarray:
     """``g``, times the slope where the input (or the result) is not positive."""
-    if self_is_result and negative_slope < 0:
+    if self_is_result and real(negative_slope) < 0:
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
     of = lambda x, g, slope: np.where(x > 0, g, g * slope)
@@ -128,7 +128,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
 @kernel("elu_backward")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """From the input, or from the result where the forward was in-place."""
-    check(not (is_result and alpha < 0), _IN_PLACE.format("elu"))
+    check(not (is_result and real(alpha) < 0), _IN_PLACE.format("elu"))
 
     def of(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
         below = alpha * above

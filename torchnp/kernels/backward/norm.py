@@ -70,12 +70,13 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     check(grad_out.dtype == input.dtype, "Expected scalar types of X and dY are same.")
     mixed(input, mean, rstd)
     check(not (output_mask[1] or output_mask[2]) or weight is not None, "tensor does not have a device")
+    if input.size:
+        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
     of_x, of_mean = "numel() == N * C * HxW", "numel() == N * group"
     for name, a, n in (("dY", grad_out, C * HxW), ("X", input, C * HxW), ("mean", mean, group), ("rstd", rstd, group)):
         check(a.size == N * n, expected_true(f"{name}.{of_x if n == C * HxW else of_mean}"))
     check(weight is None or weight.size == C, expected_true("!gamma.defined() || gamma.numel() == C"))
     if input.size:
-        require("GroupNormBackwardKernelImpl", input.dtype, dt.FLOATS)
         check_type(mean.dtype, rstd, weight)
     x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
