@@ -99,11 +99,22 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
     return axes[turn:] + axes[:turn]
 
 
+SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
 ENLARGED = 20_000  # elements: beyond, kernels go other ways than for few
 
 
 def enlarged(case: Case) -> Case | None:
-    """The case with many elements: what it has, again and again along one dimension; None where shapes are not free."""
+    """The case with many elements: what it has, again and again along one dimension.
+
+    None where shapes are not free, or where the result may have many more: a matrix of a diagonal, or a list of parts.
+    """
+    s = schemas()[case.op]
+    if (
+        s.is_view
+        or any("[]" in str(r) for r in s.returns)
+        or not ({"pointwise"} & set(s.tags) or SIZED & {a.name for a in s.args})
+    ):
+        return None
     arrays = case.arrays()
     first = next((a for a in arrays if a.shape), None)
     if first is None or is_out(case.op) or not takes_any_shape(case.op) or is_of_matrices(case.op):
