@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, dim_of, require, wrap_dim
+from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
 from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
@@ -279,7 +279,9 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and use_input_stats:
             check_target(running)
-            running[...] = dt.cast(inner(new).reshape(n, channels).mean(0), running.dtype)
+            mean = inner(new).reshape(n, channels).mean(0)
+            check_fits(mean, running)
+            running[...] = dt.cast(mean, running.dtype)
     return out.reshape(input.shape)
 
 

@@ -119,7 +119,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
     """Gradients of the input and, not yet summed, of the weight."""
-    el.check_broadcast(grad_output, self, weight)
+    el.check_broadcast(self, weight, grad_output)
     el.check_same_dtype(self, weight, grad_output)
     of = lambda g, x, w: (np.where(x > 0, g, w * g), np.where(x > 0, 0, x * g))
     return el.formula(*np.broadcast_arrays(grad_output, self, weight), cpu="prelu_backward_cpu", of=of)
