@@ -124,6 +124,7 @@ CONVOLUTIONS_AND_POOLS = (
             "transposed": C((False,)),
             "bias_sizes": lambda c: [c.value("g*o")],
         },
+        unchecked=frozenset(["grad_output"]),
         **GROUPS,
     ),
     rule(

@@ -52,6 +52,15 @@ ROWS = (
     rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     # Sums of infinities, and of large terms that cancel, are by the order of additions.
     rule("_slow_conv2d* slow_conv* thnn_conv2d", values="tame"),
+    # torch does not compare the filter with the window's sizes.
+    rule(
+        "_slow_conv2d_forward slow_conv_transpose?d slow_conv3d* thnn_conv2d",
+        unchecked=frozenset(["weight", "kernel_size"]),
+    ),
+    rule(
+        "_slow_conv2d_backward",
+        unchecked=frozenset(["grad_output", "self", "weight", "kernel_size", "stride", "padding"]),
+    ),
     rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
     rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
     rule(

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, check_type, require
-from torchnp.errors import shape_text, tensor_type
+from torchnp.errors import cannot_cast, shape_text, tensor_type
 from torchnp.kernels._spatial import Ints, is_channels_last
 
 ndarray = np.ndarray
@@ -39,7 +39,6 @@ def geometry(
     check(min(found.output_padding) >= 0, "negative output_padding is not supported")
     check(min(found.stride) > 0, "non-positive stride is not supported")
     check(min(found.dilation) >= 0, "dilation should be greater than zero")
-    check(min(found.dilation) > 0, "non-positive dilation is not supported")
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     of_groups = weight.ndim == input.ndim and weight.shape[0] >= groups and not weight.shape[0] % groups
@@ -53,7 +52,32 @@ def geometry(
             sizes = f"({by(padded)}). Kernel size: ({by(window)})."
             words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
             raise RuntimeError(f"{words} greater than actual input size")
+    if min(found.dilation) == 0:
+        unit = (1,) * (n == 1) + found.dilation  # torch runs one dimension as two
+        check(not by_vendor(input, weight, found, transposed, groups), "non-positive dilation is not supported")
+        if transposed:
+            check_positive("dilation", unit)
+        raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")
     return found
+
+
+_AXES = ("depth", "height", "width")
+EMPTY_FILTER = (
+    "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor expected for "
+    "weight, but got:"
+)
+
+
+def check_positive(name: str, values: Ints) -> None:
+    """Refuse sizes, strides or dilations of 0 and less, in the words of torch's transposed convolutions."""
+    if min(values) <= 0:
+        found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(_AXES[-len(values) :], values))
+        raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
+
+
+def small_output(sizes: Ints, out: Ints) -> str:
+    words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."
+    return f"{words} Output size is too small"
 
 
 def _misfit(
@@ -125,7 +149,13 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
     else:
         require("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype, (*_VENDOR, dt.float64, *dt.INTS))
-    check_type(dtype, *(x for _, x in given))
+    check_type(dtype, weight)
+    if bias is None or (dims == 2 and not transposed and max(g.dilation) == 1):
+        return  # copied, as it is, to where products are added
+    if transposed and dt.is_complex(bias.dtype):
+        raise cannot_cast(bias.dtype, dtype)
+    if not transposed:
+        check_type(dtype, bias)
 
 
 def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:
@@ -136,8 +166,7 @@ def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry)
     if len(sizes) == 2:
         return RuntimeError(f"{words} kernel_height: {sizes[0]} kernel_width: {sizes[1]}")
     if transposed:
-        words = "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor"
-        return RuntimeError(f"{words} expected for weight, but got: {shape_text(weight.shape)}")
+        return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight.shape)}")
     return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
 
 
@@ -181,13 +210,12 @@ def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) 
     sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
     flat, unit = ((0,), (1,)) if len(sizes) == 1 else ((), ())  # torch runs one dimension as two
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
-        names = ("depth", "height", "width")[-max(len(sizes), 2) :]
+        names = _AXES[-max(len(sizes), 2) :]
         given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
         found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
     vendor = by_vendor(input, weight, g, True, groups)
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
-        sizes_ = f"({by((*unit, *sizes))}). Calculated output size per channel: ({by((*unit, *out))})."
-        raise RuntimeError(f"Given input size per channel: {sizes_} Output size is too small")
+        raise RuntimeError(small_output((*unit, *sizes), (*unit, *out)))
     return out

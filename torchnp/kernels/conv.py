@@ -58,11 +58,16 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, trans
     if c and weight.size == 0:  # torch's empty result comes from the first weight
         raise IndexError("select(): index 0 out of range for tensor of size [0] at dimension 0")
     outputs = 0 if c == 0 else weight.shape[1] * groups if transposed else weight.shape[0]
-    shape = [n, outputs, *((1,) if len(sizes) == 1 else ()), *out]
+    flat = len(sizes) == 1
+    shape = [n, outputs, *((1,) if flat else ()), *out]
     for d, size in enumerate(shape):
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(-1 not in shape, ambiguous_view(shape))
-    return np.empty((n, outputs, *out), dt.result_type(input, weight))
+    own, strides = layout.layout_of(input), layout.contiguous(shape)
+    if c and (n, outputs, *out) == input.shape:  # a product with a number, which is no other view then
+        strides = layout.iterated([layout.as_image(*own) if flat else own, ((), ())])
+    strides = (*strides[:2], strides[3]) if flat else strides
+    return layout.empty((n, outputs, *out), dt.result_type(input, weight), strides)
 
 
 _SWITCHES = "`convolution` with switches for other devices."
@@ -232,13 +237,17 @@ _NAMES = "_slow_conv2d_forward thnn_conv2d slow_conv3d_forward slow_conv3d"
 rows(_NAMES, _of_batch, "Convolution over two or three dimensions.")
 
 
-def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
+def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     # These two check before the others do: the filter's sizes, the channels, then the bias.
-    n = len(stride)
-    check(len(kernel_size) == n, f"kernel sizes length should be {n}, but got {len(kernel_size)}")
+    given = {"kernel sizes": kernel_size, "strides": stride, "dilations": dilation, "pads": padding}
+    for name, value in given.items():
+        check(len(value) == n, f"{name} length should be {n}, but got {len(value)}")
+    for name, value in (("kernel size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        check(min(value) > 0, f"{name} should be greater than zero, but got {shape_text(value)}")
     check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
-    if weight.ndim != n + 2 or min(stride) <= 0 or min(dilation) <= 0:  # refused by `convolution`
-        return _plain(self, weight, bias, stride, padding, dilation)
+    out = out_sizes(self.shape[-n:], kernel_size, stride, padding, dilation)
+    check(min(out) > 0, f"calculated output size {shape_text(out)} is too small (all sizes must be positive)")
+    check(weight.ndim == n + 2, f"weight must be {n + 2}D tensor but got {weight.ndim}D tensor dim={n}")
     shapes = f"{shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
     check(weight.shape[2:] == tuple(kernel_size), f"weight[2:] shape {shapes}")
     at = self.ndim - n - 1
@@ -250,13 +259,34 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation):
         words = f"Need bias of dimension 1 and bias.size[0] == {len(weight)}"
         check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
     require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
+    check_type(self.dtype, weight, *([] if bias is None else [bias]))
+    if not len(weight):
+        return np.empty((*self.shape[:at], 0, *out), self.dtype)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
-def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation):
-    n = len(stride)
-    check(len(kernel_size) == n, f"It is expected kernel_size equals to {n}, but got size {len(kernel_size)}")
-    x = self[None] if self.ndim == len(stride) + 1 else self
+def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding, dilation, *, n):
+    given = ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)
+    for name, value in (*given, ("stride", output_padding)):
+        check(len(value) == n, f"It is expected {name} equals to {n}, but got size {len(value)}")
+    shape, filled = shape_text(self.shape), self.size and self.ndim in (n + 1, n + 2)
+    check(n == 2 or filled, f"non-empty 4D or 5D (batch mode) tensor expected for input, but got: {shape}")
+    for name, value in (("kernel", kernel_size), ("stride", stride), ("dilation", dilation))[n - 2 :]:
+        checks.check_positive(name, value)
+    words = "non-empty 2D or 4D weight tensor expected, but got:" if n == 2 else checks.EMPTY_FILTER
+    check(weight.size and (weight.ndim == n + 2 or weight.ndim == n == 2), f"{words} {shape_text(weight.shape)}")
+    if bias is not None:
+        check_shape(bias, weight.shape[1:2])
+    check(filled, f"non-empty 3D or 4D input tensor expected but got a tensor with size {shape}")
+    sizes, g = self.shape[-n:], checks.Geometry(stride, padding, dilation, output_padding)
+    out = checks.sizes_back(sizes, kernel_size, g)
+    check(min(out) > 0, checks.small_output(sizes, out))
+    wanted = [*self.shape]
+    wanted[-n - 1] = len(weight)
+    check_shape(self, wanted)
+    require(f"slow_conv_transpose{n}d_out_cpu", self.dtype, (*dt.FLOATS, dt.int64))
+    check_type(self.dtype, weight)
+    x = self[None] if self.ndim == n + 1 else self
     y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
     return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
 

@@ -25,9 +25,8 @@ def convolution_backward(
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
     """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
-    # torch's own callers pass [0] for "no bias".
-    bias_shape = None if bias_sizes is None or list(bias_sizes) == [0] else bias_sizes
-    g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
+    check(groups > 0 or weight.ndim < 3, f"expected groups to be greater than 0, but got groups={groups}")
+    g = checks.geometry(input, weight, None, stride, padding, dilation, transposed, output_padding, groups)
     ranks = f"but got: {input.ndim} and {grad_output.ndim}"
     words = "Expected input and grad_output to have the same number of dimensions"
     check(grad_output.ndim == input.ndim, f"{words}, {ranks}")
