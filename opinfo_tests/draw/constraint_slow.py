@@ -52,10 +52,11 @@ ROWS = (
     rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     # Sums of infinities, and of large terms that cancel, are by the order of additions.
     rule("_slow_conv2d* slow_conv* thnn_conv2d", values="tame"),
-    # torch does not compare the filter with the window's sizes.
+    # torch does not compare the filter with the window's sizes, and reads the wrong columns for a negative padding.
+    rule("slow_conv_dilated?d", unchecked=frozenset(["padding"])),
     rule(
         "_slow_conv2d_forward slow_conv_transpose?d slow_conv3d* thnn_conv2d",
-        unchecked=frozenset(["weight", "kernel_size"]),
+        unchecked=frozenset(["weight", "kernel_size", "padding", "output_padding"]),
     ),
     rule(
         "_slow_conv2d_backward",

@@ -53,12 +53,20 @@ def geometry(
             words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
             raise RuntimeError(f"{words} greater than actual input size")
     if min(found.dilation) == 0:
-        unit = (1,) * (n == 1) + found.dilation  # torch runs one dimension as two
-        check(not by_vendor(input, weight, found, transposed, groups), "non-positive dilation is not supported")
-        if transposed:
-            check_positive("dilation", unit)
-        raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")
+        _check_no_dilation(found.dilation, weight, transposed, by_vendor(input, weight, found, transposed, groups))
     return found
+
+
+def _check_no_dilation(dilation: Ints, weight: ndarray, transposed: bool, vendor: bool) -> None:
+    """Each of torch's backends has its own words of a dilation of 0; oneDNN's transposed one takes it for one point."""
+    check(transposed or not vendor, "non-positive dilation is not supported")
+    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
+    if vendor:
+        check(max(weight.shape[2:]) == 1, "dimensions are invalid" if weight.ndim == 5 else no_primitive(True))
+        return
+    if transposed:
+        check_positive("dilation", unit)
+    raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")
 
 
 _AXES = ("depth", "height", "width")
@@ -129,6 +137,11 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
     return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
 
 
+def no_primitive(transposed: bool) -> str:
+    name = "deconvolution" if transposed else "convolution"
+    return f"could not create a primitive descriptor for the {name} forward propagation primitive."
+
+
 def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int):
     """Refuse what torch's CPU backends have no code for, or will not mix."""
     dtype = input.dtype
@@ -137,8 +150,7 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
         for name, x in given:
             words = f"Input type ({tensor_type(dtype)}) and {name} type ({tensor_type(x.dtype)}) should be the same or"
             check(x.dtype == dtype, f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
-        name = "deconvolution" if transposed else "convolution"
-        check(weight.size, f"could not create a primitive descriptor for the {name} forward propagation primitive.")
+        check(weight.size, no_primitive(transposed))
         return
     dims = 3 if input.ndim == 5 else 2
     kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
@@ -150,12 +162,11 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     else:
         require("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype, (*_VENDOR, dt.float64, *dt.INTS))
     check_type(dtype, weight)
-    if bias is None or (dims == 2 and not transposed and max(g.dilation) == 1):
-        return  # copied, as it is, to where products are added
-    if transposed and dt.is_complex(bias.dtype):
-        raise cannot_cast(bias.dtype, dtype)
-    if not transposed:
+    if bias is None or not transposed:
+        return  # copied, of any dtype, to where products are added
+    if dims == 3:
         check_type(dtype, bias)
+    check(not dt.is_complex(bias.dtype), cannot_cast(bias.dtype, dtype))
 
 
 def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:

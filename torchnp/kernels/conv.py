@@ -13,7 +13,7 @@ from torchnp import layout
 from torchnp.checks import check, check_shape, check_type, dim_of, require, wrap_dims
 from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
 from torchnp.kernels import _conv_checks as checks
-from torchnp.kernels._memory import new_like
+from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.backward.conv import convolution_backward
@@ -138,7 +138,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     check(max(stride) == 1, "padding='same' is not supported for strided convolutions")
     dilation = checks.expand(dilation, "dilation", n)
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-    small = [t // 2 for t in total]
+    small = [int(t / 2) for t in total]
     if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
         as_it_was = layout.suggested(*layout.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
@@ -180,7 +180,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check(bias.shape[0] == weight.shape[2], "Bias size must equal dim 2 in the weight tensor (output channels).")
     check_steps(self, len(self), weight, pad)
     times, batch = len(self) + 2 * pad - len(weight) + 1, self.shape[1]
-    y = np.broadcast_to(dt.cast(bias, self.dtype), (times, batch, len(bias))).copy()
+    y = np.broadcast_to(dt.cast(bias, self.dtype), check_size((times, batch, len(bias)))).copy()
     for tap in range(len(weight)):
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
         if first < last:
@@ -222,6 +222,8 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
     if bias is not None:
         dim_of(bias, 0)
         check_shape(bias, weight.shape[:1])
+    if n == 3 and not self.ndim:
+        dim_of(self, 1)
     expected = "Expected 4D input tensor," if n == 2 else "non-empty 5D input tensor expected"
     check(self.ndim == n + 2, f"{expected} but got: {shape_text(self.shape)}")
     if n == 2:
@@ -246,7 +248,8 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
         check(min(value) > 0, f"{name} should be greater than zero, but got {shape_text(value)}")
     check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
     out = out_sizes(self.shape[-n:], kernel_size, stride, padding, dilation)
-    check(min(out) > 0, f"calculated output size {shape_text(out)} is too small (all sizes must be positive)")
+    told = f"calculated output size {' '.join(map(str, out))} is too small (all sizes must be non-negative)"
+    check(min(out) >= 0, told)
     check(weight.ndim == n + 2, f"weight must be {n + 2}D tensor but got {weight.ndim}D tensor dim={n}")
     shapes = f"{shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
     check(weight.shape[2:] == tuple(kernel_size), f"weight[2:] shape {shapes}")
@@ -259,9 +262,11 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
         words = f"Need bias of dimension 1 and bias.size[0] == {len(weight)}"
         check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
     require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
-    check_type(self.dtype, weight, *([] if bias is None else [bias]))
-    if not len(weight):
-        return np.empty((*self.shape[:at], 0, *out), self.dtype)
+    check_type(self.dtype, weight)
+    if not len(weight) or 0 in out:
+        shape = (*self.shape[:at], len(weight), *out)
+        return layout.empty(shape, self.dtype, layout.contiguous(shape))
+    bias = None if bias is None else dt.cast(bias, self.dtype)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 

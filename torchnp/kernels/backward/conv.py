@@ -78,6 +78,8 @@ def _check_gradient(
     if checks.by_vendor(x, w, g, transposed, groups):
         for a in (y, w):
             check(a.dtype in _TAKEN, dense_dtype(a.dtype))
+    if not of_input and not checks.by_vendor(x, w, g, transposed, groups):
+        w = w if w.dtype == x.dtype else np.empty(w.shape, x.dtype)  # which nothing reads
     checks.check_dtypes(x, w, None, transposed, g, groups)
     check_type(x.dtype, y)
     sizes = checks.transposed_sizes(x, w, g, groups) if transposed else out_sizes(x.shape[2:], w.shape[2:], *g[:3])
@@ -91,4 +93,8 @@ def _backward_of_nothing(
     check(0 in input.shape[:2], words)
     shapes = ((input.shape, input.dtype), (weight.shape, weight.dtype), (bias_sizes, weight.dtype))
     x, w, b = (np.zeros(s, t) if asked and s is not None else None for (s, t), asked in zip(shapes, output_mask))
+    x, w = (
+        z if z is None else layout.place(z, layout.preserved(*layout.layout_of(a)))
+        for z, a in ((x, input), (w, weight))
+    )
     return x, w, b
