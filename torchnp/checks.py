@@ -11,11 +11,13 @@ import numpy as np
 
 from torchnp.dtypes import is_inexact
 from torchnp.errors import (
+    AXES,
     batch2_mismatch,
     dim_out_of_range,
     expand_mismatch,
     expected_type,
     no_dimensions,
+    no_primitive,
     not_implemented,
     output_shape,
     shape_text,
@@ -218,3 +220,26 @@ def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> 
     improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
     check(min(shape, default=0) >= 0, f"Expected cond to be True, but got False. {improve}")
     check_real("normal_", mean=mean, std=std)
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def check_positive(name: str, values: Sequence[int]) -> None:
+    """Refuse sizes, strides or dilations of 0 and less, in the words of torch's transposed convolutions."""
+    if min(values) <= 0:
+        found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(AXES[-len(values) :], values))
+        raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
+
+
+def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
+    """Each of torch's backends has its own words of a dilation of 0; oneDNN's transposed one takes it for one point."""
+    check(transposed or not vendor, "non-positive dilation is not supported")
+    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
+    if vendor:
+        words = "dimensions are invalid" if weight.ndim == 5 else no_primitive("deconvolution")
+        check(max(weight.shape[2:]) == 1, words)
+        return
+    if transposed:
+        check_positive("dilation", unit)
+    raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")

@@ -196,3 +196,65 @@ ALGORITHM_FAILED = {
     "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
 }
 INTERNAL_ASSERT = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch."
+
+
+# ---------------------------------------------------------------- convolutions
+
+AXES = ("depth", "height", "width")
+EMPTY_FILTER = (
+    "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor expected for "
+    "weight, but got:"
+)
+
+
+def by(sizes: Shape) -> str:
+    """Sizes as torch prints them in these messages: ``2 x 3``."""
+    return " x ".join(map(str, sizes))
+
+
+def conv_misfit(
+    input: Shape, weight: Shape, bias: Shape | None, transposed: bool, groups: int, channels: int, outputs: int
+) -> RuntimeError:
+    """The shapes of a convolution do not go together."""
+    shape, of_input = shape_text(weight), shape_text(input)
+    wanted, found = f"expected weight to be divisible by {groups} at dimension 0", f"weight of size [{shape}] instead"
+    given = f"Given groups={groups}"
+    if len(weight) != len(input):
+        given = f"Expected {len(weight)}-dimensional input for {len(weight)}-dimensional weight {shape}"
+        return RuntimeError(f"{given}, but got {len(input)}-dimensional input of size {of_input} instead")
+    if weight[0] < groups:
+        wanted, found = f"expected weight to be at least {groups} at dimension 0", f"weight of size {shape} instead"
+    elif not weight[0] % groups and input[1] != channels:
+        given = f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {shape}"
+        wanted, found = f"expected input{of_input} to have {channels} channels", f"{input[1]} channels instead"
+    elif not weight[0] % groups:
+        given = f"Given {'transposed=1, ' * transposed}weight of size {shape}"
+        wanted = f"expected bias to be 1-dimensional with {outputs} elements"
+        found = f"bias of size {shape_text(bias or ())} instead"
+    return RuntimeError(f"{given}, {wanted}, but got {found}")
+
+
+def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> RuntimeError:
+    """A filter without elements, in the words of each backend."""
+    words = "kernel size should be greater than zero, but got"
+    if not transposed and dilated:
+        return RuntimeError(f"{words} {shape_text(sizes)}")
+    if len(sizes) == 2:
+        return RuntimeError(f"{words} kernel_height: {sizes[0]} kernel_width: {sizes[1]}")
+    if transposed:
+        return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight)}")
+    return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
+
+
+def small_output(sizes: Shape, out: Shape) -> RuntimeError:
+    """The result of a transposed convolution has nothing in it."""
+    words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."
+    return RuntimeError(f"{words} Output size is too small")
+
+
+def no_primitive(name: str) -> RuntimeError:
+    """oneDNN has no code for the sizes of a convolution."""
+    return RuntimeError(
+        f"could not create a primitive descriptor for the {name} forward propagation primitive. Run workload with "
+        "environment variable ONEDNN_VERBOSE=all to get additional diagnostic information."
+    )

@@ -9,8 +9,18 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_type, require
-from torchnp.errors import cannot_cast, shape_text, tensor_type
+from torchnp.checks import check, check_no_dilation, check_type, require
+from torchnp.errors import (
+    AXES,
+    by,
+    cannot_cast,
+    conv_misfit,
+    no_filter,
+    no_primitive,
+    shape_text,
+    small_output,
+    tensor_type,
+)
 from torchnp.kernels._spatial import Ints, is_channels_last
 
 ndarray = np.ndarray
@@ -44,7 +54,7 @@ def geometry(
     of_groups = weight.ndim == input.ndim and weight.shape[0] >= groups and not weight.shape[0] % groups
     fits = bias_shape is None or tuple(bias_shape) == (outputs,)
     if not (of_groups and input.shape[1] == channels and fits):
-        raise _misfit(input, weight, bias_shape, transposed, groups, channels, outputs)
+        raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, channels, outputs)
     if not transposed:
         padded = [s + 2 * p for s, p in zip(input.shape[2:], found.padding, strict=True)]
         window = [d * (k - 1) + 1 for d, k in zip(found.dilation, weight.shape[2:], strict=True)]
@@ -53,66 +63,8 @@ def geometry(
             words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
             raise RuntimeError(f"{words} greater than actual input size")
     if min(found.dilation) == 0:
-        _check_no_dilation(found.dilation, weight, transposed, by_vendor(input, weight, found, transposed, groups))
+        check_no_dilation(found.dilation, weight, transposed, by_vendor(input, weight, found, transposed, groups))
     return found
-
-
-def _check_no_dilation(dilation: Ints, weight: ndarray, transposed: bool, vendor: bool) -> None:
-    """Each of torch's backends has its own words of a dilation of 0; oneDNN's transposed one takes it for one point."""
-    check(transposed or not vendor, "non-positive dilation is not supported")
-    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
-    if vendor:
-        check(max(weight.shape[2:]) == 1, "dimensions are invalid" if weight.ndim == 5 else no_primitive(True))
-        return
-    if transposed:
-        check_positive("dilation", unit)
-    raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")
-
-
-_AXES = ("depth", "height", "width")
-EMPTY_FILTER = (
-    "non-empty 5D (n_output_plane x n_input_plane x kernel_depth x kernel_height x kernel_width) tensor expected for "
-    "weight, but got:"
-)
-
-
-def check_positive(name: str, values: Ints) -> None:
-    """Refuse sizes, strides or dilations of 0 and less, in the words of torch's transposed convolutions."""
-    if min(values) <= 0:
-        found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(_AXES[-len(values) :], values))
-        raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
-
-
-def small_output(sizes: Ints, out: Ints) -> str:
-    words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."
-    return f"{words} Output size is too small"
-
-
-def _misfit(
-    input: ndarray, weight: ndarray, bias_shape: Ints | None, transposed: bool, groups: int, channels: int, outputs: int
-) -> RuntimeError:
-    """torch's words for shapes that do not go together."""
-    shape, of_input = shape_text(weight.shape), shape_text(input.shape)
-    wanted, found = f"expected weight to be divisible by {groups} at dimension 0", f"weight of size [{shape}] instead"
-    given = f"Given groups={groups}"
-    if weight.ndim != input.ndim:
-        given = f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape}"
-        return RuntimeError(f"{given}, but got {input.ndim}-dimensional input of size {of_input} instead")
-    if weight.shape[0] < groups:
-        wanted, found = f"expected weight to be at least {groups} at dimension 0", f"weight of size {shape} instead"
-    elif not weight.shape[0] % groups and input.shape[1] != channels:
-        given = f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {shape}"
-        wanted, found = f"expected input{of_input} to have {channels} channels", f"{input.shape[1]} channels instead"
-    elif not weight.shape[0] % groups:
-        given = f"Given {'transposed=1, ' * transposed}weight of size {shape}"
-        wanted = f"expected bias to be 1-dimensional with {outputs} elements"
-        found = f"bias of size {shape_text(bias_shape or ())} instead"
-    return RuntimeError(f"{given}, {wanted}, but got {found}")
-
-
-def by(sizes: Ints) -> str:
-    """Sizes as torch prints them in these messages: ``2 x 3``."""
-    return " x ".join(map(str, sizes))
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
@@ -137,11 +89,6 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
     return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
 
 
-def no_primitive(transposed: bool) -> str:
-    name = "deconvolution" if transposed else "convolution"
-    return f"could not create a primitive descriptor for the {name} forward propagation primitive."
-
-
 def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int):
     """Refuse what torch's CPU backends have no code for, or will not mix."""
     dtype = input.dtype
@@ -150,12 +97,13 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
         for name, x in given:
             words = f"Input type ({tensor_type(dtype)}) and {name} type ({tensor_type(x.dtype)}) should be the same or"
             check(x.dtype == dtype, f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
-        check(weight.size, no_primitive(transposed))
+        if not weight.size:
+            raise no_primitive("deconvolution" if transposed else "convolution")
         return
     dims = 3 if input.ndim == 5 else 2
     kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
     if 0 in kernel_size:
-        raise _no_kernel(kernel_size, weight, transposed, g)
+        raise no_filter(kernel_size, weight.shape, transposed, max(g.dilation) > 1)
     if transposed or max(g.dilation) > 1:
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
@@ -167,18 +115,6 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
     if dims == 3:
         check_type(dtype, bias)
     check(not dt.is_complex(bias.dtype), cannot_cast(bias.dtype, dtype))
-
-
-def _no_kernel(sizes: list[int], weight: ndarray, transposed: bool, g: Geometry) -> RuntimeError:
-    """torch's words for a filter without elements, of each of its backends."""
-    words = "kernel size should be greater than zero, but got"
-    if not transposed and max(g.dilation) > 1:
-        return RuntimeError(f"{words} {sizes}")
-    if len(sizes) == 2:
-        return RuntimeError(f"{words} kernel_height: {sizes[0]} kernel_width: {sizes[1]}")
-    if transposed:
-        return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight.shape)}")
-    return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
 
 
 _WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
@@ -221,12 +157,12 @@ def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) 
     sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
     flat, unit = ((0,), (1,)) if len(sizes) == 1 else ((), ())  # torch runs one dimension as two
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
-        names = _AXES[-max(len(sizes), 2) :]
+        names = AXES[-max(len(sizes), 2) :]
         given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
         found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
     vendor = by_vendor(input, weight, g, True, groups)
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
-        raise RuntimeError(small_output((*unit, *sizes), (*unit, *out)))
+        raise small_output((*unit, *sizes), (*unit, *out))
     return out

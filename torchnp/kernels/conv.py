@@ -10,8 +10,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_shape, check_type, dim_of, require, wrap_dims
-from torchnp.errors import ambiguous_view, dense_dtype, shape_text, tensor_type
+from torchnp.checks import check, check_positive, check_shape, check_type, dim_of, require, wrap_dims
+from torchnp.errors import EMPTY_FILTER, ambiguous_view, by, dense_dtype, shape_text, small_output, tensor_type
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
@@ -213,7 +213,7 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
         words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
         check(len(value) == n, words)
     for name, value in (("kernel", kernel_size), ("stride", stride)):
-        found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {checks.by(value)} (TxHxW)"
+        found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
         check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
     if n == 3:
         dim_of(weight, 1)
@@ -248,8 +248,8 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
         check(min(value) > 0, f"{name} should be greater than zero, but got {shape_text(value)}")
     check(self.ndim in (n + 1, n + 2), f"input must be 4D or 5D tensor but got {self.ndim}D tensor")
     out = out_sizes(self.shape[-n:], kernel_size, stride, padding, dilation)
-    told = f"calculated output size {' '.join(map(str, out))} is too small (all sizes must be non-negative)"
-    check(min(out) >= 0, told)
+    told = "is too small (all sizes must be non-negative)"
+    check(min(out) >= 0, f"calculated output size {' '.join(map(str, out))} {told}")
     check(weight.ndim == n + 2, f"weight must be {n + 2}D tensor but got {weight.ndim}D tensor dim={n}")
     shapes = f"{shape_text(weight.shape[2:])} must be equal to kernel_size {shape_text(kernel_size)}"
     check(weight.shape[2:] == tuple(kernel_size), f"weight[2:] shape {shapes}")
@@ -264,8 +264,7 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
     check_type(self.dtype, weight)
     if not len(weight) or 0 in out:
-        shape = (*self.shape[:at], len(weight), *out)
-        return layout.empty(shape, self.dtype, layout.contiguous(shape))
+        return layout.dense(np.empty((*self.shape[:at], len(weight), *out), self.dtype))
     bias = None if bias is None else dt.cast(bias, self.dtype)
     return _plain(self, weight, bias, stride, padding, dilation)
 
@@ -277,18 +276,16 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     shape, filled = shape_text(self.shape), self.size and self.ndim in (n + 1, n + 2)
     check(n == 2 or filled, f"non-empty 4D or 5D (batch mode) tensor expected for input, but got: {shape}")
     for name, value in (("kernel", kernel_size), ("stride", stride), ("dilation", dilation))[n - 2 :]:
-        checks.check_positive(name, value)
-    words = "non-empty 2D or 4D weight tensor expected, but got:" if n == 2 else checks.EMPTY_FILTER
+        check_positive(name, value)
+    words = "non-empty 2D or 4D weight tensor expected, but got:" if n == 2 else EMPTY_FILTER
     check(weight.size and (weight.ndim == n + 2 or weight.ndim == n == 2), f"{words} {shape_text(weight.shape)}")
     if bias is not None:
         check_shape(bias, weight.shape[1:2])
     check(filled, f"non-empty 3D or 4D input tensor expected but got a tensor with size {shape}")
-    sizes, g = self.shape[-n:], checks.Geometry(stride, padding, dilation, output_padding)
-    out = checks.sizes_back(sizes, kernel_size, g)
-    check(min(out) > 0, checks.small_output(sizes, out))
-    wanted = [*self.shape]
-    wanted[-n - 1] = len(weight)
-    check_shape(self, wanted)
+    sizes = self.shape[-n:]
+    out = checks.sizes_back(sizes, kernel_size, checks.Geometry(stride, padding, dilation, output_padding))
+    check(min(out) > 0, small_output(sizes, out))
+    check_shape(self, (*self.shape[: -n - 1], len(weight), *sizes))
     require(f"slow_conv_transpose{n}d_out_cpu", self.dtype, (*dt.FLOATS, dt.int64))
     check_type(self.dtype, weight)
     x = self[None] if self.ndim == n + 1 else self

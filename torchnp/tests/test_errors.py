@@ -25,7 +25,23 @@ def of(dtype, *shape):
 
 
 # By the function that has the words: calls of torch that raise them.
+_CONV = ([1, 1], [0, 0], [1, 1])
 CALLS = {
+    "conv_misfit": [
+        ("convolution", f32(1, 2, 4, 4), f32(2, 3, 3, 3), None, *_CONV, False, [0, 0], 1),
+        ("convolution", f32(1, 2, 4), f32(2, 2, 3, 3), None, *_CONV, False, [0, 0], 1),
+        ("convolution", f32(1, 2, 4, 4), f32(3, 1, 3, 3), None, *_CONV, False, [0, 0], 2),
+        ("convolution", f32(1, 2, 4, 4), f32(2, 3, 3, 3), f32(2), *_CONV, True, [0, 0], 1),
+    ],
+    "no_filter": [
+        ("convolution", of(torch.float64, 1, 2, 4, 4), of(torch.float64, 2, 2, 0, 3), None, *_CONV, t, [0, 0], 1)
+        for t in (False, True)
+    ],
+    "small_output": [
+        ("convolution", of(torch.float64, 1, 2, 1, 1), of(torch.float64, 2, 2, 1, 1), None, [1, 1], [1, 1], [1, 1], True,
+         [0, 0], 1),
+    ],
+    "no_primitive": [("convolution", f32(2, 2, 4, 4), f32(2, 2, 3, 0), None, *_CONV, t, [0, 0], 1) for t in (False, True)],
     "not_implemented": [
         ("ceil", of(torch.bool, 2)),
         ("masked_fill.Scalar", of(torch.uint16, 2), of(torch.bool, 2), 1),
@@ -146,7 +162,7 @@ def test_words(name, op, args):
 
 def test_every_line_has_a_call():
     lines = {k for k, f in vars(errors).items() if inspect.isfunction(f) and f.__module__ == errors.__name__}
-    assert lines - {"shape_text", "tensor_type"} == set(CALLS)
+    assert lines - {"shape_text", "tensor_type", "by"} == set(CALLS)
 
 
 @pytest.mark.parametrize("dtype", dt.ALL, ids=str)

@@ -78,9 +78,8 @@ def _check_gradient(
     if checks.by_vendor(x, w, g, transposed, groups):
         for a in (y, w):
             check(a.dtype in _TAKEN, dense_dtype(a.dtype))
-    if not of_input and not checks.by_vendor(x, w, g, transposed, groups):
-        w = w if w.dtype == x.dtype else np.empty(w.shape, x.dtype)  # which nothing reads
-    checks.check_dtypes(x, w, None, transposed, g, groups)
+    read = of_input or checks.by_vendor(x, w, g, transposed, groups)
+    checks.check_dtypes(x, w if read else np.empty(w.shape, x.dtype), None, transposed, g, groups)
     check_type(x.dtype, y)
     sizes = checks.transposed_sizes(x, w, g, groups) if transposed else out_sizes(x.shape[2:], w.shape[2:], *g[:3])
     check_shape(y, (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes))
@@ -91,10 +90,10 @@ def _backward_of_nothing(
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:
     words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}"
     check(0 in input.shape[:2], words)
-    shapes = ((input.shape, input.dtype), (weight.shape, weight.dtype), (bias_sizes, weight.dtype))
-    x, w, b = (np.zeros(s, t) if asked and s is not None else None for (s, t), asked in zip(shapes, output_mask))
-    x, w = (
-        z if z is None else layout.place(z, layout.preserved(*layout.layout_of(a)))
-        for z, a in ((x, input), (w, weight))
-    )
-    return x, w, b
+    x, w = (np.zeros(a.shape, a.dtype) if asked else None for a, asked in zip((input, weight), output_mask))
+    b = np.zeros(bias_sizes, weight.dtype) if output_mask[2] and bias_sizes is not None else None
+    return _like(x, input), _like(w, weight), b
+
+
+def _like(x: ndarray | None, own: ndarray) -> ndarray | None:
+    return x if x is None else layout.place(x, layout.preserved(*layout.layout_of(own)))
