@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, warn
-from torchnp.errors import output_shape
+from torchnp.checks import check, check_written, warn
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout import format_name, layout_of, suggested
@@ -43,14 +42,6 @@ rows("lift_fresh_copy", lambda x: x.copy(), "A copy.", like=np.copy)
 def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
     if isinstance(src, ndarray) and src.dtype.kind == "c" and not dt.is_complex(dtype) and dtype != dt.bool_:
         warn("Casting complex values to real discards the imaginary part")
-
-
-def check_written(target: ndarray, value: ndarray) -> None:
-    """Refuse to write a value that does not broadcast to its target."""
-    if value.shape != target.shape:
-        shape = broadcast_shapes(target.shape, value.shape)
-        if shape != target.shape:
-            raise output_shape(target.shape, shape)
 
 
 @kernel("copy", like=np.copyto)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, dim_of, refuse, refuse_elements, wrap_dim
+from torchnp.checks import broadcast_shapes, check, check_written, dim_of, refuse, refuse_elements, wrap_dim
 from torchnp.dtypes import cast, opmath
 from torchnp.errors import output_shape
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels.copy import check_written
 from torchnp.kernels.create import zeros_of
 from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.mask import masked_scatter, masked_select
