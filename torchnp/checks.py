@@ -166,14 +166,6 @@ def check_fits(x: ndarray, target: ndarray) -> None:
         check(shape == target.shape, output_shape(target.shape, shape))
 
 
-def check_written(target: ndarray, value: ndarray) -> None:
-    """Refuse to write a value that does not broadcast to its target."""
-    if value.shape != target.shape:
-        shape = broadcast_shapes(target.shape, value.shape)
-        if shape != target.shape:
-            raise output_shape(target.shape, shape)
-
-
 def check_matrices(a: ndarray, b: ndarray) -> None:
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_written, warn
+from torchnp.checks import check, check_fits, warn
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout import format_name, layout_of, suggested
@@ -49,7 +49,7 @@ def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)
     value = dt.cast(src, self.dtype) if isinstance(src, ndarray) else number(src, self.dtype)
-    check_written(self, value)
+    check_fits(value, self)
     out = new_like(self, self.dtype)
     out[...] = value
     return out

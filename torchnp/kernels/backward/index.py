@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, check_written, dim_of, refuse, refuse_elements, wrap_dim
+from torchnp.checks import broadcast_shapes, check, check_fits, dim_of, refuse, refuse_elements, wrap_dim
 from torchnp.dtypes import cast, opmath
 from torchnp.errors import output_shape
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
@@ -72,7 +72,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
 def _in_zeros(grad: ndarray, sizes: Ints, *where: Any, view: Callable[..., ndarray]) -> ndarray:
     out = zeros_of(sizes, grad.dtype)
     part = view(out, *where)
-    check_written(part, grad)
+    check_fits(grad, part)
     part[...] = grad
     return out
 
