@@ -44,9 +44,9 @@ def cumprod_backward(grad, input, dim, output):
     given, shape = (grad, input.conj(), output.conj()), broadcast_shapes(output.shape, grad.shape)
     grad, factors, products = (np.moveaxis(np.broadcast_to(dt.cast(a, inner), shape), axis, -1) for a in given)
     zeros = np.cumsum(factors == 0, -1)
-    wide = np.promote_types(inner, np.float64) if dt.is_inexact(inner) else inner  # torch adds in double precision
+    wide = np.promote_types(inner, np.float64) if dt.is_inexact(inner) else None  # torch adds in double precision
     tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1, wide)[..., ::-1]
-    tails = tails.astype(inner) + 0  # no zero is negative
+    tails = (tails.astype(inner) if wide else tails) + 0  # no zero is negative
     out = np.where(zeros == 0, tails / factors, 0)
     # At the first zero: what stands before it, times the products of what follows up to the second.
     first = (factors == 0) & (zeros == 1)
