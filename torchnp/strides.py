@@ -18,6 +18,7 @@ list; several results have one each.
   ``promoted``.
 - ``infinite:x``, ``finite:x``: as abs(x) == inf, and x == x times abs(x) != inf, where x is not of integers;
   ``imaginary:x``: as the imaginary part of x compared with 0, where x is complex; else all three as ``like``.
+- ``grown:x,..``: row-major, but in the order of the iterator for the tensors named where that is larger than x.
 - ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
   as ``empty_like`` of x cut where nothing is added to it but a constant, and row-major around the circle.
@@ -179,6 +180,15 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     return rule
 
 
+def _grown(arguments: Sequence[int]) -> Rule:
+    iterator = _iterator("iterator", arguments, False)
+
+    def rule(shape: Shape, given: Given, place: int) -> Strides:
+        return contiguous(shape) if given(arguments[0]).shape == shape else iterator(shape, given, place)
+
+    return rule
+
+
 def _fits(sizes: Shape, shape: Shape) -> bool:
     """Whether an operand is broadcast to the result: of what is not, no iterator was made."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
@@ -314,6 +324,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _solved(declared.index("left"))
     if kind == "volume":
         return _volume(arguments[0], arguments[-1])
+    if kind == "grown":
+        return _grown(arguments)
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":
