@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,10 @@ class Writes:
         What torch looks at in place when it has found nothing else wrong; called as ``inplace`` is.
     free : tuple of str
         The arguments that may share memory with the target in place, as torch does not look at theirs.
+    lists : callable, optional
+        What torch looks at first in the forms that go through lists: called with the first list, and with the others.
+    unexpanded : bool
+        In place the target is not expanded to a sum: one of another shape is refused by the sum's.
     predicate : bool
         The result is bool, whatever the operands are: any target holds it.
     code_first : bool
@@ -56,6 +60,8 @@ class Writes:
     expanded: Expanded | None = None
     after: Look | None = None
     free: tuple[str, ...] = ()
+    lists: Callable[[Sequence[Any], Sequence[Sequence[Any]]], None] | None = None
+    unexpanded: bool = False
     predicate: bool = False
     code_first: bool = False
     rounds_number: bool = False

@@ -30,7 +30,9 @@ def _make_copy(schema: Schema, source: Callable[..., Any], source_schema: Schema
     return kernel
 
 
-def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Schema, _: Writes) -> Callable[..., Any]:
+def _make_foreach(
+    schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: Writes
+) -> Callable[..., Any]:
     pairs = pair_arguments(schema, source_schema)
     lists = [a.name for a in schema.args if a.type.endswith("[]")]
 
@@ -40,7 +42,7 @@ def _make_foreach(schema: Schema, source: Callable[..., Any], source_schema: Sch
                 f"scalar tensor expected to be 0 dim but it has {bound[lone].ndim} dimensions and {bound[lone].size} "
                 "elements."
             )
-        check_lists(schema, bound)
+        check_lists(schema, bound, writes)
         results = []
         for i in range(len(bound[lists[0]])):
             values = {a.name: a.default for a in source_schema.args}

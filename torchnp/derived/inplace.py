@@ -82,7 +82,7 @@ def make_inplace(
         except FAILURES as error:
             raise_mismatch(schema, args, kwargs)
             if rule.sized:
-                _raise_of_product(schema, error, rule, source, (args, kwargs))
+                _raise_of_product(schema, error, rule, source, writes, (args, kwargs))
             _raise_of_target(schema, error, (args, kwargs), writes)
             raise
         finally:
@@ -146,7 +146,9 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
 
 
-def _raise_of_product(schema: Schema, error: Exception, rule: Rule, source: Callable[..., Any], given: Given) -> None:
+def _raise_of_product(
+    schema: Schema, error: Exception, rule: Rule, source: Callable[..., Any], writes: Writes, given: Given
+) -> None:
     """Raise what torch finds wrong with a target that a product is added to, which it does not expand."""
     bound = bind(schema, *given)
     target = bound[schema.args[0].name]
@@ -154,7 +156,7 @@ def _raise_of_product(schema: Schema, error: Exception, rule: Rule, source: Call
         rule.check(as_dtype(bound["dtype"]), target.dtype, target.dtype)
     if str(error).startswith("expected scalar type"):
         rule.check(bound[schema.args[2].name].dtype, target.dtype, target.dtype)
-    if schema.base == "addmm_" and str(error).startswith(("The expanded size", "expand(")):
+    if writes.unexpanded and str(error).startswith(("The expanded size", "expand(")):
         rule.check_first(target, source(**bound | {"self": np.zeros((), target.dtype)}))
 
 
@@ -189,7 +191,7 @@ def _make_inplace_list(
 
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
-        check_lists(schema, bound)
+        check_lists(schema, bound, writes)
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
         single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
         for step in _steps(targets, bound) if single else [bound]:

@@ -9,20 +9,20 @@ import numpy as np
 from torchnp.checks import check
 from torchnp.errors import empty_list
 from torchnp.schema import Schema
+from torchnp.writes import Writes
 
 
-def check_lists(schema: Schema, bound: dict[str, Any]) -> None:
+def check_lists(schema: Schema, bound: dict[str, Any], writes: Writes) -> None:
     """Raise torch's error for lists of different lengths, and for lists of none."""
     first, *others = (bound[a.name] for a in schema.args if a.type == "Tensor[]")
-    scalars, mm = bound.get("scalars"), schema.base == "_foreach_mm"
+    scalars = bound.get("scalars")
     if isinstance(scalars, np.ndarray):
         _check_scalars(scalars, len(first))
-    strict = isinstance(scalars, np.ndarray) or schema.base.startswith("_foreach_copy")
-    check(len(first) or not mm, "_foreach_mm requires non-empty tensor lists")
+    if writes.lists is not None:
+        writes.lists(first, others)
     for x in others:
-        check((len(first) and len(x)) or not strict, empty_list())
+        check((len(first) and len(x)) or not isinstance(scalars, np.ndarray), empty_list())
         if len(x) != len(first):
-            check(not mm, "_foreach_mm: self and mat2 must have the same number of tensors")
             raise RuntimeError(f"Tensor lists must have the same number of tensors, got {len(first)} and {len(x)}")
     check(len(first), empty_list())
     numbers = next((bound[a.name] for a in schema.args if a.type == "Scalar[]"), first)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, warn
+from torchnp.errors import empty_list
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.kernels._rows import rows
 from torchnp.layout import format_name, layout_of, suggested
 from torchnp.registry import kernel
 from torchnp.scalars import number
 from torchnp.strides import is_plain
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 
@@ -44,7 +47,11 @@ def _warn_of_cast(src: Any, dtype: np.dtype) -> None:
         warn("Casting complex values to real discards the imaginary part")
 
 
-@kernel("copy", like=np.copyto)
+def _look_at_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
+    check(len(first) and len(others[0]), empty_list())
+
+
+@kernel("copy", like=np.copyto, writes=Writes(lists=_look_at_lists))
 def copy(self, src, non_blocking=False):
     """``src`` in the shape and dtype of ``self``."""
     _warn_of_cast(src, self.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,12 @@ _PRODUCT = ["no-mixed-products", "no-bool-product", "half-opmath", "matrix-only"
 _TWIN = within(2, _quick_mm, _BLAS, lambda self, mat2: np.abs(self) @ np.abs(mat2))
 
 
-@kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN)
+def _look_at_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
+    check(len(first), "_foreach_mm requires non-empty tensor lists")
+    check(len(others[0]) == len(first), "_foreach_mm: self and mat2 must have the same number of tensors")
+
+
+@kernel("mm", like=np.matmul, differs=_PRODUCT, quick=_TWIN, writes=Writes(lists=_look_at_lists))
 def mm(self, mat2):
     """Product of two matrices."""
     check(self.ndim == 2, "self must be a matrix")
@@ -95,7 +101,11 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
-@kernel("addmm", differs=[*_SUM, "alpha-zero"], writes=Writes(expanded=step_by_step(), free=("mat1", "mat2")))
+@kernel(
+    "addmm",
+    differs=[*_SUM, "alpha-zero"],
+    writes=Writes(expanded=step_by_step(), free=("mat1", "mat2"), unexpanded=True),
+)
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
     if beta == 1 == alpha and self.dtype is mat1.dtype is mat2.dtype and _fits(self, mat1, mat2):
