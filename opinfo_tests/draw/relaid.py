@@ -117,7 +117,13 @@ def enlarged(case: Case) -> Case | None:
         return None
     arrays = case.arrays()
     first = next((a for a in arrays if a.shape), None)
-    if first is None or is_out(case.op) or not takes_any_shape(case.op) or is_of_matrices(case.op):
+    if (
+        first is None
+        or not takes_any_shape(case.op)
+        or is_out(case.op)
+        or is_fragile(case.op)
+        or is_of_matrices(case.op)
+    ):
         return None
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None

@@ -120,7 +120,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     """The rows of the gradient added where their indices point, the padding index left out."""
     check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[dim_of(grad_output, -1)]
-    index, rows = indices.reshape(-1), view(grad_output, (indices.size, width))
+    index, rows = indices.reshape(-1), view(np.ascontiguousarray(grad_output), (indices.size, width))
     keep = (index != padding_idx) & (index >= 0) & (index < num_weights)  # torch passes over indices of no row
     if not keep.all():
         index, rows = index[keep], rows[keep]
