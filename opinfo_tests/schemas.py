@@ -77,6 +77,8 @@ FRAGILE = (
     "_segment_reduce_backward",
     "_ctc_loss_backward",
     "_sobol_engine",
+    "native_layer_norm_backward",
+    "_weight_norm_interface",
 )
 # What these give is memory itself, which an ndarray has to own whole to be resized.
 OF_MEMORY = ("resize", "_resize", "set")

@@ -118,7 +118,7 @@ NUMPY_IS_NOT_TORCH = [
     ("median", "float32", "wrong-value", "lower-median"),
     ("sign", "float32", "wrong-value", "sign-of-nan"),
     ("sign", "bool", "spurious-error", "sign-of-bool"),
-    ("cumsum", "float32", "wrong-shape", "zero-dim-axis"),
+    ("cumsum", "int64", "wrong-shape", "zero-dim-axis"),
     ("flip", "float32", "wrong-alias", "flip-copies"),
     ("reciprocal", "int64", "wrong-dtype", "reciprocal-of-integers"),
     ("sin", "int64", "wrong-dtype", "int-to-default-float"),
