@@ -147,13 +147,14 @@ NORMS_AND_LOSSES = (
         dtypes="wide",
         wild=0,  # the norms take the shape of g, and those beyond the slices of v are never written
     ),
+    rule("_weight_norm_interface", args={"v": T("n m", layout="c")}),  # nor whether v is dense, for which it is meant
     rule(
         "_weight_norm_interface_backward",
         args={
-            "grad_w": T("n m"),
-            "saved_v": T("n m", "same"),
-            "saved_g": T("n 1", "same"),
-            "saved_norms": T("n 1", "same", "positive"),
+            "grad_w": T("n m", layout="c"),
+            "saved_v": T("n m", "same", layout="c"),
+            "saved_g": T("n 1", "same", layout="c"),
+            "saved_norms": T("n 1", "same", "positive", layout="c"),
             "dim": C((0,)),
         },
         dtypes="wide",
