@@ -76,7 +76,7 @@ FRAGILE = (
     "_fused_sgd",
     "_segment_reduce_backward",
     "_ctc_loss_backward",
-    "_sobol_engine",
+    "_sobol_engine_draw",
     "native_layer_norm_backward",
     "_weight_norm_interface",
 )
