@@ -103,8 +103,8 @@ NORMS_AND_LOSSES = (
         args={
             "grad_out": T("n m c"),
             "input": T("n m c", "same"),
-            "mean": T("n m 1", "same", "tame"),
-            "rstd": T("n m 1", "same", "positive"),
+            "mean": T("n m 1", "same", "tame", layout="c"),  # read as dense, whatever they are
+            "rstd": T("n m 1", "same", "positive", layout="c"),
             "weight": T("c", "same"),
             "bias": T("c", "same"),
         },
