@@ -11,7 +11,7 @@ import numpy as np
 
 from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
-from .strategies import draws
+from .strategies import AMONG, draws
 from .task import BROKEN
 
 # For an array of a dtype, others that many operators refuse beside it.
@@ -22,7 +22,6 @@ OTHER_DTYPES = {
 }
 NUMBERS = (-1, -7, 0, 9, 100)
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
-LOOKED_AT = 100  # drawn calls that they are taken from
 
 
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
@@ -33,7 +32,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
     if not recorder.wanted(op):
         return
     kept: list[Case] = []
-    for case in sorted(draws(op, LOOKED_AT, start), key=lambda case: case.digest):
+    for case in sorted(draws(op, AMONG, start), key=lambda case: case.digest):
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
             kept.append(case)
         if len(kept) == BASES:

@@ -209,6 +209,8 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
     """Return what is given as ``out=`` for a result ``r``."""
     if kind == "empty":
         return torch.zeros(0, dtype=r.dtype)
+    if kind in ("expanded", "stepped") and r.numel() == 1:
+        kind = "right"  # torch dies where it joins tensors into an out of other strides
     if kind == "shape":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)
     if kind == "expanded" and r.ndim and r.numel():

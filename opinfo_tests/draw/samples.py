@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from itertools import chain, islice
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -149,9 +151,12 @@ def detached(x: Any) -> Any:
 
 
 def samples_of(
-    task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = ORDER
+    task: Task, recorder: Recorder, *, seed: int = 0, backward: bool = True, order: int = ORDER, few: int = 0
 ) -> Iterator[None]:
-    """Run the samples of a task under ``recorder``, one for each step of this generator."""
+    """Run the samples of a task under ``recorder``, one for each step of this generator.
+
+    With ``few``, of an entry's samples after so many every second, after twice as many every third, and so on.
+    """
     if task.source == "own":
         from .own import run_own
 
@@ -173,24 +178,41 @@ def samples_of(
         yield from (
             errors_of(task, op, recorder)
             if task.dtype == ERRORS
-            else entry_samples(task, op, recorder, seed, backward, order)
+            else entry_samples(task, op, recorder, seed, backward, order, few)
         )
 
 
 @contextmanager
 def no_test_around() -> Iterator[None]:
-    """Tell torch's samples that no unittest runs them: looking for one in the stack takes a fifth of a run."""
+    """Tell torch's samples that no unittest runs them, nor any other device.
+
+    Looking for a test in the stack takes a fifth of a run, and so do the stacks that are kept for devices to come as
+    often as torch is seeded.
+    """
     from torch.testing._internal import common_utils
     from torch.testing._internal.opinfo import core
 
     with (
         patch.object(common_utils, "extract_test_fn", lambda: None),
         patch.object(core, "extract_test_fn", lambda: None),
+        patch.object(common_utils, "set_rng_seed", seeded),
     ):
         yield
 
 
-def entry_samples(task: Task, op: Any, recorder: Recorder, seed: int, backward: bool, order: int) -> Iterator[None]:
+def seeded(seed: int | None = None) -> None:
+    """Seed what torch's samples draw from on the CPU, as its own tests do."""
+    from torch.testing._internal.common_utils import SEED
+
+    seed = SEED if seed is None else seed
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def entry_samples(
+    task: Task, op: Any, recorder: Recorder, seed: int, backward: bool, order: int, few: int = 0
+) -> Iterator[None]:
     """Run an entry's samples: directly, in place, and as its own function with gradients."""
     dt = TORCH_DTYPES[task.dtype]
     recorder.source, recorder.sample_dtype = task.source, task.dtype
@@ -199,6 +221,8 @@ def entry_samples(task: Task, op: Any, recorder: Recorder, seed: int, backward: 
         warnings.simplefilter("ignore")
         reseed(f"{task.source}{task.dtype}{seed}")
         for turn, sample in enumerate(chain(op.sample_inputs("cpu", dt, requires_grad=grads), extremes(op, dt))):
+            if few and turn % (turn // few + 1):
+                continue
             state = torch.get_rng_state()
             run_direct(op, sample, recorder)
             run_inplace(op, sample, recorder, turn)

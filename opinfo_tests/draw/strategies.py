@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -128,24 +129,39 @@ _SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def draws(op: str, count: int, start: int = 0) -> list[Case]:
-    """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed."""
+def draws(op: str, count: int, start: int = 0, among: int = 0) -> list[Case]:
+    """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed.
+
+    With ``among``, these are spread evenly over so many draws.
+    """
+    form = drawn_as(op)
+    cases = collected(form, max(among, count), start)
+    cases = cases[:: max(len(cases) // count, 1)][:count]
+    return list(cases) if form == op else transferred(cases, op)
+
+
+def drawn_as(op: str) -> str:
+    """Return the overload that an overload's calls are drawn of: the functional form of what writes."""
+    return ((schemas()[op].mutates or schemas()[op].is_out) and functional_form(op)) or op
+
+
+@lru_cache(maxsize=4)
+def collected(op: str, count: int, start: int) -> tuple[Case, ...]:
+    """Return draws of a form, which those of its in-place and ``out=`` forms follow."""
     found: list[Case] = []
-    writes = schemas()[op].mutates or schemas()[op].is_out
-    drawn = (writes and functional_form(op)) or op
 
     @seed(start)
     @settings(max_examples=count, phases=[Phase.generate], **_SETTINGS)
-    @given(calls(drawn, DRAWN + op))
+    @given(calls(op, DRAWN + op))
     def collect(case: Case) -> None:
         found.append(case)
 
     with np.errstate(all="ignore"):  # values that a dtype cannot hold become what it has instead
         collect()
-    return found if drawn == op else transferred(found, op)
+    return tuple(found)
 
 
-def transferred(cases: list[Case], op: str) -> list[Case]:
+def transferred(cases: Iterable[Case], op: str) -> list[Case]:
     """Return drawn calls as calls of the in-place or ``out=`` form; without an out that torch can be asked for, fewer."""
     from ..backends.torch_backend import thawed
     from .record import Recorder, transfer
@@ -173,18 +189,25 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
+AMONG = 100  # draws at least that a task's calls are of: the quick tier's are some of the full tier's
+
+
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
     op = source.removeprefix(DRAWN)
-    for case in draws(op, int(count), start):
-        case.sample_dtype = count
+    for case in draws(op, int(count), start, AMONG):
         recorder.calls[op] += 1
         if recorder.wanted(op):
-            recorder.sink(case)
+            recorder.sink(replace(case, sample_dtype=count))
         yield
 
 
 def plan(ops: Iterable[str], count: int) -> list[Task]:
     """Return the tasks that draw ``count`` calls of each overload, and that change arguments of some of them."""
-    names = drawable(ops)
-    return [Task(kind + op, str(count)) for op in names for kind in (DRAWN, BROKEN) if kind == DRAWN or may_break(op)]
+    names = sorted(drawable(ops), key=lambda op: (drawn_as(op), op))
+    return [
+        Task(kind + op, str(count), drawn_as(op))
+        for op in names
+        for kind in (DRAWN, BROKEN)
+        if kind == DRAWN or may_break(op)
+    ]

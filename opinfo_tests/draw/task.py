@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -15,10 +15,15 @@ BROKEN = "broken/"  # before an overload: the source of drawn calls that torch t
 
 @dataclass(frozen=True)
 class Task:
-    """One OpInfo entry in one dtype, or an overload and how many calls are drawn of it: what a worker is given."""
+    """One OpInfo entry in one dtype, or an overload and how many calls are drawn of it: what a worker is given.
+
+    Tasks of the same ``beside`` follow each other in a plan and are best run by one process: what one has drawn, the
+    next has too.
+    """
 
     source: str
     dtype: str
+    beside: str = field(default="", compare=False, repr=False)
 
     @property
     def is_drawn(self) -> bool:

@@ -12,7 +12,7 @@ from ..case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, wide
 from ..schemas import all_schemas, bound, is_fragile
 from .collisions import equal_bits, explained
 from .tolerances import CLOSE, rule_of
-from .verdict import Verdict, check_values, input_scale, same_bits, undeclared_writes
+from .verdict import Verdict, check_values, computed_dtype, input_scale, same_bits, undeclared_writes
 
 
 def contiguous(a: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -79,7 +79,7 @@ def second_opinion(
         used = elementwise(got, options, rule, scale, case)
         if used is None and rule.kind == "close":
             truth = truth or oracle.execute(widened(case))
-            used, errors = as_true(getattr(want, kind)[i], got, truth, kind, i, case.draws, scale)
+            used, errors = as_true(getattr(want, kind)[i], got, truth, kind, i, case, scale)
             if used is None and errors:
                 return replace(verdict, message=f"{verdict.message}; {errors}")
         if used is None:
@@ -149,15 +149,19 @@ def widened(case: Case) -> Case:
 
 
 def as_true(
-    want: Any, got: Any, truth: Seen, kind: str, i: int, draws: bool, scale: float
+    want: Any, got: Any, truth: Seen, kind: str, i: int, case: Case, scale: float
 ) -> tuple[set[str] | None, str]:
     """Return the evidence, or None, and the errors: evidence is that ``got`` is as near to torch's own double precision result as torch's is.
 
     The largest and the mean errors of the two are compared, and ``got``'s may not be above twice torch's: where sums cancel, no order
-    of adding is the right one, and none is without a few roundings of a number as large as the largest input, ``scale``. An operator that ``draws`` may have drawn other numbers in double precision, to which nothing is near.
+    of adding is the right one, and none is without a few roundings of a number as large as the largest input, ``scale``. An operator that draws
+    may have drawn other numbers in double precision, to which nothing is near.
     """
     answers = getattr(truth, kind)
-    if truth.error or len(answers) <= i or not is_inexact(want.dtype) or WIDER.get(NAMES[want.dtype]) is None:
+    if truth.error or len(answers) <= i or not is_inexact(want.dtype):
+        return None, ""
+    narrow = NAMES[computed_dtype(want.dtype, case)]
+    if narrow not in WIDER:
         return None, ""
     true = answers[i]
     if not isinstance(true, np.ndarray) or true.shape != want.shape:
@@ -168,7 +172,7 @@ def as_true(
     true, wide = true[finite], true.dtype
     theirs = np.abs(widen(want)[finite].astype(wide) - true)
     mine = np.abs(widen(got)[finite].astype(wide) - true)
-    if draws and theirs.max() > np.sqrt(CLOSE[NAMES[want.dtype]][0]) * np.abs(true).max():
+    if case.draws and theirs.max() > np.sqrt(CLOSE[narrow][0]) * np.abs(true).max():
         return None, ""
     few = (
         4 * max(scale, float(np.abs(true).max())) * np.finfo(np.float32).eps

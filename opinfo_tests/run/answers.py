@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from ..draw.samples import samples_of
 from ..draw.task import Task
 
 KEPT = 3  # folders: the newest
+FEW = 12  # samples of an entry and dtype that are all run; of more, ever fewer
 PARTS = ("draw", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
 
 
@@ -121,7 +123,8 @@ class Store:
                 heapq.heapreplace(heap, item)
 
         recorder = Recorder(at_home, take, relay=not free)
-        for _ in samples_of(task, recorder, seed=self.seed, backward=self.backward, order=self.order):
+        asked: dict[str, Any] = {"seed": self.seed, "backward": self.backward, "order": self.order}
+        for _ in samples_of(task, recorder, few=FEW, **asked):
             pass
         by_op: dict[str, list[tuple[Case, Seen]]] = defaultdict(list)
         for (op, _), heap in sorted(kept.items()):

@@ -142,6 +142,7 @@ def run(a: argparse.Namespace) -> int:
     if a.from_report:
         return outputs.from_report(a, backend)
     outputs.prepare(a)
+    print("loading torch's samples ...", flush=True)
     reachable = frozenset(n for n in ops or registered() if n in backend.ops)
     tasks = tasks_of(a, reachable, dtypes)
     if a.count:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from typing import Any
@@ -68,13 +69,14 @@ class SharedSet:
 
 @dataclass
 class Worker:
-    """One process, the task it has, and the note of the case it is running."""
+    """One process, the task it has, those that it has next, and the note of the case it is running."""
 
     process: Any
     pipe: Any
     note: Any
     since: Any
     task: Task | None = None
+    following: deque[Task] = field(default_factory=deque)
     lost: set[str] = field(default_factory=set)
 
 
@@ -115,7 +117,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Optio
 def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -> Stream:
     """Run tasks in ``jobs`` processes; yield ``("rows", list)`` and ``("done", Done)`` as they come."""
     seen = SharedSet()
-    queue = deque(tasks)
+    queue = deque(deque(some) for _, some in groupby(tasks, lambda task: task.beside or task))
     sent = packed(backend)
     workers = [start(sent, options, seen) for _ in range(min(jobs, len(tasks)))]
     given: set[str] = set(options.skip)
@@ -153,7 +155,7 @@ def run_pool(tasks: list[Task], backend: Backend, options: Options, jobs: int) -
                     given.add(row["id"])
                     yield "rows", [row]
                     workers[i] = start(sent, options, seen)
-                    workers[i].lost = w.lost | {row["id"]}
+                    workers[i].lost, workers[i].following = w.lost | {row["id"]}, w.following
                     if w.since.value:
                         workers[i].task = w.task
                         workers[i].pipe.send((w.task, workers[i].lost))
@@ -194,8 +196,11 @@ def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
     return Worker(process, here, note, since)
 
 
-def give(w: Worker, queue: deque[Task]) -> None:
-    w.task = queue.popleft() if queue else None
+def give(w: Worker, queue: deque[deque[Task]]) -> None:
+    """Give a worker its next task, of those beside its last one where there are more of them."""
+    if not w.following and queue:
+        w.following = queue.popleft()
+    w.task = w.following.popleft() if w.following else None
     if w.task is not None:
         w.pipe.send((w.task, set()))
 

@@ -236,7 +236,9 @@ def test_conform(tmp_path, capsys):
     assert cli.main(["conform", *options, "--report", str(whole)]) == 1
     out = capsys.readouterr().out
     assert "aten::flip" in out and "(difference: flip-copies)" in out
-    assert out.startswith("control: torch's CPU device and torchnp's table on some of the same cases ...")
+    assert out.startswith(
+        "loading torch's samples ...\ncontrol: torch's CPU device and torchnp's table on some of the same cases ..."
+    )
     lines = whole.read_text().splitlines(keepends=True)
     broken.write_text("".join(lines[: len(lines) // 2]) + lines[-2][:9])
     assert cli.main(["conform", *options, "--report", str(broken), "--resume"]) == 1
