@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,15 +96,13 @@ def run(a: argparse.Namespace, console: Console) -> int:
         if a.ops:  # the places that the overloads run are known only now
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         sought(a, chosen, coverage, bar)
-        rows = list(judged(a, chosen, coverage, bar))
+        rows = list(reported(a, judged(a, chosen, coverage, bar)))
     if a.through:
         asked = {case.id for m, _ in rows for case, _ in coverage.of((m.module, m.function))}
         told = asked.intersection(*[{t for _, found in rows for t in found.told}])
         console.print(
             f"{len(told):,} of {len(asked):,} recorded calls tell at least one of these mutants from the original"
         )
-    if a.report:
-        a.report.write_text("".join(json.dumps(row_of(m, f)) + "\n" for m, f in rows), encoding="utf-8")
     return show(console, rows)
 
 
@@ -223,6 +222,16 @@ def judged(
 
 
 # ---------------------------------------------------------------- what is said of them
+
+
+def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
+    """Pass the rows on, each written to the report as it comes: what breaks a run off leaves what it had."""
+    with a.report.open("w", encoding="utf-8") if a.report else nullcontext() as file:
+        for mutant, found in rows:
+            if file:
+                file.write(json.dumps(row_of(mutant, found)) + "\n")
+                file.flush()
+            yield mutant, found
 
 
 def row_of(m: Mutant, found: Found) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import broadcast_shapes, check, refuse_elements, warn, wrap_dim
-from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, float8_e8m0fnu, int64, scalar_name, uint8
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits
 from torchnp.kernels.copy import clone
@@ -220,7 +220,7 @@ def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarr
     places = self[tuple(slice(0, 1 if s == 0 else None) for s in self.strides)]
     numbers = np.broadcast_to(np.arange(places.size).reshape(places.shape), self.shape)
     picked = numbers[numpy_index(self, indices)]
-    values = np.broadcast_to(values, picked.shape).reshape(-1)
+    values = np.broadcast_to(cast(values, self.dtype), picked.shape).reshape(-1)
     out = index_put(places.reshape(-1), [picked.reshape(-1)], values, accumulate)
     places[...] = out.reshape(places.shape)
 

@@ -50,7 +50,8 @@ def _softplus(g: ndarray, x: ndarray, beta: ndarray, threshold: ndarray) -> ndar
 
 def _logit(g: ndarray, x: ndarray, eps: ndarray | None) -> ndarray:
     low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
-    return np.where((x < low) | (x > 1 - low), outside, g / (x * (1 - x)))
+    slope = np.where((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), g / (x * (1 - x)))  # of -0.0, too
+    return np.where((x < low) | (x > 1 - low), outside, slope)
 
 
 _SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
