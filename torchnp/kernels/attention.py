@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_product, check_type, require, wrap_dim
+from torchnp.checks import check, check_fits, check_product, check_type, dim_of, require, wrap_dim
 from torchnp.errors import expected_true, expected_type, not_implemented, shape_text
 from torchnp.kernels import activation, norm
 from torchnp.kernels.dropout import dropout
@@ -133,6 +133,8 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 def _attended(query, key, value, mask, causal, scale):
     """`attend` in the dtype for that, with the result laid out as the query."""
+    words = f"{_FLASH}expected a value for each key, got {value.shape[-2]} for {key.shape[-2]}"
+    check(value.shape[-2] == key.shape[-2], words)  # torch reads memory beyond the values
     inner = sum_dtype(query, key)
     q, k, v = (dt.cast(x, inner) for x in (query, key, value))
     out, log_sum = attend(q, k, v, mask, causal, scale, query.dtype)
@@ -176,6 +178,8 @@ def scaled_dot_product_attention(
         rest = (attn_mask, dropout_p, is_causal, None)
         return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
     check(dropout_p == 0, _NO_DROPOUT)
+    if attn_mask is not None:
+        dim_of(attn_mask, -2)
     if enable_gqa:
         key, value = per_query_head(query, key, value)
     return _attended(query, key, value, attn_mask, is_causal, scale)[0]

@@ -145,8 +145,8 @@ def _new(self, *sizes, factory, dtype, **options):
 
 
 for _name, _make, _like in (
-    ("new_empty", empty, np.empty), ("new_empty_strided", empty_strided, np.ndarray), ("new_zeros", zeros, np.zeros),
-    ("new_ones", ones, np.ones),
+    ("new_empty", empty, np.empty), ("new_empty_strided", empty_strided, np.ndarray), ("new_ones", ones, np.ones),
+    ("new_zeros", partial(_made, factory=lambda size, dtype: np.zeros(check_size(size), dtype)), np.zeros),
 ):  # fmt: skip
     rows(_name, _new, f"`{_name.removeprefix('new_')}` in another tensor's dtype.", factory=_make, like=_like)
 rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=["fill-overflow"])

@@ -234,6 +234,9 @@ def combinations(self, r=2, with_replacement=False):
     if r == 0:
         return np.empty(0, self.dtype)
     refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
+    check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
+    if r > 64:  # of fewer than two values, more dimensions than an ndarray has
+        return np.empty((int(self.size and with_replacement), r), self.dtype)
     places = np.indices((self.size,) * r).reshape(r, -1)
     ahead, behind = places[:-1], places[1:]
     keep = (ahead <= behind if with_replacement else ahead < behind).all(0)

@@ -38,13 +38,16 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     right = b[..., None] if vector else b
     m, n = self.shape[-2:]
     check(right.shape[-2] == m, f"{_NAME}: input.size(-2) should match other.size(-{1 if vector else 2})")
-    batch = broadcast_shapes(self.shape[:-2], right.shape[:-2])
+    # torch takes the rows of a matrix without batch dimensions for its batch.
+    batch = broadcast_shapes(self.shape[:-2], b.shape[:-1] if b.ndim < self.ndim else right.shape[:-2])
     a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
     limit = np.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
     x, rank, values = _solve(a, right, float(limit), chosen)
     # The drivers leave under the solution what it does not explain; of a matrix without full rank, something else.
     told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
     residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
+    own = tuple(slice(k) for k in self.shape[:-2])  # a matrix for several right sides has one rank
+    rank, values = (a[own] if a.ndim >= len(own) and a.shape != (0,) else a for a in (rank, values))
     x = x[..., :n, :]
     return x[..., 0] if vector else x, residuals, rank, values
 
