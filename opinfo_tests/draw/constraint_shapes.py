@@ -257,8 +257,8 @@ CREATION = (
     rule("resize resize_as", args={"size": small_sizes, "the_template": T("any")}),
     rule("randint*", args={"low": I(-3, 2), "high": I(3, 9)}, dtypes="real"),
     rule("randint_like.Tensor randint_like.Tensor_generator", args={"high": T("", "int64", (3, 9))}),
-    rule("random.from random.to", args={"from": I(-3, 2), "to": I(3, 9)}),
-    rule("randperm*", args={"n": I(0, 7)}),
+    rule("random.from random.to", args={"from": C((-3, 0, 2, -(2**63))), "to": I(3, 9)}),
+    rule("randperm*", args={"n": C((0, 1, 2, 7, 30, 5000, 70_000))}),
     rule("_dim_arange", args={"like": T("n m"), "dim": I(0, 1)}),
     rule("to.dtype_layout to.device to.dtype to.other _to_copy", dtypes="every", args={"other": T("any", "any")}),
     rule(
@@ -282,7 +282,7 @@ CREATION = (
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
     # The strides follow the noise in training and else the input, which forward lays out alike.
     rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
-    rule("binomial", args={"count": T("any", "main", "positive"), "prob": T("like", "same", "unit")}),
+    rule("binomial", args={"count": T("any", "main", (0, 60)), "prob": T("like", "same", "unit")}),
     rule("poisson", args={"self": T("any", "main", "positive")}),
     rule("multinomial", args={"self": T("n? 4", "float", "positive"), "num_samples": I(1, 4)}),
     rule("geometric", args={"p": C((0.5, 0.25, 1.0, 0.1))}),

@@ -100,7 +100,7 @@ def _order(how: str, shape: Sequence[int], place: int) -> list[int]:
 
 
 SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
-ENLARGED = 20_000  # elements: beyond, kernels go other ways than for few
+ENLARGED = 40_000  # elements: more than a strip that kernels go by, and ways that they have for many
 
 
 def enlarged(case: Case) -> Case | None:
