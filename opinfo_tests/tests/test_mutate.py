@@ -22,9 +22,9 @@ def test_mutants_are_python_and_differ():
         assert m.source() != source_of(m.module)
 
 
-def mutant(before: str, after: str) -> Mutant:
-    start = source_of(MODULE).encode().index(before.encode())
-    return Mutant(MODULE, "", 1, "test", before, after, start, start + len(before.encode()))
+def mutant(before: str, after: str, module: str = MODULE) -> Mutant:
+    start = source_of(module).encode().index(before.encode())
+    return Mutant(module, "", 1, "test", before, after, start, start + len(before.encode()))
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,13 @@ def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
     """Judged by no call at all, it is told from the original by those that are drawn for probes."""
     found = end(Process(mutant("np.bitwise_and", "np.bitwise_or"), [], ["aten::bitwise_and.Tensor"], Plan(0, 30)))
     assert found.outcome == "survived" and "bitwise_and" in found.by
+
+
+def test_one_that_only_a_test_runs():
+    """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
+    wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.captured")
+    found = end(Process(wrong, [], [], Plan(0, 0)))
+    assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/test_captured.py::")
 
 
 def test_one_that_nothing_runs():
