@@ -8,6 +8,7 @@ import pytest
 
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.conftest import Run
+from opinfo_tests.draw import signatures
 from opinfo_tests.draw.samples import opinfos, registered
 from opinfo_tests.draw.strategies import drawn_families
 from opinfo_tests.draw.task import DRAWN, Task
@@ -16,7 +17,7 @@ from opinfo_tests.report.counts import too_few
 from opinfo_tests.report.report import GOOD
 from opinfo_tests.run.runner import Options, run_here
 
-SOURCES = [*opinfos(), "own"]
+SOURCES = [*opinfos(), "own", signatures.SOURCE]
 
 
 def test_control() -> None:
