@@ -145,6 +145,14 @@ def test_efficient_attention_and_its_gradients():
     same(found, grads(F.scaled_dot_product_attention, q, k, v, bias, by=grad))
 
 
+def test_attention_of_other_devices_says_its_sizes_and_refuses_dropout():
+    found = aten._scaled_dot_product_flash_attention(*n(q, k, v))
+    same(found[:1], [F.scaled_dot_product_attention(q, k, v)])
+    assert found[2:6] == (None, None, q.shape[2], k.shape[2])
+    with pytest.raises(RuntimeError, match="without dropout"):
+        aten._scaled_dot_product_flash_attention(*n(q, k, v), 0.5)
+
+
 @pytest.mark.parametrize("groups", ([4, 8], [0, 8]))
 def test_scaled_groups_are_scaled_products(groups):
     offs = torch.tensor(groups, dtype=torch.int32)
@@ -154,6 +162,10 @@ def test_scaled_groups_are_scaled_products(groups):
     wide = a.float() * sa[:, None]
     parts = [wide[: groups[0]] @ (m[0].float() * sb[0]), wide[groups[0] :] @ (m[1].float() * sb[1])]
     torch.testing.assert_close(to_torch(found), torch.cat(parts).bfloat16(), rtol=2e-2, atol=2e-2)
+    again = aten._scaled_grouped_mm(*n(a, m, sa, sb, offs), out_dtype="bfloat16")
+    np.testing.assert_array_equal(again.view(np.uint16), found.view(np.uint16))
+    with pytest.raises(RuntimeError, match="Only bf16"):
+        aten._scaled_grouped_mm(*n(a, m, sa, sb, offs), out_dtype="float32")
 
 
 def test_fused_dropout_keeps_a_share_and_scales_it():

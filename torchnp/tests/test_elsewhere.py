@@ -94,6 +94,22 @@ def test_the_fused_lstm_cell_is_the_cell(biased):
     same(aten._thnn_fused_lstm_cell_backward_impl(*saved)[:2], (want[0], want[2]))
 
 
+@pytest.mark.parametrize("given", [(True, False), (False, True)])
+def test_a_gradient_of_the_lstm_cell_may_be_missing(given):
+    _, gates, biases = gates_of(4, False)
+    cx = normal(2, 3, seed=1).requires_grad_()
+    wanted = by_gates_lstm(*gates, cx, biases)
+    grads = [normal(2, 3, seed=5 + i) if there else None for i, there in enumerate(given)]
+    zeros = [torch.zeros(2, 3) if g is None else g for g in grads]
+    want = torch.autograd.grad(wanted, [gates[0], cx], zeros)
+    _, cy, workspace = aten._thnn_fused_lstm_cell(*n(*gates, cx))
+    saved = *n(*grads, cx), cy, workspace, False
+    same(aten._thnn_fused_lstm_cell_backward_impl(*saved)[:2], want)
+    halves = tuple(None if x is None else aten._to_copy(x, dtype="bfloat16") for x in saved[:-1])
+    assert {str(x.dtype) for x in aten._thnn_fused_lstm_cell_backward_impl(*halves, True)} == {"bfloat16"}
+    assert aten._thnn_fused_lstm_cell_backward_impl(None, None, *saved[2:]) == (None, None, None)
+
+
 @pytest.mark.parametrize("biased", [True, False])
 def test_the_fused_gru_cell_is_the_cell(biased):
     (x, hx, w, u), gates, biases = gates_of(3, biased)
@@ -122,6 +138,54 @@ def by_gates_gru(of_input, of_state, hx, biases):
     r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
     new = (i_n + r * hn).tanh()
     return new + z * (hx - new)
+
+
+# ---------------------------------------------------------------- gradients by name
+
+
+def asked(found, wanted, mask):
+    """What is asked for is there, and nothing else."""
+    assert [x is not None for x in found] == list(mask)
+    same([x for x in found if x is not None], [y for y, there in zip(wanted, mask, strict=True) if there])
+
+
+OPERANDS = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
+    ((5, 1, 2, 3), (6, 3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(("a", "b"), OPERANDS)
+def test_matmul_backward_is_the_gradient_of_matmul(a, b, mask):
+    x, y = (torch.complex(normal(*s), normal(*s, seed=1)).requires_grad_() for s in (a, b))
+    out = x @ y
+    grad = torch.complex(normal(*out.shape, seed=2), normal(*out.shape, seed=3))
+    asked(aten.matmul_backward(*n(grad, x, y), list(mask)), torch.autograd.grad(out, (x, y), grad), mask)
+
+
+@pytest.mark.parametrize("mask", [(True, True, True), (True, False, False), (False, True, False), (False, False, True)])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3), (3,)])
+def test_linear_backward_is_the_gradient_of_linear(shape, mask):
+    x, weight, bias = (normal(*s, seed=7).requires_grad_() for s in (shape, (5, 3), (5,)))
+    out = F.linear(x, weight, bias)
+    grad = normal(*out.shape, seed=2)
+    want = torch.autograd.grad(out, (x, weight, bias), grad)
+    asked(aten.linear_backward(*n(x, grad, weight), list(mask)), want, mask)
+
+
+@pytest.mark.parametrize("mask", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize(("shape", "over"), [((4, 3), (3,)), ((2, 4, 3), (4, 3)), ((2, 4, 3), (3,))])
+def test_fused_rms_norm_backward_is_the_gradient_of_rms_norm(shape, over, affine, mask):
+    x, grad = normal(*shape).requires_grad_(), normal(*shape, seed=1)
+    weight = normal(*over, seed=2).requires_grad_() if affine else None
+    axes = tuple(range(-len(over), 0))
+    rstd = (x.square().mean(axes, keepdim=True) + EPS).rsqrt()
+    out = F.rms_norm(x, over, weight, EPS)
+    want = torch.autograd.grad(out, [x, weight] if affine else [x], grad)
+    found = aten._fused_rms_norm_backward(*n(grad, x), list(over), *n(rstd, weight), list(mask))
+    asked(found, (*want, None)[:2], (mask[0], mask[1] and affine))
 
 
 # ---------------------------------------------------------------- convolutions
