@@ -223,6 +223,26 @@ def test_philox_normals_are_normal_and_move_with_their_key():
         assert np.array_equal(written, one)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_philox_uniforms_are_uniform(dtype):
+    key = np.array((1, 2), np.uint64)
+    x = aten._philox_uniform(np.empty((200, 100), dtype), key, -1.0, 3.0)
+    assert x.dtype == dtype and x.min() >= -1 and x.max() < 3
+    steps = np.linspace(0, 1, x.size)
+    assert np.abs(np.sort((x.astype(np.float64).ravel() + 1) / 4) - steps).max() < 2 / math.sqrt(x.size)
+    units = aten._philox_uniform(np.empty(1000, dtype), key).astype(np.float64)
+    bits = {2: 11, 4: 24, 8: 53}[np.dtype(dtype).itemsize]
+    assert (units * 2.0**bits % 1 == 0).all() and (units * 2.0 ** (bits - 1) % 1 != 0).any()
+
+
+def test_split_keys_are_keys_folded_in():
+    key = np.array((5, 6), np.uint64)
+    split = aten._philox_key_split(key, 4)
+    assert split.shape == (4, 2) and len(np.unique(split)) == 8
+    for step, one in enumerate(split):
+        assert np.array_equal(aten._philox_key_fold_in(key, step), one)
+
+
 def test_batched_keys_are_keys_one_by_one():
     keys = np.array([[1, 2], [3, 4]], np.uint64)
     both = aten._philox_normal(np.empty((2, 9), np.float32), keys[:, None])
