@@ -47,7 +47,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
     residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
     if batch != self.shape[:-2]:  # a matrix for several right sides has one rank
-        own = (*(slice(k) for k in self.shape[:-2]), ...)
+        own = tuple(map(slice, self.shape[:-2]))
         rank, values = (found[own] if found.size else found for found in (rank, values))
     x = x[..., :n, :]
     return x[..., 0] if vector else x, residuals, rank, values
