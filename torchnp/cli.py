@@ -13,7 +13,7 @@ from typing import Any
 
 import torchnp
 from torchnp.extras import lacking
-from torchnp.rpc.options import add_options
+from torchnp.rpc.server.options import add_options
 
 # The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
@@ -232,7 +232,7 @@ def serve(args: argparse.Namespace) -> int:
     _need("rpc", "msgspec")
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port} is not between 0 and 65535")
-    from torchnp.rpc.server import serve_with
+    from torchnp.rpc.server.tcp import serve_with
 
     try:
         serve_with(args)

@@ -15,6 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+    from torchnp.rpc.client.session import Session, Stats, connect, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
         ConnectionLost,
@@ -28,10 +30,8 @@ if TYPE_CHECKING:
         ValueAccessError,
         VersionMismatch,
     )
-    from torchnp.rpc.server import serve
-    from torchnp.rpc.session import Session, Stats, connect, local
-    from torchnp.rpc.store import Limits
-    from torchnp.rpc.tensor import BaseHandleTensor, RPCTensor
+    from torchnp.rpc.server.books import Limits
+    from torchnp.rpc.server.tcp import serve
 
 __all__ = [
     "AuthenticationError",
@@ -56,14 +56,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "serve": "server",
-    "Limits": "store",
-    "Session": "session",
-    "Stats": "session",
-    "connect": "session",
-    "local": "session",
-    "BaseHandleTensor": "tensor",
-    "RPCTensor": "tensor",
+    "serve": "server.tcp",
+    "Limits": "server.books",
+    "Session": "client.session",
+    "Stats": "client.session",
+    "connect": "client.session",
+    "local": "client.session",
+    "BaseHandleTensor": "client.handles",
+    "RPCTensor": "client.handles",
 }
 
 
@@ -76,7 +76,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         from torchnp.extras import explained
 
-        needs = ("rpc", "msgspec") if home == "server" else ("torch,rpc", "torch", "msgspec")
+        needs = ("rpc", "msgspec") if home == "server.tcp" else ("torch,rpc", "torch", "msgspec")
         raise explained(error, f"torchnp.rpc.{name}", *needs) from None
 
 

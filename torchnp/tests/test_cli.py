@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from torchnp.cli import main
-from torchnp.rpc.store import Limits
+from torchnp.rpc.server.books import Limits
 
 
 def test_ops_filters(capsys):
@@ -146,7 +146,7 @@ import builtins, sys
 from torchnp.cli import main
 theirs = builtins.__import__
 def interrupted(name, *args, **kwargs):
-    if name in ("torchnp.demo", "opinfo_tests.__main__", "torchnp.rpc.server"):
+    if name in ("torchnp.demo", "opinfo_tests.__main__", "torchnp.rpc.server.tcp"):
         raise KeyboardInterrupt
     return theirs(name, *args, **kwargs)
 builtins.__import__ = interrupted
@@ -173,7 +173,7 @@ def test_serve_refuses_the_world_without_a_token(capsys):
 
 def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
     told = {}
-    monkeypatch.setattr("torchnp.rpc.server.serve", lambda **kwargs: told.update(kwargs))
+    monkeypatch.setattr("torchnp.rpc.server.tcp.serve", lambda **kwargs: told.update(kwargs))
     monkeypatch.setenv("TORCHNP_TOKEN", "of-the-environment")
     np.save(tmp_path / "x.npy", np.arange(3.0))
     (tmp_path / "token").write_text("of-the-file\n")

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.service import Connection, Service
+from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.schema import load
 
 
@@ -278,7 +278,7 @@ def test_a_handle_stands_only_where_the_schema_has_a_tensor(name, args, words):
 
 
 def test_every_row_refuses_a_handle_where_it_takes_none():
-    from torchnp.rpc.arguments import checker
+    from torchnp.rpc.server.arguments import checker
 
     looked_at = 0
     for schema in load().values():

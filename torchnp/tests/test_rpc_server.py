@@ -17,11 +17,12 @@ import pytest
 import torch
 
 from torchnp import rpc
-from torchnp.rpc import channel, wire
-from torchnp.rpc.server import Server
-from torchnp.rpc.service import Service
-from torchnp.rpc.store import Limits
-from torchnp.rpc.transport import Tcp
+from torchnp.rpc import wire
+from torchnp.rpc.client import channel
+from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.protocol import Service
+from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load
 from torchnp.tests import rpc_server
 
@@ -46,11 +47,11 @@ import torchnp.rpc
 assert "torch" not in sys.modules and "msgspec" not in sys.modules and "asyncio" not in sys.modules
 import os, signal
 from torchnp.rpc import wire
-from torchnp.rpc.server import Server
-from torchnp.rpc.service import Service
-from torchnp.rpc.transport import Tcp
+from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.protocol import Service
+from torchnp.rpc.client.transport import Tcp
 from torchnp.schema import load
-from torchnp.rpc.channel import Channel
+from torchnp.rpc.client.channel import Channel
 import numpy as np
 service = Service()
 with Server(service) as server:
@@ -256,7 +257,7 @@ def test_a_server_that_talks_nonsense_is_an_error_here():
 def test_a_session_is_dropped_when_its_connection_closes(shared):
     service = Service(limits=Limits(max_bytes=1 << 20))
     made = []
-    import torchnp.rpc.server as module
+    import torchnp.rpc.server.tcp as module
 
     original = module.Connection
 

@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc import channel
-from torchnp.rpc.server import Server
-from torchnp.rpc.service import Connection, Service
-from torchnp.rpc.transport import InProcess
+from torchnp.rpc.client import channel
+from torchnp.rpc.client.transport import InProcess
+from torchnp.rpc.server.protocol import Connection, Service
+from torchnp.rpc.server.tcp import Server
 from torchnp.tests import rpc_server
 
 

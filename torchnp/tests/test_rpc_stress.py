@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 import torch
 
-import torchnp.rpc.server as module
+import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.channel import Channel
-from torchnp.rpc.server import Server
-from torchnp.rpc.service import Connection, Service
-from torchnp.rpc.transport import Tcp
+from torchnp.rpc.client.channel import Channel
+from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.server.protocol import Connection, Service
+from torchnp.rpc.server.tcp import Server
 
 SERVICE = Service()
 SESSIONS: list[Connection] = []
@@ -170,8 +170,8 @@ def test_a_killed_client_leaves_nothing(server):
     code = f"""
 import time
 import numpy as np
-from torchnp.rpc.channel import Channel
-from torchnp.rpc.transport import Tcp
+from torchnp.rpc.client.channel import Channel
+from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.wire import agreement
 channel = Channel(Tcp("127.0.0.1", {server.port}), agreement())
 channel.upload("float32", [1000], [0], memoryview(np.zeros(4000, np.uint8)))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.service import Connection, Service
-from torchnp.rpc.store import Limits
+from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.schema import Schema, load
 
 TABLE = {}

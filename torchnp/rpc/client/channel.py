@@ -17,8 +17,8 @@ import numpy as np
 
 import torchnp
 from torchnp.rpc import wire
+from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
-from torchnp.rpc.transport import Transport
 from torchnp.rpc.wire import Agreement
 
 BATCH_OPS = 64
@@ -27,7 +27,7 @@ IDLE_SECONDS = 0.002
 MAX_UNACKNOWLEDGED = 1 << 13
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
-Where = tuple[CodeType, int] | None  # see torchnp.rpc.place
+Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
 
 
 class Channel:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from torchnp.rpc.client.place import optimizer_file
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
-from torchnp.rpc.place import optimizer_file
 
 if TYPE_CHECKING:
-    from torchnp.rpc.session import Session
+    from torchnp.rpc.client.session import Session
 
 
 class NoValues:

@@ -16,11 +16,12 @@ import numpy as np
 import torchnp
 from torchnp.random import Generator, default_generator
 from torchnp.registry import FAILURES
-from torchnp.rpc import privacy, wire
-from torchnp.rpc.arrays import laid_out, shaped
+from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, PrivacyError, ProtocolError, QuotaError, RPCError
-from torchnp.rpc.served import Served
-from torchnp.rpc.store import Entry, Failure, Limits, Store, root_of
+from torchnp.rpc.server import privacy
+from torchnp.rpc.server.arrays import laid_out, shaped
+from torchnp.rpc.server.books import Entry, Failure, Limits, Store, root_of
+from torchnp.rpc.server.rows import Served
 from torchnp.rpc.wire import Agreement, agreement
 
 log = logging.getLogger("torchnp.rpc")

@@ -8,19 +8,18 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
+from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.options import MAX_CLIENTS, add_options, limit_memory, read_options
-from torchnp.rpc.service import RAISED, Connection, Service
-from torchnp.rpc.store import Limits
-from torchnp.rpc.transport import keep_alive
+from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.options import MAX_CLIENTS, limit_memory, read_options
+from torchnp.rpc.server.protocol import RAISED, Connection, Service
 
 log = logging.getLogger("torchnp.rpc")
 
@@ -258,19 +257,3 @@ def serve_with(options: argparse.Namespace) -> None:
     """
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     serve(**read_options(options))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m torchnp.rpc.server``, which is ``torchnp serve`` on a free port."""
-    parser = argparse.ArgumentParser(prog="torchnp.rpc.server", description="Run the operators of remote tensors.")
-    add_options(parser, port=0)
-    try:
-        serve_with(parser.parse_args(argv))
-    except (ValueError, TypeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

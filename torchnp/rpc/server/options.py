@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.rpc.store import Limits
+from torchnp.rpc.server.books import Limits
 
 MAX_CLIENTS = 64
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
 
 
 def read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `torchnp.rpc.server.serve` that the options stand for.
+    """The arguments of `torchnp.rpc.server.tcp.serve` that the options stand for.
 
     Raises
     ------

@@ -9,8 +9,8 @@ import torch
 import torch.utils.dlpack
 
 from torchnp.interop.fused import FASTPATH, FLASH, MKLDNN, Flag
+from torchnp.rpc.client.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
-from torchnp.rpc.tensor import BaseHandleTensor
 
 # The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
 # one flash operator.

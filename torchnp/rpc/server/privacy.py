@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp.rpc.exceptions import PrivacyError
-from torchnp.rpc.store import Entry
+from torchnp.rpc.server.books import Entry
 
 WITHHELD = "the operator failed on an owner's data; its message is withheld, as it may hold values"
 

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
-from torchnp.rpc import specs, wire
+from torchnp.rpc import wire
+from torchnp.rpc.client import specs
+from torchnp.rpc.client.objects import RemoteObject
+from torchnp.rpc.client.place import called_by_torch, caller
+from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
+from torchnp.rpc.client.plain import number as number_
+from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
+from torchnp.rpc.client.refuse import NoValues
+from torchnp.rpc.client.specs import Outcome, Spec, spec_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
-from torchnp.rpc.objects import RemoteObject
-from torchnp.rpc.place import called_by_torch, caller
-from torchnp.rpc.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
-from torchnp.rpc.plain import number as number_
-from torchnp.rpc.plan import Plan, alternative, plan_of, view_of, without_kernel
-from torchnp.rpc.refuse import NoValues
-from torchnp.rpc.specs import Outcome, Spec, spec_of
 
 if TYPE_CHECKING:
-    from torchnp.rpc.session import Session
+    from torchnp.rpc.client.session import Session
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchnp.rpc import wire
 
 if TYPE_CHECKING:
-    from torchnp.rpc.session import Session
+    from torchnp.rpc.client.session import Session
 
 
 class RemoteObject:

@@ -8,7 +8,7 @@ import torch
 
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
-from torchnp.rpc.plan import Plan
+from torchnp.rpc.client.plan import Plan
 
 MAX_CACHED = 1 << 14
 MAX_ZEROS = 1 << 20  # elements

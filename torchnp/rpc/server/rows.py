@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchnp.rpc.arguments import checker
+from torchnp.rpc.server.arguments import checker
 
 
 class Served:

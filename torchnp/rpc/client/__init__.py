@@ -1,0 +1,1 @@
+"""What stands on the client: torch, and handles on a server's arrays."""

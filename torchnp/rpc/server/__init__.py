@@ -1,0 +1,1 @@
+"""What stands on the server: NumPy and no torch."""

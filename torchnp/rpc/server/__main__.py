@@ -1,0 +1,26 @@
+"""``python -m torchnp.rpc.server``: a server on a free port."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from torchnp.rpc.server.options import add_options
+from torchnp.rpc.server.tcp import serve_with
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m torchnp.rpc.server.tcp``, which is ``torchnp serve`` on a free port."""
+    parser = argparse.ArgumentParser(prog="torchnp.rpc.server.tcp", description="Run the operators of remote tensors.")
+    add_options(parser, port=0)
+    try:
+        serve_with(parser.parse_args(argv))
+    except (ValueError, TypeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
