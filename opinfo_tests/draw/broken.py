@@ -11,7 +11,7 @@ import numpy as np
 
 from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
-from .strategies import AMONG, draws
+from .strategies import draws
 from .task import BROKEN
 
 # For an array of a dtype, others that many operators refuse beside it.
@@ -21,6 +21,7 @@ OTHER_DTYPES = {
     "int64": ("float32", "int32"),
 }
 NUMBERS = (-1, -7, 0, 9, 100)
+AMONG = 20  # draws, of which they are
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
 
@@ -32,7 +33,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
     if not recorder.wanted(op):
         return
     kept: list[Case] = []
-    for case in sorted(draws(op, AMONG, start), key=lambda case: case.digest):
+    for case in draws(op, AMONG, start):
         if all(0 not in a.shape for a in case.arrays()) and not oracle.execute(case).error:
             kept.append(case)
         if len(kept) == BASES:

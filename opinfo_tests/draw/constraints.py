@@ -274,9 +274,7 @@ def rolled_dims(call: Any) -> list[int]:
 
 
 def permutation(call: Any) -> list[int]:
-    from hypothesis import strategies as st
-
-    return list(call._draw(st.permutations(range(len(call.held.get("size", call.held.get("shape", ())))))))
+    return call.permuted(range(len(call.held.get("size", call.held.get("shape", ())))))
 
 
 NAMES: dict[str, Any] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from ..case import DTYPES, NAMES, Array, Named, is_complex, is_inexact, schemas
 from . import constraints as con
@@ -82,10 +82,13 @@ def raw(a: np.ndarray) -> np.ndarray:
 
 
 class Call:
-    """A call being drawn: its first array's shape and dtype, named sizes, and the memory so far."""
+    """A call being drawn: its first array's shape and dtype, named sizes, and the memory so far.
 
-    def __init__(self, draw: Callable, op: str) -> None:
-        self._draw, self.op, self.schema = draw, op, schemas()[op]
+    All chance is one ``random.Random``: a seeded one, or hypothesis's, which shrinks.
+    """
+
+    def __init__(self, random: Random, op: str) -> None:
+        self.random, self.op, self.schema = random, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
         self.batch: tuple[int, ...] | None = None
@@ -99,14 +102,19 @@ class Call:
     # small draws
 
     def integer(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, max(low, high)))
+        return self.random.randint(low, max(low, high))
 
     def choose(self, options: Any) -> Any:
-        return self._draw(st.sampled_from(options))
+        return self.random.choice(options)
 
     def chance(self, percent: int) -> bool:
         """Return True that often; shrinks to False."""
-        return self._draw(st.integers(0, 99)) >= 100 - percent
+        return self.random.randint(0, 99) >= 100 - percent
+
+    def permuted(self, items: Iterable[Any]) -> list[Any]:
+        found = list(items)
+        self.random.shuffle(found)
+        return found
 
     def main_dtype(self) -> str:
         return self.choose(con.EVERY_DTYPE if self.wild and self.chance(30) else con.DTYPE_CLASSES[self.row.dtypes])
@@ -229,8 +237,7 @@ class Call:
         choices = elements(dt, kind)
         if kind == "any" and not self.chance(40):
             choices = elements(dt, "tame")
-        some = self._draw(st.lists(st.integers(0, len(choices) - 1), min_size=1, max_size=6))
-        drawn = [choices[i] for i in some]
+        drawn = [self.choose(choices) for _ in range(self.integer(1, 6))]
         if is_complex(dt):
             drawn = [complex(a, b) for a, b in zip(drawn, drawn[1:] + drawn[:1], strict=True)]
         made = np.array(drawn, None if is_inexact(dt) else dt)
@@ -259,7 +266,7 @@ class Call:
         if n == 0:
             return [self.choose([0, -1])] if least or self.chance(30) else []
         count = self.integer(least, n if most is None else min(n, most))
-        order = self._draw(st.permutations(range(n)))[:count]
+        order = self.permuted(range(n))[:count]
         if self.wild and self.chance(20):
             order = [*order, self.choose([0, n, -n - 1])]
         return [d - n if self.chance(30) else d for d in order]

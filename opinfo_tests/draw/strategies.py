@@ -1,4 +1,7 @@
-"""Calls drawn from a schema: hypothesis strategies for every overload, judged by torch like any sample.
+"""Calls drawn from a schema: a hypothesis strategy for every overload, judged by torch like any sample.
+
+The harness draws its many with a seeded generator in the place of hypothesis's engine, which repeats and varies what it had: half
+of a hundred calls were calls again.
 
 In-place and ``out=`` forms are called with what is drawn for their functional form: the first argument's memory, or
 the outs, change from call to call.
@@ -14,10 +17,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import count as numbers
+from itertools import islice
+from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..case import Case, Named, Seeded, schemas
@@ -105,9 +110,14 @@ def by_type(call: Call, a: Any) -> Any:
 
 
 @st.composite
-def calls(draw: Callable, op: str, source: str = "") -> Case:
-    """Draw one call of an overload as a case."""
-    call = Call(draw, op)
+def calls(draw: Callable, op: str) -> Case:
+    """Draw one call of an overload as a case, which hypothesis shrinks."""
+    return call_of(op, draw(st.randoms(use_true_random=False)))
+
+
+def call_of(op: str, random: Random) -> Case:
+    """Return one call of an overload."""
+    call = Call(random, op)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     left_out = False
@@ -121,22 +131,31 @@ def calls(draw: Callable, op: str, source: str = "") -> Case:
             kwargs[a.name] = value
         else:
             args.append(value)
-    return Case(op, tuple(args), kwargs, call.buffers, source or DRAWN + op, "")
+    return Case(op, tuple(args), kwargs, call.buffers, DRAWN + op, "")
 
 
-_SETTINGS: dict[str, Any] = {
-    "database": None, "deadline": None, "derandomize": False, "suppress_health_check": list(HealthCheck),
-}  # fmt: skip
+REPEATED = 200  # calls again, one after another, after which an overload is taken to have no others
 
 
-def draws(op: str, count: int, start: int = 0, among: int = 0) -> list[Case]:
-    """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed.
+def distinct(op: str, start: int) -> Iterator[Case]:
+    """Yield calls of an overload, each once, the same for a seed."""
+    seen: set[str] = set()
+    repeated = 0
+    for turn in numbers():
+        with np.errstate(all="ignore"):  # values that a dtype cannot hold become what it has instead
+            case = call_of(op, Random(f"{op} {start} {turn}"))
+        repeated = repeated + 1 if case.digest in seen else 0
+        if repeated > REPEATED:
+            return
+        if not repeated:
+            seen.add(case.digest)
+            yield case
 
-    With ``among``, these are spread evenly over so many draws.
-    """
+
+def draws(op: str, count: int, start: int = 0) -> list[Case]:
+    """Return ``count`` drawn calls of an overload (fewer where there are not so many), the same for a seed."""
     form = drawn_as(op)
-    cases = collected(form, max(among, count), start)
-    cases = cases[:: max(len(cases) // count, 1)][:count]
+    cases = collected(form, count, start)
     return list(cases) if form == op else transferred(cases, op)
 
 
@@ -148,17 +167,7 @@ def drawn_as(op: str) -> str:
 @lru_cache(maxsize=4)
 def collected(op: str, count: int, start: int) -> tuple[Case, ...]:
     """Return draws of a form, which those of its in-place and ``out=`` forms follow."""
-    found: list[Case] = []
-
-    @seed(start)
-    @settings(max_examples=count, phases=[Phase.generate], **_SETTINGS)
-    @given(calls(op, DRAWN + op))
-    def collect(case: Case) -> None:
-        found.append(case)
-
-    with np.errstate(all="ignore"):  # values that a dtype cannot hold become what it has instead
-        collect()
-    return tuple(found)
+    return tuple(islice(distinct(op, start), count))
 
 
 def transferred(cases: Iterable[Case], op: str) -> list[Case]:
@@ -189,13 +198,10 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-AMONG = 100  # draws at least that a task's calls are of: the quick tier's are some of the full tier's
-
-
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
     op = source.removeprefix(DRAWN)
-    for case in draws(op, int(count), start, AMONG):
+    for case in draws(op, int(count), start):
         recorder.calls[op] += 1
         if recorder.wanted(op):
             recorder.sink(replace(case, sample_dtype=count))
