@@ -150,7 +150,8 @@ def _cbrt(x: ndarray) -> ndarray:
     refuse("abs_cpu", x.dtype, (dt.bool_, *dt.BARE_UNSIGNED))
     refuse("pow", x.dtype, dt.FLOAT8S)
     out = x.dtype if dt.is_inexact(x.dtype) else dt.get_default_dtype()
-    return dt.cast(np.cbrt(dt.cast(x, dt.opmath(out))), out)
+    magnitude = np.power(dt.cast(np.abs(x), dt.opmath(out)), 1 / 3)  # of the least integer, which has none, nan
+    return dt.cast(np.copysign(magnitude, x), out)
 
 
 def _conj_physical(x: ndarray) -> ndarray:

@@ -10,6 +10,7 @@ from torchnp.checks import check
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
+from torchnp.layout import cloned, contiguous, place
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -64,10 +65,11 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     _refuse_dtype(output_dtype, "_prod_aten")
     if type(inp) is not ndarray:
         return _portable("prod", inp, list(dims)) if len(dims) else namespace(inp).asarray(inp, copy=True)
-    out = inp if len(dims) else inp.copy("K")
+    if not len(dims):
+        return cloned(inp)
     for d in sorted(dims, reverse=True):
-        out = aten("prod.dim_int")(out, d)
-    return out
+        inp = aten("prod.dim_int")(inp, d)
+    return place(inp, contiguous(inp.shape))
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
