@@ -219,6 +219,8 @@ class Call:
             low, high = (self.value(v) for v in spec.values)
             if self.wild and self.row.wild_values and self.chance(40):
                 low, high = low - 2, high + 2
+            if dt.kind == "u":  # of which the largest would be a degree that torch climbs to, or a size
+                low, high = max(low, 0), max(high, 0)
             flat = [self.integer(low, high) for _ in range(min(n, 6))] or [0]
             return np.resize(np.array(flat, np.int64), shape).astype(dt)
         kind = spec.values if spec.values != "any" else self.row.values

@@ -115,6 +115,7 @@ def calls(draw: Callable, op: str) -> Case:
     return call_of(op, draw(st.randoms(use_true_random=False)))
 
 
+@np.errstate(all="ignore")  # values that a dtype cannot hold become what it has instead
 def call_of(op: str, random: Random) -> Case:
     """Return one call of an overload."""
     call = Call(random, op)
@@ -142,8 +143,7 @@ def distinct(op: str, start: int) -> Iterator[Case]:
     seen: set[str] = set()
     repeated = 0
     for turn in numbers():
-        with np.errstate(all="ignore"):  # values that a dtype cannot hold become what it has instead
-            case = call_of(op, Random(f"{op} {start} {turn}"))
+        case = call_of(op, Random(f"{op} {start} {turn}"))
         repeated = repeated + 1 if case.digest in seen else 0
         if repeated > REPEATED:
             return

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import find, settings
 
 import opinfo_tests
 import torchnp
@@ -13,7 +14,7 @@ from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
 from opinfo_tests.draw.constraint_table import constraint_of
 from opinfo_tests.draw.drawable import WRITES, drawable, not_drawn
-from opinfo_tests.draw.strategies import draws, plan
+from opinfo_tests.draw.strategies import calls, draws, plan
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
 from opinfo_tests.run.runner import Judge, Options, run_case, run_one
@@ -76,6 +77,20 @@ def test_draws_are_the_same_for_a_seed_and_move_with_it():
     one, again, other = (draws("aten::add.Tensor", 20, seed) for seed in (3, 3, 4))
     assert [c.id for c in one] == [c.id for c in again]
     assert [c.id for c in one] != [c.id for c in other]
+
+
+def test_a_call_is_drawn_once_and_more_go_on_where_fewer_end():
+    few, many = draws("aten::maximum", 20), draws("aten::maximum", 150)
+    assert [c.id for c in many[:20]] == [c.id for c in few]
+    assert len({c.digest for c in many}) == 150
+    assert len(draws("prims::maximum_value", 150)) == 20  # one for each dtype: there are no others
+
+
+def test_hypothesis_draws_and_shrinks_the_same_calls():
+    dropped = opinfo_tests.table({"aten::maximum": lambda self, other: np.fmax(self, other)})
+    fails = lambda case: run_case(case, ORACLE, dropped)[0].outcome == "wrong-value"
+    case = find(calls("aten::maximum"), fails, settings=settings(max_examples=500, database=None))
+    assert max(int(np.prod(a.shape)) for a in case.arrays()) <= 2
 
 
 def traits(case: Case) -> set[str]:

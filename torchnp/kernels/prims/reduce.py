@@ -10,7 +10,7 @@ from torchnp.checks import check
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
-from torchnp.layout import cloned, contiguous, place
+from torchnp.layout import cloned, dense
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -69,7 +69,7 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
         return cloned(inp)
     for d in sorted(dims, reverse=True):
         inp = aten("prod.dim_int")(inp, d)
-    return place(inp, contiguous(inp.shape))
+    return dense(inp)
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
