@@ -29,7 +29,7 @@ from ..case import Case, Named, Seeded, schemas
 from . import constraints as con
 from .drawable import drawable, functional_form, may_break
 from .drawing import Call
-from .relaid import relaid
+from .relaid import enlarged, relaid
 from .task import BROKEN, DRAWN, Task
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
@@ -198,13 +198,20 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
+MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free
+
+
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
     op = source.removeprefix(DRAWN)
-    for case in draws(op, int(count), start):
+    for turn, case in enumerate(draws(op, int(count), start), 1):
         recorder.calls[op] += 1
         if recorder.wanted(op):
-            recorder.sink(replace(case, sample_dtype=count))
+            case = replace(case, sample_dtype=count)
+            recorder.sink(case)
+            if turn % MANY == 0 and (many := enlarged(case)):
+                recorder.calls[op] += 1
+                recorder.sink(many)
         yield
 
 
