@@ -158,7 +158,8 @@ JOINING = (
         args=JOIN,
         mixed=25,
     ),
-    rule("_stack", unchecked=frozenset(["tensors"])),
+    # Of one tensor with gaps between its elements torch copies the gaps too, beyond the end of the result.
+    rule("_stack", args={"tensors": Ts("like", layout="c")}, unchecked=frozenset(["tensors"])),
     rule("block_diag", args={"tensors": Ts("n? m?")}),
     rule("cartesian_prod", args={"tensors": Ts("m", "same")}, most_dims=1),
     rule("combinations", args={"self": T("m"), "r": I(0, 3)}),
