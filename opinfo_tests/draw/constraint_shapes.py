@@ -281,6 +281,8 @@ CREATION = (
         args={"p": C((0.5, 0.0, 1.0, 0.25)), "input": T("n m c?")},
     ),
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
+    # torch writes the noise row by row from its start, whatever its strides: beyond an expanded one's end.
+    rule("rrelu_with_noise_functional", args={"noise": T("like", "same", "unit", layout="c")}),
     # The strides follow the noise in training and else the input, which forward lays out alike.
     rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
     rule("binomial", args={"count": T("any", "main", (0, 60)), "prob": T("like", "same", "unit")}),
