@@ -158,7 +158,8 @@ JOINING = (
         args=JOIN,
         mixed=25,
     ),
-    rule("_stack", unchecked=frozenset(["tensors"])),
+    # Of one tensor with gaps between its elements torch copies the gaps too, beyond the end of the result.
+    rule("_stack", args={"tensors": Ts("like", layout="c")}, unchecked=frozenset(["tensors"])),
     rule("block_diag", args={"tensors": Ts("n? m?")}),
     rule("cartesian_prod", args={"tensors": Ts("m", "same")}, most_dims=1),
     rule("combinations", args={"self": T("m"), "r": I(0, 3)}),
@@ -280,6 +281,8 @@ CREATION = (
         args={"p": C((0.5, 0.0, 1.0, 0.25)), "input": T("n m c?")},
     ),
     rule("rrelu*", args={"lower": N((0.125, 0.1, 0)), "upper": N((0.3, 0.5, 1))}),
+    # torch writes the noise row by row from its start, whatever its strides: beyond an expanded one's end.
+    rule("rrelu_with_noise_functional", args={"noise": T("like", "same", "unit", layout="c")}),
     # The strides follow the noise in training and else the input, which forward lays out alike.
     rule("rrelu_with_noise_backward", args={"self": T("bcast", layout="c"), "noise": T("bcast", layout="c")}),
     rule("binomial", args={"count": T("any", "main", (0, 60)), "prob": T("like", "same", "unit")}),

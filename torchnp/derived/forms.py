@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,18 +81,14 @@ def _make_functional(
 ) -> Callable[..., Any]:
     written = [a for a in source_schema.args if a.is_write]
     plain = plain_returns(source_schema)
-    copied = partial(np.copy, order="K") if writes.resizes else _copied  # what is resized owns its memory
 
     def run(bound: dict[str, Any]) -> Any:
         values = dict(bound)
         for a in written:
             x = bound[a.name]
-            values[a.name] = copied(x) if isinstance(x, ndarray) else None if x is None else [*map(copied, x)]
+            values[a.name] = _copied(x) if isinstance(x, ndarray) else None if x is None else [*map(_copied, x)]
         out = call(source, source_schema, values)
         results = () if not plain else (out,) if isinstance(out, (ndarray, list)) else tuple(out)[:plain]
-        # A row whose only result is the written tensor may have replaced it (resize_).
-        if len(written) == 1 and not plain and isinstance(out, ndarray):
-            return out
         results = (*results, *(values[a.name] for a in written))
         return results[0] if len(results) == 1 else results
 

@@ -141,6 +141,7 @@ def write_expanded(
 # What torch's iterator, or the loop itself, finds when it has looked at the memory.
 _LATE = (
     "The size of tensor",
+    "output with shape",
     "index ",
     "ZeroDivisionError",
     "For integral input tensors, argument alpha",

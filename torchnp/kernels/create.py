@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,18 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, refuse
 from torchnp.errors import shape_text
-from torchnp.kernels._memory import check_options, check_size, empty_in_order, factory_dtype, format_order, new_like
+from torchnp.kernels._memory import (
+    check_options,
+    check_size,
+    empty_in_order,
+    factory_dtype,
+    format_order,
+    new_like,
+    storage,
+)
 from torchnp.kernels._rows import rows
+from torchnp.layout import cloned, format_name, layout_of, suggested
 from torchnp.layout import empty as strided
-from torchnp.layout import format_name, layout_of, suggested
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
 from torchnp.writes import Bound, Writes
@@ -214,14 +223,17 @@ def polar(abs, angle):
     return complex_(abs * np.cos(angle), abs * np.sin(angle))
 
 
+def _resize_order(size: Sequence[int], memory_format: Any) -> tuple[int, ...] | None:
+    check(not any(n < 0 for n in size), "numel: integer multiplication overflow")
+    asked = memory_format is not None and format_name(memory_format)
+    check(asked != "preserve_format", "Unsupported memory formatPreserve")
+    return format_order(memory_format, len(size))
+
+
 @kernel("resize_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
 def resize_(self, size, *, memory_format=None):
     """Another shape in place, keeping the elements in memory; NumPy can do so for arrays that own their memory."""
-    check(not any(n < 0 for n in size), "numel: integer multiplication overflow")
-    order = None
-    if memory_format is not None:
-        check(format_name(memory_format) != "preserve_format", "Unsupported memory formatPreserve")
-        order = format_order(memory_format, len(size))
+    order = _resize_order(size, memory_format)
     if tuple(size) == self.shape and order is None:
         return self
     check(order is None, "resize_ of an ndarray cannot set a memory format: its strides are fixed")
@@ -233,9 +245,32 @@ def resize_(self, size, *, memory_format=None):
     return self
 
 
+@kernel("resize", like=np.resize)
+def resize(self, size, *, memory_format=None):
+    """A copy in another shape with the same elements in memory, as many as there are."""
+    order = _resize_order(size, memory_format)
+    copy = cloned(self)
+    if tuple(size) == self.shape and memory_format is None:
+        return copy
+    out = empty_in_order(size, self.dtype, order)
+    held, memory = storage(copy)[0].reshape(-1).view(np.uint8), storage(out)[0].reshape(-1).view(np.uint8)
+    memory[:] = 0
+    memory[: held.size] = held[: memory.size]
+    return out
+
+
+def _template_format(template: ndarray, memory_format: Any) -> Any:
+    asked = memory_format is not None and format_name(memory_format)
+    return suggested(*layout_of(template)) if asked == "preserve_format" else memory_format
+
+
 @kernel("resize_as_", like=np.ndarray.resize, differs=["resize-references"], writes=Writes(resizes=True))
 def resize_as_(self, the_template, *, memory_format=None):
     """`resize_` to the shape of another tensor."""
-    if memory_format is not None and format_name(memory_format) == "preserve_format":
-        memory_format = suggested(*layout_of(the_template))
-    return resize_(self, the_template.shape, memory_format=memory_format)
+    return resize_(self, the_template.shape, memory_format=_template_format(the_template, memory_format))
+
+
+@kernel("resize_as", like=np.resize)
+def resize_as(self, the_template, *, memory_format=None):
+    """`resize` to the shape of another tensor."""
+    return resize(self, the_template.shape, memory_format=_template_format(the_template, memory_format))

@@ -122,6 +122,9 @@ _declare("alpha_dropout", _dropout, "Dropout to SELU's limit, with mean and vari
 _declare("feature_alpha_dropout", _dropout, "Alpha dropout of whole channels.", feature=True, alpha=True)
 
 
+_RRELU, _RRELU_TAKES = "rrelu_with_noise_out_cpu", (dt.bfloat16, dt.float32, dt.float64)
+
+
 @kernel("rrelu_with_noise_functional", differs=["random-stream"])
 def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """Scale what is not positive, in training by a slope drawn for each value; also those slopes."""
@@ -133,10 +136,13 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
         return dt.cast(np.where(x > 0, x, x * scalar((lower + upper) / 2, wide)), dtype), noise.copy("K")
-    require("rrelu_with_noise_out_cpu", dtype, (dt.bfloat16, dt.float32, dt.float64))
+    require(_RRELU, dtype, _RRELU_TAKES)
     check_type(dtype, noise)
     low, high = (float(scalar(bound, wide)) for bound in (lower, upper))
     drawn = self <= 0
+    if drawn.any():
+        check(low <= high, expected_true("from <= to"))
+        check(math.isfinite(high - low), expected_true("to - from <= std::numeric_limits<T>::max()"))
     u = (generator or default_generator).uniform64(int(np.count_nonzero(drawn)))
     slopes = np.ones(self.shape, wide)
     slopes[drawn] = u * (high - low) + low
@@ -162,10 +168,21 @@ def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, traini
     return self
 
 
-@kernel("rrelu", differs=["random-stream"])
-def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """Leaky ReLU, in training with a slope drawn for each value."""
+def _check_bounds(lower: float, upper: float) -> None:
     for name, bound in (("lower", real(lower)), ("upper", real(upper))):
         check(math.isfinite(bound), f"rrelu: {name} bound must be finite, got {bound}")
     check(lower <= upper, "Lower bound should be less than or equal to the upper bound")
+
+
+def _look_inplace(bound: Bound, targets: list[ndarray]) -> None:
+    """In training torch looks for code before it looks at the target's memory."""
+    _check_bounds(bound["lower"], bound["upper"])
+    if bound["training"]:
+        require(_RRELU, targets[0].dtype, _RRELU_TAKES)
+
+
+@kernel("rrelu", differs=["random-stream"], writes=Writes(inplace=_look_inplace))
+def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
+    """Leaky ReLU, in training with a slope drawn for each value."""
+    _check_bounds(lower, upper)
     return rrelu_with_noise_functional(self, np.empty_like(self), lower, upper, training, generator)[0]

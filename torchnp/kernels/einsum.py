@@ -104,7 +104,7 @@ def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray]
         check(i >= 0 and j < len(ops), f"{pair} operand index is out of bounds")
         b, a = ops.pop(j), ops.pop(i)
         ops.insert(0 if path is None else len(ops), _multiplied(a, b, ops, len(kept)))
-    return view(ops[0], ops[0].shape[: len(kept)])
+    return view(ops[0], ops[0].shape[: len(kept)]) if len(order) > len(kept) else ops[0]
 
 
 def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:

@@ -18,6 +18,7 @@ from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
+from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -272,15 +273,12 @@ def affine_grid_generator(theta: ndarray, size: Ints, align_corners: bool) -> nd
         raise batch2_mismatch(size[0], n + 1, (theta.shape[0], theta.shape[2]))
     shape = (size[0], *size[2:], n)
     check(theta.shape[1] == n, invalid_view(shape, size[0] * len(points) * theta.shape[1]))
-    inner = dt.opmath(theta.dtype)
-    y = np.matmul(dt.cast(points, inner), dt.cast(theta, inner).swapaxes(1, 2))
-    return dt.cast(y, theta.dtype).reshape(shape)
+    return product(points, theta.swapaxes(1, 2), batches=True).reshape(shape)
 
 
 @kernel("affine_grid_generator_backward")
 def affine_grid_generator_backward(grad: ndarray, size: Ints, align_corners: bool) -> ndarray:
     """The gradient of `affine_grid_generator` in the maps."""
-    inner = dt.opmath(grad.dtype)
-    points = dt.cast(_base_grid(size, align_corners, grad.dtype), inner)
-    total = np.matmul(points.T, dt.cast(grad, inner).reshape(size[0], -1, len(size) - 2))
-    return dt.cast(total, grad.dtype).swapaxes(1, 2)
+    points = _base_grid(size, align_corners, grad.dtype)
+    total = product(points.T, grad.reshape(size[0], -1, len(size) - 2), batches=True)
+    return total.swapaxes(1, 2)

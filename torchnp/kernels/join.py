@@ -11,6 +11,7 @@ from torchnp.dtypes import BARE_UNSIGNED, cast, get_default_dtype, result_type
 from torchnp.errors import shape_text
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
+from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze
 from torchnp.quick import exact, is_axis
@@ -247,7 +248,7 @@ def combinations(self, r=2, with_replacement=False):
 
 
 rows(
-    "flatten_dense_tensors", lambda xs: xs[0].reshape(-1) if len(xs) == 1 else cat([x.reshape(-1) for x in xs]),
+    "flatten_dense_tensors", lambda xs: contiguous(xs[0]).reshape(-1) if len(xs) == 1 else cat([x.reshape(-1) for x in xs]),
     "All elements of all tensors in one vector.", like=np.concatenate,
 )  # fmt: skip
 

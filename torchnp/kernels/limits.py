@@ -128,5 +128,6 @@ def _clamp_one(self: ndarray, *, min: Any = None, max: Any = None, op: str) -> n
 _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
-el.binary("clamp_min.Tensor", np.maximum, cpu="maximum_cpu", takes=_LIMITS)
-el.binary("clamp_max.Tensor", np.minimum, cpu="minimum_cpu", takes=_LIMITS)
+# Of two zeros torch takes the first, but for some of its vectors; NumPy the second.
+el.binary("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", takes=_LIMITS, like=np.maximum)
+el.binary("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", takes=_LIMITS, like=np.minimum)
