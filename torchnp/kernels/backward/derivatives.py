@@ -28,7 +28,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, view
-from torchnp.layout import contiguous, iterated, layout_of, place, preserved
+from torchnp.layout import contiguous, empty, iterated, layout_of, place, preserved
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -79,7 +79,8 @@ def matrix_exp_backward(self, grad):
     blocks[..., :n, :n] = blocks[..., n:, n:] = dt.cast(adjoint, grad.dtype)
     check_fits(grad, self)
     blocks[..., :n, n:] = grad
-    return linalg_matrix_exp(blocks)[..., :n, n:]
+    out = linalg_matrix_exp(blocks)[..., :n, n:]
+    return out if out.size else empty(out.shape, out.dtype, contiguous(blocks.shape))
 
 
 @kernel("glu_jvp")
@@ -189,7 +190,7 @@ def _convolution_double_backward(
             part = convolution(x, w, b, *rest)
             of_grad = part if of_grad is None else of_grad + part
     if ggW is None and ggb is not None:
-        bias = expand(ggb.reshape(-1, *(1,) * (gO.ndim - 2)), gO.shape)
+        bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
         of_grad = bias if of_grad is None else of_grad + bias
     of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
     of_weight = None
