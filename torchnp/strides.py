@@ -7,8 +7,10 @@ list; several results have one each.
   ``solved``: so, unless ``left`` is false.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
+  ``scaled``: so, and the result times a number;
   ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
-- ``like:x``: as ``empty_like(x)``. ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
+- ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
+  ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
 - ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
 - ``joined:x``: in the memory format that all tensors of the list x suggest.
@@ -86,11 +88,15 @@ def _vectors(shape: Shape, given: Given, place: int) -> Strides:
     return contiguous(shape) if len(shape) == 1 or 0 in shape else ()
 
 
-def _like(argument: int) -> Rule:
+def _like(argument: int, *others: int) -> Rule:
+    otherwise = _iterator("iterator", others, False)
+
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         x = given(argument)
         x = x[place] if isinstance(x, (list, tuple)) else x
-        return preserved(*layout.layout_of(x)) if isinstance(x, ndarray) and x.shape == shape else contiguous(shape)
+        if isinstance(x, ndarray) and x.shape == shape:
+            return preserved(*layout.layout_of(x))
+        return otherwise(shape, given, place)
 
     return rule
 
@@ -173,9 +179,9 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         operands = [x for x in map(given, arguments) if x is not None]
         found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
-        together = found and all(_fits(sizes, shape) for sizes, _ in found)
+        together = all(_fits(sizes, shape) for sizes, _ in found) and _common(found) == shape
         strides = iterated(found) if together else contiguous(shape)
-        return strides if len(strides) == len(shape) else contiguous(shape)
+        return iterated(((shape, strides), NUMBER)) if kind == "scaled" else strides
 
     return rule
 
@@ -192,6 +198,10 @@ def _grown(arguments: Sequence[int]) -> Rule:
 def _fits(sizes: Shape, shape: Shape) -> bool:
     """Whether an operand is broadcast to the result: of what is not, no iterator was made."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
+
+
+def _common(found: Sequence[Layout]) -> Shape:
+    return np.broadcast_shapes(*(sizes for sizes, _ in found))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
@@ -303,7 +313,6 @@ _OF_ONE = {
     "real": _real,
     "modulus": _modulus,
     "indexed": _indexed,
-    "like": _like,
     "format": _format,
     "same": _same,
     "joined": _joined,
@@ -326,6 +335,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _volume(arguments[0], arguments[-1])
     if kind == "grown":
         return _grown(arguments)
+    if kind == "like":
+        return _like(*arguments)
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":
@@ -336,7 +347,7 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _OF_ONE[kind](arguments[0])
     if kind == "each":
         return _each(arguments, bool(plus))
-    if kind not in ("iterator", "promoted", "floated", "chosen"):
+    if kind not in ("iterator", "promoted", "floated", "chosen", "scaled"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))
 

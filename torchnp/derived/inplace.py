@@ -130,20 +130,27 @@ def _looked_at(schema: Schema, args: tuple, writes: Writes) -> list[Any]:
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Writes) -> None:
-    """Raise what torch finds wrong with the target before it looks for code, or divides by a zero."""
-    pointwise = "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]
+    """`_raise_sooner` for what is computed element by element."""
+    if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
+        bound = bind(schema, *given)
+        operands = [x for k, x in bound.items() if k != "alpha" and isinstance(x, (ndarray, int, float, complex))]
+        _raise_sooner(error, bound[schema.args[0].name], operands, writes)
+
+
+_LATER = ("ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha")
+
+
+def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:
+    """Raise what torch finds wrong with the target before it looks for code or at alpha, or divides by a zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
-    if not pointwise or not (no_code or str(error) == "ZeroDivisionError"):
+    if not no_code and not str(error).startswith(_LATER):
         return
-    args, kwargs = given
-    target = args[0] if args else kwargs[schema.args[0].name]
-    operands = [x for x in (*args, *kwargs.values()) if isinstance(x, (ndarray, int, float, complex))]
     check_fits(target, [x for x in operands if isinstance(x, ndarray)])
-    if no_code and not writes.predicate and not writes.code_first:
-        check_holds(error, target)
     if not no_code:
         computed = result_type(*operands)
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
+    elif not writes.predicate and not writes.code_first:
+        check_holds(error, target)
 
 
 def _raise_of_product(
@@ -219,9 +226,8 @@ def _make_inplace_list(
             if len(into) > 1 and all(len(x) == len(into) for x in step.values() if isinstance(x, (list, tuple))):
                 for one in _steps(into, step):
                     write(one, narrow)
-            elif isinstance(error, NotImplementedError):
-                check_fits(into[0], [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)])
-                check_holds(error, into[0])
+            else:
+                _raise_sooner(error, into[0], [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)], writes)
             raise
         for target, value in zip(into, values, strict=True):
             rule.write_inplace(target, value)

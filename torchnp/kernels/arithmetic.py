@@ -230,8 +230,8 @@ def _quick_lerp(self, end, weight):
 
 
 def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tensor2: ndarray, value: Any) -> ndarray:
+    el.check_broadcast(self, tensor1, tensor2)
     (x, a, b), out = el.in_opmath(cpu, takes, self, tensor1, tensor2)
-    el.check_broadcast(x, a, b)
     if out == dt.complex32:
         scalar(value, out)
     # Of complex numbers torch multiplies by 1 as well: an infinite part makes the other nan.

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
-from torchnp.errors import overflow
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero
 from torchnp.registry import kernel
+from torchnp.scalars import whole
 
 
 def _true(x: Any, words: str = "Expected Tensor with single nonzero value, but got zero") -> None:
@@ -30,18 +30,12 @@ rows("_assert_async", _true, "Refuse a value that is zero.")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-def _whole(size: Any) -> int:
-    if isinstance(size, complex) or not -(2.0**63) <= size < 2.0**63:
-        raise overflow("int64_t")
-    return int(size)
-
-
 @kernel("sym_constrain_range")
 def sym_constrain_range(size, *, min=None, max=None) -> None:
     """Refuse a number outside a range."""
-    low, high = _LEAST if min is None else min, _MOST if max is None else max
+    size, low, high = whole(size), _LEAST if min is None else min, _MOST if max is None else max
     check(high >= low, f"Max must be greater than or equal to min. Got min={low} max={high}")
-    check(low <= _whole(size) <= high, f"Invalid value range for {_whole(size)} between [{low}, {high}].")
+    check(low <= size <= high, f"Invalid value range for {size} between [{low}, {high}].")
 
 
 @kernel("sym_constrain_range_for_size")

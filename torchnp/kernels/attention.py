@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, check_product, check_type, dim_of, require, wrap_dim
-from torchnp.errors import expected_true, expected_type, not_implemented, shape_text
+from torchnp.checks import check, check_fits, check_type, dim_of, require, wrap_dim
+from torchnp.errors import expected_true, shape_text
 from torchnp.kernels import activation, norm
+from torchnp.kernels._elementwise import in_place
+from torchnp.kernels.arithmetic import add, mul
+from torchnp.kernels.contraction import matmul
 from torchnp.kernels.dropout import dropout
+from torchnp.kernels.softmax import _safe_softmax
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -101,14 +105,13 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated until each head of the queries has its own."""
-    heads = query.shape[wrap_dim(-3, query.ndim)]
-    fits = all(x.shape[-3] and heads % x.shape[-3] == 0 for x in others)
+    heads, *shared = (x.shape[wrap_dim(-3, x.ndim)] for x in (query, *others))
+    fits = all(n == heads or (n and heads % n == 0) for n in shared)
     check(fits, "Number of heads in key and value must divide the number of heads in ")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
 
 
 _FLASH = "scaled_dot_product_attention_flash_attention: "
-_NO_DROPOUT = f"{_FLASH}Currently do not support dropout > 0"
 
 
 @kernel("_scaled_dot_product_flash_attention_for_cpu", differs=["masked-row", "half-opmath"])
@@ -118,13 +121,14 @@ def _scaled_dot_product_flash_attention_for_cpu(
     """Attention over (batch, heads, time, size), and the logarithm of each row's sum of exponentials."""
     dtype = query.dtype
     found = f"but got {dt.scalar_name(dtype)} instead."
-    check(dtype in dt.FLOATS, f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, {found}")
+    check(dt.is_floating(dtype), f"{_FLASH}Expected data type in FP32, FP64, BF16, FP16, {found}")
     check(query.ndim == key.ndim == value.ndim == 4, f"{_FLASH}Accept only 4 dims inputs shape of {{B, H, T, K}}")
-    check(dropout_p == 0, _NO_DROPOUT)
+    check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
     check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
     if attn_mask is not None:
         check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
+    require("flash_attention", dtype, dt.FLOATS)
     check_type(dtype, key, value)
     key, value = per_query_head(query, key, value)
     out, log_sum = _attended(query, key, value, attn_mask, is_causal, scale)
@@ -157,12 +161,6 @@ def _check_operands(query: ndarray, key: ndarray, value: ndarray, mask: ndarray 
         raise RuntimeError(f"{words} attn_mask.dtype: {a} and  query.dtype: {b} instead.")
 
 
-def _is_plain(q: ndarray, k: ndarray, v: ndarray, dropout_p: float) -> bool:
-    """Whether torch's fused kernel may take them."""
-    same = q.ndim == k.ndim == v.ndim == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
-    return not dropout_p > 0 and same and q.dtype in dt.FLOATS
-
-
 @kernel("scaled_dot_product_attention", differs=["masked-row", "half-opmath"])
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
@@ -171,18 +169,16 @@ def scaled_dot_product_attention(
     _check_operands(query, key, value, attn_mask)
     if not value.size or not query.shape[-2]:
         return np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
-    same = enable_gqa or query.shape[:2] == key.shape[:2] == value.shape[:2]
-    if not (_is_plain(query, key, value, dropout_p) and same):
-        if attn_mask is not None and attn_mask.dtype == dt.bool_:
-            attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
-        rest = (attn_mask, dropout_p, is_causal, None)
-        return _scaled_dot_product_attention_math(query, key, value, *rest, scale=scale, enable_gqa=enable_gqa)[0]
-    check(dropout_p == 0, _NO_DROPOUT)
-    if attn_mask is not None:
-        dim_of(attn_mask, -2)
-    if enable_gqa:
-        key, value = per_query_head(query, key, value)
-    return _attended(query, key, value, attn_mask, is_causal, scale)[0]
+    given = (query, key, value, attn_mask, dropout_p, is_causal)
+    fused = _fused_sdp_choice(*given, scale=scale, enable_gqa=enable_gqa)
+    if attn_mask is not None and attn_mask.dtype == dt.bool_:
+        attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
+    given = (query, key, value)
+    if fused:
+        rest = {"attn_mask": attn_mask, "scale": scale}
+        return _scaled_dot_product_flash_attention_for_cpu(*given, dropout_p, is_causal, **rest)[0]
+    given = (*given, attn_mask, dropout_p, is_causal, None)
+    return _scaled_dot_product_attention_math(*given, scale=scale, enable_gqa=enable_gqa)[0]
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])
@@ -192,29 +188,53 @@ def _scaled_dot_product_attention_math(
 ):  # fmt: skip
     """Attention and its weights."""
     dtype = query.dtype
-    if dt.is_complex(dtype):
-        raise not_implemented("softmax_lastdim_kernel_impl", dtype)
-    if not dt.is_inexact(dtype):
-        raise expected_type(dt.float32, value.dtype)
-    words = "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-    check(attn_mask is None or not is_causal, words)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
-    if enable_gqa:
-        key, value = per_query_head(query, key, value)
-    check_product(query, key.swapaxes(-1, -2))
-    inner = sum_dtype(query, key)
-    q, k, v = (dt.cast(x, inner) for x in (query, key, value))
-    weights, total, _ = exponentials(scores(q, k, attn_mask, is_causal, scale))
-    weights /= np.where(total == 0, np.asarray(1, inner), total)
+    rest = (attn_mask, is_causal, scale)
+    if dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
+        _check_causal(attn_mask, is_causal)
+        inner = sum_dtype(query, key)
+        q, k, v = (dt.cast(x, inner) for x in (query, key, value))
+        weights, total, _ = exponentials(scores(q, k, *rest))
+        weights /= np.where(total == 0, np.asarray(1, inner), total)
+    else:
+        weights, v = _by_steps(query, key, value, *rest, enable_gqa)
     if dropout_p > 0:
         if dropout_mask is not None:
-            weights = np.where(dropout_mask, weights, np.asarray(0, inner))
-            v = v * np.asarray(1 / (1 - dropout_p), inner)
+            weights = np.where(dropout_mask, weights, np.asarray(0, weights.dtype))
+            v = mul(v, 1 / (1 - dropout_p))
         else:
             weights = dropout(weights, dropout_p, True)
-    check_product(weights, v)
-    return dt.cast(np.matmul(weights, v), dtype), dt.cast(weights, dtype)
+    return dt.cast(matmul(weights, v), dtype), dt.cast(weights, dtype)
+
+
+def _fit(q: ndarray, k: ndarray, v: ndarray) -> bool:
+    """Whether nothing is broadcast, repeated or refused."""
+    batch = q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+    return batch and min(q.ndim, k.ndim, v.ndim) > 1 and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+
+
+def _check_causal(mask: ndarray | None, causal: bool) -> None:
+    words = "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+    check(mask is None or not causal, words)
+
+
+def _by_steps(query, key, value, mask, causal, scale, enable_gqa):
+    """The weights and the values by the operators that torch calls, which refuse what they do not take."""
+    q, k, v = (dt.cast(x, dt.opmath(x.dtype)) if dt.is_half(x.dtype) else x for x in (query, key, value))
+    size = q.shape[dim_of(q, -1)]
+    factor = (1 / math.sqrt(size) if size else math.inf) if scale is None else scale
+    root = math.sqrt(abs(factor))
+    q = mul(q, math.copysign(root, factor))
+    _check_causal(mask, causal)
+    if causal:
+        mask = np.where(later(q.shape[dim_of(q, -2)], k.shape[dim_of(k, -2)]), -np.inf, 0).astype(q.dtype)
+    if enable_gqa:
+        k, v = per_query_head(q, k, v)
+    s = matmul(q, mul(k.swapaxes(wrap_dim(-2, k.ndim), wrap_dim(-1, k.ndim)), root))
+    if mask is not None:
+        s = in_place(s, add(s, mask))
+    return _safe_softmax(np.ascontiguousarray(s), -1), v
 
 
 @kernel("_fused_sdp_choice")
@@ -222,17 +242,20 @@ def _fused_sdp_choice(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ) -> int:
     """Which implementation torch picks: 1 for the fused one, 0 for plain mathematics."""
-    together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the numbers of the last dimension
-    if not (_is_plain(query, key, value, dropout_p) and together):
+    if dropout_p > 0 or not query.ndim == key.ndim == value.ndim == 4:
         return 0
     (batch, heads, rows, _), (_, groups, columns, _) = query.shape, key.shape
-    same = batch == len(key) == len(value) and groups == value.shape[1]
     shared = groups > 0 and heads % groups == 0 if enable_gqa else heads == groups
+    if not (batch == len(key) == len(value) and groups == value.shape[1] and shared):
+        return 0
     whole = (batch, heads, rows, columns)
-    fits = attn_mask is None or (
-        attn_mask.ndim in (2, 4) and all(n in (1, m) for n, m in zip(attn_mask.shape[::-1], whole[::-1]))
-    )
-    return int(same and shared and fits and rows > 0 and columns > 0)
+    if attn_mask is not None and attn_mask.ndim not in (2, 4):
+        dim_of(attn_mask, -2)
+        return 0
+    fits = attn_mask is None or all(n in (1, m) for n, m in zip(attn_mask.shape[::-1], whole[::-1]))
+    same = query.shape[-1] == key.shape[-1] == value.shape[-1] and query.dtype in dt.FLOATS
+    together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the numbers of the last dimension
+    return int(fits and same and together and rows > 0 and columns > 0)
 
 
 # ---------------------------------------------------------------- multi-head attention and the encoder layer

@@ -249,9 +249,10 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
                 out = dt.cast(out, dt.result_type(out, p[:1].reshape(())))
         wide = np.zeros(channels, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
-    for name, p in (("running_mean", running_mean), ("running_var", running_var)):
+    for name, p in {"running_mean": running_mean, "running_var": running_var}.items():
         check(training or p is not None, f"{name} must be defined in evaluation mode")
-    check_sizes(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+        check_sizes(input, **{name: p})
+    check_sizes(input, weight=weight, bias=bias)
     out = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     return *out, _RESERVE.copy(), 0
 

@@ -153,6 +153,8 @@ def index_add(self, dim, index, source, *, alpha=1):
         return self.copy()
     # A complex number times 1 is another where it has nan or infinities.
     factor = None if alpha == 1 and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
+    if whole:
+        accumulate.check_bounds(index, dim, self.shape[dim])
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:

@@ -56,9 +56,15 @@ def _logit(g: ndarray, x: ndarray, eps: ndarray | None) -> ndarray:
 
 _SIXTH = np.float32(1 / 6).item()  # torch rounds it to float32 for float64 too
 _AND_COMPLEX: Any = {"takes": el.FLOATS | el.COMPLEX}
+
+
+def _sigmoid(g: ndarray, y: ndarray) -> ndarray:
+    return g * np.conjugate((1 - y) * y) if g.dtype.kind == "c" else g * (1 - y) * y
+
+
 (sigmoid_backward,) = rows(
     "sigmoid_backward", el.formula, "``g * (1 - y) * y``, with the conjugate of a complex output.",
-    of=lambda g, y: g * (1 - np.conjugate(y)) * np.conjugate(y), stepwise=(dt.float16,), **_AND_COMPLEX,
+    of=_sigmoid, stepwise=(dt.float16,), **_AND_COMPLEX,
 )  # fmt: skip
 _TANH = lambda g, y: g * np.conjugate(1 - y * y)
 (tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_TANH, **_AND_COMPLEX)
@@ -102,7 +108,7 @@ def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> n
 @kernel("leaky_relu_backward")
 def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any, self_is_result: bool) -> ndarray:
     """``g``, times the slope where the input (or the result) is not positive."""
-    if self_is_result and real(negative_slope) < 0:
+    if self_is_result and not real(negative_slope) >= 0:
         ask = "File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu"
         raise RuntimeError(f"{_IN_PLACE.format('leakyReLu')} {ask} backward calculation with negative slope")
     of = lambda x, g, slope: np.where(x > 0, g, g * slope)
@@ -129,7 +135,7 @@ def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) 
 @kernel("elu_backward")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """From the input, or from the result where the forward was in-place."""
-    check(not (is_result and real(alpha) < 0), _IN_PLACE.format("elu"))
+    check(not is_result or real(alpha) >= 0, _IN_PLACE.format("elu"))
 
     def of(g: ndarray, x: ndarray, alpha: ndarray, above: ndarray, inside: ndarray) -> ndarray:
         below = alpha * above
@@ -142,7 +148,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
 @kernel("log_sigmoid_backward")
 def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -> ndarray:
     """``g * sigmoid(-x)``, from the buffer ``exp(-|x|)``."""
-    el.check_same_dtype(self, buffer, grad_output)
+    el.check_broadcast(self, buffer, grad_output)
+    el.check_same_dtype(self, grad_output, buffer)
 
     def of(x: ndarray, z: ndarray, g: ndarray) -> ndarray:
         ratio = z / (1 + z)
@@ -170,22 +177,29 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
 
-def _gate(grad_output: ndarray, self: ndarray, *limits: Any, **given: Any) -> ndarray:
-    """A formula that lets ``g`` through or not: at nan, 0 in torch's vectors, and ``g`` in what does not fill two."""
-    y = el.formula(grad_output, self, *limits, **given)
+def _gate(grad_output: ndarray, self: ndarray, *limits: Any, opens: Any, shuts: Any, **given: Any) -> ndarray:
+    """``g`` where an input opens the gate; what does not fill two of torch's vectors, where it does not shut it.
+
+    The two differ only at nan.
+    """
+    y = el.formula(grad_output, self, *limits, of=lambda g, *x: np.where(opens(*x), g, 0), **given)
+    if not np.isnan(self).any() and not any(np.isnan(real(limit)) for limit in limits):
+        return y
     dense = grad_output.shape == self.shape and grad_output.flags.c_contiguous and self.flags.c_contiguous
     left = y.size % (2 * VECTOR.elements(y.dtype)) if dense else y.size
     last = np.arange(y.size).reshape(y.shape) >= y.size - left
-    return np.where(np.isnan(self) & last, dt.cast(grad_output, y.dtype), y)
+    rest = el.formula(grad_output, self, *limits, of=lambda g, *x: np.where(shuts(*x), 0, g), **given)
+    return np.where(last, rest, y)
 
 
 rows(
-    "hardtanh_backward", _gate, "``g`` strictly inside the limits.",
-    of=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0), cpu="hardshrink_backward_cpu",
+    "hardtanh_backward", _gate, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
+    opens=lambda x, low, high: (x > low) & (x < high), shuts=lambda x, low, high: (x <= low) | (x >= high),
 )  # fmt: skip
 rows(
-    "softshrink_backward hardshrink_backward", _gate, "``g`` outside ``[-lambd, lambd]``.",
-    of=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0), cpu="shrink_backward_cpu", stepwise=dt.HALVES,
+    "softshrink_backward hardshrink_backward", _gate, "``g`` outside ``[-lambd, lambd]``.", cpu="shrink_backward_cpu",
+    opens=lambda x, limit: (x > limit) | (x < -limit), shuts=lambda x, limit: (x >= -limit) & (x <= limit),
+    stepwise=dt.HALVES,
 )  # fmt: skip
 
 _ROOT_HALF = 0.7071067811865476
@@ -198,21 +212,27 @@ _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 
 
 def _look_gelu(bound: Bound, outs: list[ndarray]) -> None:
-    """oneDNN computes it of dense tensors of these dtypes, and has no code for some others that it is to write."""
-    d, both = outs[0].dtype, (bound["self"], bound["grad_output"])
-    dense = all(x.flags.c_contiguous and x.size > 1 and x.dtype in _DENSE for x in both)
-    writable = d != dt.float64 and not dt.is_complex(d)
-    check(writable or not dense or bound["approximate"] != "none", dense_dtype(d))
+    d, approximate = outs[0].dtype, bound["approximate"]
+    check_approximate(approximate)
+    if _is_dense(bound["grad_output"], bound["self"], approximate):
+        check(d != dt.float64 and not dt.is_complex(d), dense_dtype(d))
+
+
+def _is_dense(grad: ndarray, x: ndarray, approximate: str) -> bool:
+    """Whether oneDNN computes it, of a dense input; it has no code for some dtypes that it is to read or write."""
+    el.check_broadcast(grad, x)
+    dt.result_type(grad, x)
+    dense = approximate == "none" and x.dtype in _DENSE and x.size > 1 and x.flags.c_contiguous
+    check(not dense or grad.dtype in _DENSE_GRADIENTS, dense_dtype(grad.dtype))
+    return dense
 
 
 @kernel("gelu_backward", writes=Writes(out=_look_gelu))
 def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
     """``g`` times the derivative of `gelu` in the same mode."""
     check_approximate(approximate)
+    _is_dense(grad_output, self, approximate)
     of = _gelu_tanh if approximate == "tanh" else _gelu
-    if grad_output.dtype not in _DENSE_GRADIENTS and approximate == "none":
-        dense = all(x.flags.c_contiguous and x.size > 1 for x in (self, grad_output))
-        check(not dense or self.dtype not in _DENSE, dense_dtype(grad_output.dtype))
     return el.formula(grad_output, self, cpu="GeluBackwardKernelImpl", of=of)
 
 

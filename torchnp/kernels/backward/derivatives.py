@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_fits, dim_of, require, wrap_dim
-from torchnp.errors import cannot_cast
+from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
 from torchnp.kernels import _elementwise as el
+from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.backward.activation import logistic
@@ -20,12 +20,15 @@ from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.fft_kernels import copied
 from torchnp.kernels.linalg import check_square
+from torchnp.kernels.mask import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.pool import max_pool2d_with_indices
 from torchnp.kernels.rearrange import sum_to_size
 from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, view
+from torchnp.layout import contiguous, empty, iterated, layout_of, place, preserved
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -36,25 +39,34 @@ def cumprod_backward(grad, input, dim, output):
     """The gradient of `cumprod`: of products divided by each factor, and without division up from the first zero."""
     if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
         return grad
-    axis, common, some_zero = wrap_dim(dim, input.ndim), dt.result_type(grad, input), (input == 0).any()
-    product = dt.result_type(grad, output)
-    if some_zero and not (dt.is_inexact(input.dtype) and dt.is_inexact(product)):  # torch divides integers in place
-        raise cannot_cast(el.int_to_float(product), dt.int64)
-    inner, grad_dtype = dt.opmath(common), grad.dtype
-    given, shape = (grad, input.conj(), output.conj()), broadcast_shapes(output.shape, grad.shape)
-    grad, factors, products = (np.moveaxis(np.broadcast_to(dt.cast(a, inner), shape), axis, -1) for a in given)
-    zeros = np.cumsum(factors == 0, -1)
-    wide = np.promote_types(inner, np.float64) if dt.is_inexact(inner) else None  # torch adds in double precision
-    tails = np.cumsum(np.where(zeros == 0, products * grad, 0)[..., ::-1], -1, wide)[..., ::-1]
-    tails = (tails.astype(inner) if wide else tails) + 0  # no zero is negative
-    out = np.where(zeros == 0, tails / factors, 0)
+    axis, factors, products = wrap_dim(dim, input.ndim), input.conj(), output.conj()
+    terms, zero = mul(products, grad), input == 0
+    if not zero.any():
+        return _laid(div(_tails(terms, axis), factors), input)
+    zeros = np.cumsum(zero, axis)
+    tails = _tails(masked_fill(terms, zeros != 0, 0.0), axis)
+    tails = in_place(tails, div(tails, factors))
     # At the first zero: what stands before it, times the products of what follows up to the second.
-    first = (factors == 0) & (zeros == 1)
-    following = np.cumprod(np.where((zeros == 1) & ~first, factors, 1), -1)
-    before = np.concatenate([np.ones_like(products[..., :1]), products[..., :-1]], -1)
-    at_first = (np.where(zeros == 1, grad, 0) * following).sum(-1, keepdims=True) * before
-    out = dt.cast(np.where(first, at_first, out), grad_dtype if some_zero else el.int_to_float(common))
-    return np.moveaxis(out, -1, axis).copy()
+    first = zero & (zeros == 1)
+    following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
+    following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))
+    total, at = sum_dim(following, [axis], True), np.argmax(first, axis, keepdims=True)
+    before = masked_fill(np.take_along_axis(products, np.maximum(at - 1, 0), axis), at == 0, 1.0)
+    total = in_place(total, mul(total, before))
+    common = dt.result_type(tails, total)
+    return np.where(first, dt.cast(total, common), np.where(zeros == 0, dt.cast(tails, common), common.type(0)))
+
+
+def _tails(x: ndarray, axis: int) -> ndarray:
+    """Sums from each element to the last."""
+    return np.flip(cumsum(np.flip(x, axis), axis), axis)
+
+
+def _laid(out: ndarray, x: ndarray) -> ndarray:
+    """A result with the strides of an iterator over a row-major tensor and ``x``, which is converted to its dtype."""
+    sizes, strides = layout_of(x)
+    own = (sizes, strides if x.dtype == out.dtype else preserved(sizes, strides))
+    return place(out, iterated(((out.shape, contiguous(out.shape)), own)))
 
 
 @kernel("matrix_exp_backward")
@@ -67,7 +79,8 @@ def matrix_exp_backward(self, grad):
     blocks[..., :n, :n] = blocks[..., n:, n:] = dt.cast(adjoint, grad.dtype)
     check_fits(grad, self)
     blocks[..., :n, n:] = grad
-    return linalg_matrix_exp(blocks)[..., :n, n:]
+    out = linalg_matrix_exp(blocks)[..., :n, n:]
+    return out if out.size else empty(out.shape, out.dtype, contiguous(blocks.shape))
 
 
 @kernel("glu_jvp")
@@ -177,7 +190,7 @@ def _convolution_double_backward(
             part = convolution(x, w, b, *rest)
             of_grad = part if of_grad is None else of_grad + part
     if ggW is None and ggb is not None:
-        bias = expand(ggb.reshape(-1, *(1,) * (gO.ndim - 2)), gO.shape)
+        bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
         of_grad = bias if of_grad is None else of_grad + bias
     of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
     of_weight = None
