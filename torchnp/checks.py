@@ -98,11 +98,13 @@ def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     """Dimensions counted from 0, each at most once."""
     if isinstance(dims, (int, np.integer)):
         return (wrap_dim(dims, ndim),)
-    wrapped = tuple(wrap_dim(d, ndim) for d in dims)
-    if len(set(wrapped)) != len(wrapped):
-        twice = next(d for i, d in enumerate(wrapped) if d in wrapped[:i])
-        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-    return wrapped
+    wrapped: list[int] = []
+    for d in dims:
+        d = wrap_dim(d, ndim)
+        if d in wrapped:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        wrapped.append(d)
+    return tuple(wrapped)
 
 
 def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:

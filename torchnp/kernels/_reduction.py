@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import wrap_dims
+from torchnp.checks import wrap_dim, wrap_dims
 from torchnp.kernels.numerics.blocks import blocks
 
 ndarray = np.ndarray
@@ -26,7 +26,8 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int) -> Axes:
     """NumPy's axis argument; no dimension given, or none listed, means all of them."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
-    wrapped = wrap_dims(dim, ndim)
+    # Of a list torch looks at the range of all before it looks whether one comes twice.
+    wrapped = wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
     return wrapped if ndim else None
 
 

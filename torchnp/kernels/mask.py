@@ -10,6 +10,7 @@ from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import expand
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import item, scalar
 from torchnp.writes import Bound, Writes
@@ -68,14 +69,23 @@ def masked_select(self, mask):
 
 
 def _look_mask(bound: Bound, _: list[ndarray]) -> None:
-    """In place the mask has to expand to the target."""
-    if bound["self"].dtype == bound["source"].dtype:
-        check_expand(bound["mask"], bound["self"].shape)
+    """In place the target's memory comes first, and the mask has to expand to it."""
+    self = bound["self"]
+    check_target(self)
+    _check_source(self, bound["source"])
+    check_expand(bound["mask"], self.shape)
+
+
+def _check_source(self: ndarray, source: ndarray) -> None:
+    words = "masked_scatter: expected self and source to have same dtypes but got"
+    check(self.dtype == source.dtype, f"{words}{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}")
 
 
 @kernel("masked_scatter", like=np.place, writes=Writes(inplace=_look_mask, free=("source",)))
 def masked_scatter(self, mask, source):
     """The tensor with elements of ``source``, one after the other, where the mask is true."""
+    shape = broadcast_shapes(mask.shape, self.shape)
+    _check_source(self, source)
     if mask.dtype == dt.uint8:
         warn(
             "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now deprecated,"
@@ -83,10 +93,7 @@ def masked_scatter(self, mask, source):
         )
     words = f"masked_scatter_ only supports boolean masks, but got mask with dtype {dt.scalar_name(mask.dtype)}"
     check(mask.dtype == dt.bool_, words)
-    words = "masked_scatter: expected self and source to have same dtypes but got"
-    check(self.dtype == source.dtype, f"{words}{dt.scalar_name(self.dtype)} and {dt.scalar_name(source.dtype)}")
     refuse("masked_scatter", self.dtype, RARE_OR_CHALF)
-    shape = broadcast_shapes(mask.shape, self.shape)
     out = np.array(np.broadcast_to(self, shape), order="C", copy=True)
     mask = np.broadcast_to(mask, shape)
     needed = int(np.count_nonzero(mask))

@@ -161,9 +161,10 @@ def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any
     p = padded(x, w, -np.inf if dt.is_floating(x.dtype) else int(np.iinfo(x.dtype).min))
     views = [p[place] for place in places(w)[1]]
     best = views[0].copy("K")
+    keep_larger = _keep_larger if _has_minus_zero(p) else np.maximum
     if not indices:
         for view in views[1:]:
-            np.maximum(best, view, out=best)
+            keep_larger(best, view, out=best)
         return best, None
     first, offsets, base = _positions(w)
     chosen = np.empty_like(best, first.dtype)
@@ -173,13 +174,22 @@ def max_pool(x: ndarray, w: Windows, indices: bool = True) -> tuple[ndarray, Any
         here[...] = view
         # By arithmetic, because masked assignment takes a branch for each element.
         chosen += (first.dtype.type(i) - chosen) * (here > best).view(np.uint8)
-        np.maximum(best, here, out=best)
+        keep_larger(best, here, out=best)
     if dt.is_floating(x.dtype):
         nan = np.isnan(best)
         if nan.any():
             for i, view in enumerate(views):
                 np.copyto(chosen, i, where=np.isnan(view))
     return best, offsets.take(chosen) + base
+
+
+def _has_minus_zero(x: ndarray) -> bool:
+    return dt.is_floating(x.dtype) and bool((x.view(f"u{x.itemsize}") == 1 << 8 * x.itemsize - 1).any())
+
+
+def _keep_larger(best: ndarray, here: ndarray, out: ndarray) -> None:
+    """The maximum, the first of the two zeros: NumPy's choice depends on how it goes through memory."""
+    np.copyto(out, here, where=(here > best) | np.isnan(here))
 
 
 @functools.lru_cache(maxsize=256)
@@ -311,8 +321,10 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
         total = views[0] if len(views) == 1 else views[0] + views[1]
         for view in views[2:]:
             total += view
-    total = total + total.dtype.type(0)  # torch's sums start at 0: windows of -0 give 0
-    return result(dt.cast(divide(total, divisors(w, count_include_pad, divisor_override)), x.dtype), x, n)
+    # torch's sums start at 0, so that windows of -0 give 0; with channels outermost the quotients are added to it, too.
+    zero, by = total.dtype.type(0), divisors(w, count_include_pad, divisor_override)
+    mean = divide(total + zero, by) if n == 2 and is_channels_last(x) else divide(total, by) + zero
+    return result(dt.cast(mean, x.dtype), x, n)
 
 
 def check_average(x: ndarray, n: int, suffix: str) -> None:

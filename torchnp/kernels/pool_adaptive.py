@@ -11,12 +11,13 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_filled, require, wrap_dims
-from torchnp.errors import mean_of, negative_size, shape_text
+from torchnp.checks import check, check_filled, require
+from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
 from torchnp.kernels.pool import Windows, check_sequence, max_pool, one_int, result
+from torchnp.kernels.reduce import mean_dim
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -84,10 +85,9 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         raise RuntimeError(f"{words} {{{got}}}")
     if tuple(output_size) == (1,) * n:
         # torch takes the mean, which has complex numbers too, and other numbers of dimensions.
-        check(dt.is_inexact(x.dtype), mean_of(x.dtype))
-        mean = dt.cast(x, dt.opmath(x.dtype)).mean(wrap_dims(range(-1, -n - 1, -1), x.ndim), keepdims=True)
+        mean = mean_dim(x, range(-1, -n - 1, -1), True)
         as_it_was = layout.suggested(*layout.layout_of(x))
-        return layout.place(dt.cast(mean, x.dtype), layout.in_format(mean.shape, as_it_was))
+        return layout.place(mean, layout.in_format(mean.shape, as_it_was))
     out = _adaptive_avg(x, output_size, n=n)
     return out if n == 2 else layout.dense(out)
 

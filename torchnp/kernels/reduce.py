@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, wrap_dims
-from torchnp.errors import out_dtype
+from torchnp.errors import cannot_cast, out_dtype
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
@@ -153,8 +153,10 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 
 def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
     """Of all elements torch looks first whether the out takes the input's dtype."""
-    takes = "dim" in bound or dt.can_cast(bound["self"].dtype, outs[0].dtype)
-    if takes and bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
+    d = outs[0].dtype
+    words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
+    check("dim" in bound or dt.can_cast(bound["self"].dtype, d), words)
+    if bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
         look_told(bound, outs)
 
 
@@ -183,7 +185,20 @@ rows(
 )  # fmt: skip
 
 
-@kernel("nanmean", like=np.nanmean, differs=["no-integers", "empty-dim", "no-complex"], writes=Writes(out=_look_nansum))
+def _look_nanmean(bound: Bound, outs: list[ndarray]) -> None:
+    """Of no elements the sum goes anywhere, but its quotient does not."""
+    x, d = bound["self"], outs[0].dtype
+    words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."
+    check(dt.is_inexact(x.dtype), words)
+    if dt.is_floating(x.dtype) and not x.size and not dt.is_inexact(d):
+        raise cannot_cast(dt.get_default_dtype(), d)
+    _look_nansum(bound, outs)
+
+
+_OF_NANMEAN = ["no-integers", "empty-dim", "no-complex"]
+
+
+@kernel("nanmean", like=np.nanmean, differs=_OF_NANMEAN, writes=Writes(out=_look_nanmean))
 def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions of the elements that are not NaN."""
     words = "nanmean(): expected input to have floating point or complex dtype but got"

@@ -41,7 +41,7 @@ def select(self, dim, index):
 @kernel("unbind.int", like=np.ndarray.__iter__)
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
-    dim = dim_of(self, dim)
+    dim = dim_of(self, wrap_dim(dim, self.ndim))
     return [self[(*_AHEAD[dim], i, ...)] for i in range(self.shape[dim])]
 
 

@@ -82,6 +82,7 @@ def _quick_log_softmax(self, dim, half_to_float):
 
 
 def _forward(x: ndarray, dim: int, half_to_float: bool, *, op: str, of_rows: Any, whole: Any) -> ndarray:
+    wrap_dim(dim, x.ndim)
     check(not half_to_float, "softmax with half to float conversion is not supported on CPU")
     return _along(op.strip("_"), dim, x, of_rows=of_rows, whole=whole)
 

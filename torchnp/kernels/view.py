@@ -16,10 +16,11 @@ from torchnp import layout
 from torchnp.checks import check, wrap_dim, wrap_dims
 from torchnp.dtypes import bool_
 from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_text, too_few_sizes
-from torchnp.kernels._memory import storage, window
+from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
 from torchnp.strides import is_plain
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -168,29 +169,35 @@ def unsqueeze(self, dim):
 # ---------------------------------------------------------------- expand
 
 
+def check_count(shape: Sequence[int]) -> None:
+    """Refuse negative sizes as torch does where it counts a view's elements; beside a 0 as it refuses to copy them."""
+    check(0 in shape or min(shape, default=0) >= 0, "numel: integer multiplication overflow")
+    check_size(shape)
+
+
 @kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable", "overlap-inplace"])
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
     extra = len(size) - self.ndim
     if extra < 0:
         raise too_few_sizes(self.dtype, self.shape, size)
-    check(self.ndim or 0 in size or min(size, default=0) >= 0, "numel: integer multiplication overflow")
     shape, strides = list(size), [0] * extra + list(self.strides)
     if shape[extra:] != list(self.shape):
-        for i, n in enumerate(self.shape, extra):
+        for i, n in reversed(list(enumerate(self.shape, extra))):
             if shape[i] == -1:
                 shape[i] = n
             elif shape[i] != n:
-                if n != 1 or shape[i] < 0:
+                if n != 1:
                     raise expand_mismatch(shape[i], n, i, size, self.shape)
                 strides[i] = 0
-    for i, n in enumerate(shape[:extra]):
-        if n < 0:
-            words = f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension"
+    for i in reversed(range(extra)):
+        if shape[i] < 0 and self.ndim:
+            words = f"The expanded size of the tensor ({shape[i]}) isn't allowed in a leading, non-existing dimension"
             raise RuntimeError(f"{words} {i}")
-    for i in reversed(range(extra)):  # new dimensions of one element have a stride, too
+        # New dimensions of one element have a stride, too.
         if shape[i] == 1:
             strides[i] = shape[i + 1] * strides[i + 1] if i + 1 < len(shape) else 0
+    check_count(shape)
     return window(self, shape, strides)
 
 
@@ -281,7 +288,18 @@ rows(
 # ---------------------------------------------------------------- strides
 
 
-@kernel("as_strided", like=np.lib.stride_tricks.as_strided, differs=["as-strided-storage", "as-strided-elements"])
+def _look_at_count(bound: Bound, _: list[ndarray]) -> None:
+    """In place a negative size counts before the memory that it would take."""
+    if min(bound["stride"], default=0) >= 0:
+        check_count(bound["size"])
+
+
+@kernel(
+    "as_strided",
+    like=np.lib.stride_tricks.as_strided,
+    differs=["as-strided-storage", "as-strided-elements"],
+    writes=Writes(inplace=_look_at_count),
+)
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")
@@ -293,7 +311,7 @@ def as_strided(self, size, stride, storage_offset=None):
         raise RuntimeError(f"{words} {shape_text(stride)}")
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
-    if size and min(size) < 0:
+    if 0 not in size and any(n < 0 < s for n, s in zip(size, stride)):
         words = f"Storage size calculation overflowed with sizes={shape_text(size)} and"
         raise RuntimeError(f"{words} strides={shape_text(stride)}")
     item = self.itemsize
@@ -301,7 +319,7 @@ def as_strided(self, size, stride, storage_offset=None):
     if storage_offset is not None:
         start = storage_offset * item
     if 0 in size:
-        return ndarray(size, self.dtype, memory, 0, [s * item for s in stride])
+        return ndarray(check_size(size), self.dtype, memory, 0, [s * item for s in stride])
     needed = start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride)))
     if needed > memory.nbytes:
         words = (
@@ -309,6 +327,7 @@ def as_strided(self, size, stride, storage_offset=None):
         )
         found = f"requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
         raise RuntimeError(f"{words} itemsize {item} {found}")
+    check_count(size)
     return ndarray(size, self.dtype, memory, start, [s * item for s in stride])
 
 

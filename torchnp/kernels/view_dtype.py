@@ -40,7 +40,7 @@ def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
     check(last % ratio == 0, f"self.size(-1) must be divisible by {ratio} {how}, but got {last}")
     divisible = lambda name, n: check(n % ratio == 0, f"self.{name} must be divisible by {ratio} {how}, but got {n}")
     divisible("storage_offset()", storage_offset(x))
-    check(strides[-1] == 1 or not x.size, f"self.stride(-1) must be 1 {how}, but got {strides[-1]}")
+    check(strides[-1] == 1, f"self.stride(-1) must be 1 {how}, but got {strides[-1]}")
     for i, step in enumerate(strides[:-1]):
         divisible(f"stride({i})", 0 if x.shape[i] == 1 else step)
 
