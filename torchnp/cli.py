@@ -14,6 +14,7 @@ from typing import Any
 import torchnp
 from torchnp.extras import lacking
 from torchnp.rpc.server.options import add_options
+from torchnp.rpc.server.owner import add_owner_commands
 
 # The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
@@ -71,6 +72,9 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
+
+    sub = command("owner", owner, "Privacy budgets of a server's datasets: give, take, look at, check, stop.")
+    add_owner_commands(sub)
 
     sub = command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote.")
     sub.add_argument(
@@ -224,7 +228,7 @@ def _near(name: str) -> str:
     return f"; nearest: {', '.join(near)}" if near else ""
 
 
-# ---------------------------------------------------------------- serve, demo
+# ---------------------------------------------------------------- serve, owner, demo
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -241,6 +245,17 @@ def serve(args: argparse.Namespace) -> int:
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     return 0
+
+
+def owner(args: argparse.Namespace) -> int:
+    """``torchnp owner``: see `torchnp.rpc.server.owner`."""
+    from torchnp.rpc.exceptions import LedgerError
+    from torchnp.rpc.server.owner import run
+
+    try:
+        return run(args)
+    except (ValueError, LedgerError) as error:
+        raise UsageError(str(error)) from error
 
 
 def demo(args: argparse.Namespace) -> int:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from torchnp.rpc.client.session import Session, Stats, connect, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
+        BudgetError,
         ConnectionLost,
         HandleError,
+        LedgerError,
         PrivacyError,
         ProtocolError,
         QuotaError,
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthenticationError",
     "BaseHandleTensor",
+    "BudgetError",
     "ConnectionLost",
     "HandleError",
+    "LedgerError",
     "Limits",
     "PrivacyError",
     "ProtocolError",
