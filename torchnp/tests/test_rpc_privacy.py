@@ -125,7 +125,7 @@ def test_every_operator_carries_privacy_from_every_argument():
                     value = None
                 if not a.kwonly:
                     args.append(value)
-                elif handle:
+                elif handle or not (a.has_default or a.type.startswith("Generator")):
                     kwargs[a.name] = value
             results = sum((2 if r.type == "Tensor[]" else 1) for r in schema.returns if not r.is_write)
             first = len(tensors)
