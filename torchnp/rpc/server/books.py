@@ -138,9 +138,30 @@ class Store:
                 f"{nbytes:,} more are too many"
             )
 
-    def _check_objects(self) -> None:
-        if len(self.entries) >= self.limits.max_objects:
+    def check_objects(self, count: int = 1) -> None:
+        """QuotaError if so many more objects are over the limit."""
+        if len(self.entries) + count > self.limits.max_objects:
             raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
+
+    def zeros(self, nbytes: int) -> np.ndarray:
+        """Memory that the limits have room for, of zeros: nobody meets here what was freed before.
+
+        Raises
+        ------
+        QuotaError
+            The session has no room for it.
+        MemoryError
+            The server has not.
+        """
+        self.check_bytes(nbytes)
+        try:
+            return np.zeros(nbytes, np.uint8)
+        except ValueError:  # of a number that no address has
+            raise MemoryError("the server is out of memory") from None
+
+    def shares(self, array: np.ndarray) -> bool:
+        """Whether an object of the session lies in the array's memory."""
+        return id(root_of(array)[0]) in self.buffers
 
     def put(self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True) -> Entry:
         """Store an array under a claimed id.
@@ -150,7 +171,7 @@ class Store:
         view : bool
             Whether the array may share memory with others of the session; if not and it does, a copy is stored.
         """
-        self._check_objects()
+        self.check_objects()
         owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
