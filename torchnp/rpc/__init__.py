@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+    from torchnp.rpc.client.quotes import Quote
     from torchnp.rpc.client.session import Session, Stats, connect, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
@@ -46,6 +47,7 @@ __all__ = [
     "PrivacyError",
     "ProtocolError",
     "QuotaError",
+    "Quote",
     "RPCError",
     "RPCTensor",
     "RemoteOpError",
@@ -63,6 +65,7 @@ _HOMES = {
     "serve": "server.tcp",
     "Limits": "server.books",
     "Session": "client.session",
+    "Quote": "client.quotes",
     "Stats": "client.session",
     "connect": "client.session",
     "local": "client.session",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
+from torchnp.rpc.server.rowlabels import Label, Mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +68,37 @@ class Buffer:
         Name of the owner's dataset that lives here, or "".
     poison : Failure or None
         An operator that should have written here failed.
+    mixed : str
+        An operator that wrote here and left no row to itself, or "".
     """
 
-    __slots__ = ("nbytes", "poison", "public", "readonly", "root", "users")
+    __slots__ = ("mixed", "nbytes", "poison", "public", "readonly", "root", "users")
 
     def __init__(self, root: object, nbytes: int, public: bool, readonly: str = "") -> None:
         self.root, self.nbytes, self.public, self.readonly = root, nbytes, public, readonly
         self.users = 0
         self.poison: Failure | None = None
+        self.mixed = ""
 
 
 class Entry:
     """One object: an array, or the failure that stands in its place."""
 
-    __slots__ = ("array", "buffer", "failure")
+    __slots__ = ("_rows", "array", "buffer", "failure")
 
-    def __init__(self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None) -> None:
-        self.array, self.buffer, self.failure = array, buffer, failure
+    def __init__(
+        self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None, rows: Label = None
+    ) -> None:
+        self.array, self.buffer, self.failure, self._rows = array, buffer, failure, rows
+
+    @property
+    def label(self) -> Label:
+        """Which dimension indexes an owner's rows; None if the values are public."""
+        if self.buffer is None or self.buffer.public:
+            return None
+        if self.buffer.mixed or self._rows is None:
+            return Mixed(self.buffer.mixed or "a view")
+        return self._rows
 
     @property
     def poison(self) -> Failure | None:
@@ -163,11 +178,15 @@ class Store:
         """Whether an object of the session lies in the array's memory."""
         return id(root_of(array)[0]) in self.buffers
 
-    def put(self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True) -> Entry:
+    def put(
+        self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True, rows: Label = None
+    ) -> Entry:
         """Store an array under a claimed id.
 
         Parameters
         ----------
+        rows : Label
+            Of a private array.
         view : bool
             Whether the array may share memory with others of the session; if not and it does, a copy is stored.
         """
@@ -187,7 +206,7 @@ class Store:
             buffer.public = False
         buffer.users += 1
         # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
-        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer)
+        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer, rows=rows)
         return entry
 
     def put_failure(self, id_: int, failure: Failure) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from torchnp.random import Generator, default_generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
-from torchnp.rpc.server import privacy
+from torchnp.rpc.server import privacy, rowlabels
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
 from torchnp.rpc.server.privacy import RAISED, Outcome, replaced
@@ -43,6 +43,7 @@ class Executor:
         self.private_generator = Generator()
         self.private_generator.seed()
         self._foreseen: dict[tuple, Outcome] = {}
+        self._labels: dict[tuple, list[rowlabels.Label]] = {}
 
     def run(self, op: wire.Op, seq: int) -> Failure | None:
         """Run one operator; the failure if it is the first on its way, None if it worked or an input had failed."""
@@ -139,10 +140,13 @@ class Executor:
         Exception or None
             Why the operator fails, whatever the values are.
         """
-        if row.views:  # looks at no value
-            self._keep(op, row, self._call(row, args, kwargs, targets, self.private_generator), False)
-            return None
         key = privacy.facts(op, entries, row.whole)
+        if row.views:  # looks at no value
+            made = _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))
+            rows = self._label(op, row, args, kwargs, entries, key, [a.shape for a, _ in made])
+            for id_, (array, view) in enumerate(made, op.first):
+                self.store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
+            return None
         outcome = self._foreseen.get(key)
         if outcome is None:
 
@@ -160,18 +164,47 @@ class Executor:
             return outcome.problem
         self.store.check_bytes(sum(f.nbytes for f in outcome.results))
         self.store.check_objects(len(outcome.results))
+        rows = self._label(op, row, args, kwargs, entries, key, [f.shape for f in outcome.results])
         for entry in targets:
-            entry.buffer.public = False  # type: ignore[union-attr]
+            entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
         found: list[Any] = [None] * len(outcome.results)
         try:
             found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]
         except RAISED:
             for entry in targets:
                 entry.array.fill(0)  # type: ignore[union-attr]
+            given = [e.label for e in entries]
+            if rowlabels.apart(given, rows):
+                found = [f.zeros() for f in outcome.results]
+                rowlabels.row_by_row(args, kwargs, given, rows, found, self._plainly(op, row))
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
             own = array is not None and not self.store.shares(array)
-            self.store.put(id_, privacy.held(array, fresh, own), False)
+            self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
         return None
+
+    def _label(
+        self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], entries: list[Entry], key: tuple, shapes: list
+    ) -> list[rowlabels.Label]:
+        """The labels of the results; they depend on what the client knows, and on public indices."""
+        given = [e.label for e in entries]
+        public = any(label is None for label in given)
+        full = (*key, *given)
+        made = None if public and row.rule in ("lookup", "move") else self._labels.get(full)
+        if made is None:
+            made = rowlabels.labels(row, args, kwargs, given, shapes, self._plainly(op, row))
+            if len(self._labels) >= privacy.REMEMBERED:
+                self._labels.clear()
+            self._labels[full] = made
+        return made
+
+    def _plainly(self, op: wire.Op, row: Served) -> Callable[[list, dict[str, Any]], list[np.ndarray]]:
+        """The kernel on arguments that are no objects of the session."""
+
+        def call(args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
+            out = self._call(row, args, kwargs, [], Generator(0))
+            return [np.asarray(a) for a, _, _ in _picked(op, row, out)]
+
+        return call
 
     # ------------------------------------------------------------ results
 
@@ -191,8 +224,8 @@ class Executor:
                 buffer.poison = failure
 
 
-def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
-    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
+def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
+    """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
     fresh = []
     for value, view in zip((out,) if row.single else out or (), row.returns, strict=True):
         if view is not None:
@@ -206,8 +239,13 @@ def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]
         pairs = [(v, view, None) for v, view in fresh]
     if len(pairs) != op.count or any(v is None for v, _, _ in pairs):
         raise RuntimeError(f"{len(pairs)} results came where the client expects {op.count}")
+    return pairs
+
+
+def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
+    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
     made = []
-    for array, view, strides in pairs:
+    for array, view, strides in _picked(op, row, out):
         if type(array) is not np.ndarray:
             array = np.asarray(array)
         if not view:

@@ -210,9 +210,14 @@ class Ledger:
 
     def entries(self) -> Iterator[Entry]:
         """All entries, the oldest first."""
-        with self._reading() as db:
-            for row in db.execute("SELECT * FROM entries ORDER BY seq"):
-                yield Entry(*row)
+        last = 0
+        while True:
+            with self._reading() as db:
+                page = db.execute("SELECT * FROM entries WHERE seq > ? ORDER BY seq LIMIT 1000", (last,)).fetchall()
+            yield from (Entry(*row) for row in page)
+            if not page:
+                return
+            last = page[-1][0]
 
     def verify(self, head: str | None = None) -> str:
         """Look whether the entries are what was written, and give the hash of the last.

@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         metavar="NAME=FILE.npy",
         help="an array that clients compute with and cannot read; may be repeated",
     )
+    add("--ledger", metavar="FILE", help="the privacy budgets of the datasets: see torchnp owner (default: none)")
     add(
         "--max-bytes",
         type=byte_count,
@@ -99,6 +100,7 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "port": options.port,
         "token": _token(options),
         "datasets": _datasets(options.dataset),
+        "ledger": options.ledger,
         "limits": Limits(options.max_bytes, options.max_objects),
         "max_clients": options.max_clients,
         "max_memory": _this_machines() if options.max_memory is None else options.max_memory,

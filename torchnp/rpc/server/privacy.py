@@ -40,7 +40,7 @@ def release(entry: Entry) -> np.ndarray:
     if not entry.buffer.public:
         raise PrivacyError(
             f"exact values of owner data are not released: this tensor of shape {tuple(entry.array.shape)} is a dataset "
-            "of the server's or was computed from one"
+            "of the server's or was computed from one. publish(reduce='sum', clip=..., eps=...) releases noised sums of rows"
         )
     return entry.array
 

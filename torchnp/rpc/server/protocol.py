@@ -10,8 +10,8 @@ import numpy as np
 
 import torchnp
 from torchnp.rpc import wire
-from torchnp.rpc.exceptions import PrivacyError, ProtocolError, QuotaError
-from torchnp.rpc.server import privacy
+from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, QuotaError
+from torchnp.rpc.server import gate, privacy, rowlabels
 from torchnp.rpc.server.books import Failure, Store
 from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
@@ -27,8 +27,8 @@ class Connection:
     `handle` takes a frame and gives the replies; after a fatal one `closed` is true and nothing more is taken.
     """
 
-    def __init__(self, service: Service, peer: str = "client") -> None:
-        self.service, self.peer = service, peer
+    def __init__(self, service: Service, peer: str = "client", client: str = "client") -> None:
+        self.service, self.peer, self.client = service, peer, client
         self.store = Store(service.limits)
         self.closed = False
         self.known = False
@@ -43,6 +43,7 @@ class Connection:
             wire.Open: self._open,
             wire.Sync: self._sync,
             wire.Publish: self._publish,
+            wire.Quote: self._quote,
         }
 
     def close(self) -> None:
@@ -142,7 +143,9 @@ class Connection:
             failure = Failure(seq, "op", "ValueError", f"the server has no dataset {request.name!r}", "open")
             self.store.put_failure(request.id, failure)
             return [self._report(failure), self._ack()]
-        self.store.put(request.id, array, public=False, readonly=request.name)
+        self.store.put(
+            request.id, array, public=False, readonly=request.name, rows=rowlabels.of_dataset(request.name, array)
+        )
         return [self._ack()]
 
     def _sync(self, request: wire.Sync) -> list[bytes]:
@@ -168,15 +171,27 @@ class Connection:
         if entry.poison:
             return [_failed(entry.poison, request.request)]
         try:
-            array = privacy.release(entry)
-        except PrivacyError as error:
-            return [wire.encode(wire.Err("private", "", str(error), request=request.request))]
+            if request.terms is None:
+                array = privacy.release(entry)
+            else:
+                array = gate.release_rows(self.service.ledger, self.client, entry, request)
+        except (PrivacyError, LedgerError) as error:
+            return [wire.encode(wire.Err(gate.kind_of(error), "", str(error), request=request.request))]
         try:
             array = np.asarray(array, order="C")
         except MemoryError:
             text = "the server is out of memory"
             return [wire.encode(wire.Err("quota", "", text, request=request.request))]
         return _results(request.request, array)
+
+    def _quote(self, request: wire.Quote) -> list[bytes]:
+        entry = self.store.get(request.id)
+        if entry.poison:
+            return [_failed(entry.poison, request.request)]
+        try:
+            return [wire.encode(gate.quote(self.service.ledger, self.client, entry, request))]
+        except (PrivacyError, LedgerError) as error:
+            return [wire.encode(wire.Err(gate.kind_of(error), "", str(error), request=request.request))]
 
     # ------------------------------------------------------------ operators
 

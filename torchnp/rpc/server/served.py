@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp.rpc.server.arguments import checker
+from torchnp.rpc.server.rowlabels import rule_of
 
 
 # They see the memory around their arguments.
@@ -20,8 +21,8 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "empty", "generator", "masks", "name", "problem", "random", "returns", "revealing", "run", "single", "sized",
-        "views", "whole", "written",
+        "empty", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run", "schema",
+        "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
@@ -29,6 +30,7 @@ class Served:
         self.written = frozenset(
             key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
         )
+        self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1
         # Per result: None if it is a written argument, else whether it is a view.
         self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hmac
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import Limits, root_of
+from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.served import Served
 from torchnp.rpc.wire import Agreement, agreement
 
@@ -29,6 +32,8 @@ class Service:
         What clients have to present.
     limits : Limits
         What one session may hold and do.
+    ledger : str or Path, optional
+        The ledger of the datasets' privacy budgets; without one only public values are published.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class Service:
         datasets: Mapping[str, Any] | None = None,
         token: str | None = None,
         limits: Limits = Limits(),
+        ledger: str | Path | None = None,
     ) -> None:
         self.agreement = agreement() if table is None else Agreement(table)
         if token is not None and not isinstance(token, str):
@@ -49,6 +55,8 @@ class Service:
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
         self.token, self.limits = token, limits
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
+        _check_rows(self.datasets)
+        self.ledger = None if ledger is None else Ledger(ledger)
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
@@ -61,6 +69,15 @@ class Service:
     def admits(self, token: str) -> bool:
         """Whether a client's token is the right one; takes the same time for all wrong ones."""
         return self.token is None or hmac.compare_digest(self.token.encode(), token.encode())
+
+
+def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
+    """ValueError unless ``digits.x`` and ``digits.y`` have the same number of rows: row i of both is one person's."""
+    rows: dict[str, int] = {}
+    for name, array in datasets.items():
+        n = array.shape[0] if array.ndim else 0
+        if array.ndim and rows.setdefault(group := dataset_of(name), n) != n:
+            raise ValueError(f"the arrays of the dataset {group!r} have {rows[group]} and {n} rows: name others otherwise")
 
 
 def _readonly(name: Any, value: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -203,6 +204,7 @@ def serve(
     max_clients: int = MAX_CLIENTS,
     max_memory: int | None = None,
     table: Mapping[str, Any] | None = None,
+    ledger: str | Path | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -222,6 +224,8 @@ def serve(
         Bytes of address space that this process may have; an operator that needs more fails, and the server goes on.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
+    ledger : str or Path, optional
+        The ledger of the datasets' privacy budgets; without one only public values are published.
 
     Raises
     ------
@@ -231,7 +235,7 @@ def serve(
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits), host, port, max_clients)
+    server = Server(Service(table, datasets, token, limits, ledger=ledger), host, port, max_clients)
     if max_memory is not None:
         limit_memory(max_memory)
 

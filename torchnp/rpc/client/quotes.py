@@ -1,0 +1,59 @@
+"""The terms of a release, and what a server answers about its cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchnp.rpc import wire
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a release would cost, and what is left.
+
+    Attributes
+    ----------
+    dataset : str
+        Whose budget pays.
+    sigma : float
+        Standard deviation of the noise in the result.
+    rho, epsilon : float
+        The cost of the release alone, as zCDP and at ``delta``.
+    spent, after : float
+        Epsilon of all that the client has spent of the dataset, now and after the release. Costs add up as rho, so the
+        second is less than the sum of the first and ``epsilon``.
+    budget : float
+        The epsilon that the client may spend.
+    delta : float
+        At which the epsilons hold.
+    releases : int
+        How many like this one are left.
+    """
+
+    dataset: str
+    sigma: float
+    rho: float
+    epsilon: float
+    spent: float
+    after: float
+    budget: float
+    delta: float
+    releases: int
+
+
+def terms_of(
+    reduce: str | None = None, clip: float | None = None, eps: float | None = None, sigma: float | None = None
+) -> wire.Terms:
+    """The terms as the wire has them; TypeError or ValueError for what no server can mean."""
+    if reduce is None or clip is None or (eps is None) == (sigma is None):
+        raise TypeError(
+            "a release takes reduce='sum' or 'mean', clip=, and one of eps= and sigma=: "
+            "publish(reduce='sum', clip=1.0, eps=0.1)"
+        )
+    if reduce not in ("sum", "mean"):
+        raise ValueError(f"reduce is 'sum' or 'mean', not {reduce!r}")
+    numbers = {"clip": clip, "eps": eps, "sigma": sigma}
+    for name, value in numbers.items():
+        if value is not None and not 0 < float(value) < float("inf"):
+            raise ValueError(f"{name} is a finite number above 0, not {value!r}")
+    return wire.Terms(reduce, float(clip), None if sigma is None else float(sigma), None if eps is None else float(eps))
