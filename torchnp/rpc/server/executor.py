@@ -165,8 +165,9 @@ class Executor:
         self.store.check_bytes(sum(f.nbytes for f in outcome.results))
         self.store.check_objects(len(outcome.results))
         rows = self._label(op, row, args, kwargs, entries, key, [f.shape for f in outcome.results])
-        for entry in targets:
-            entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
+        if not rowlabels.stays(row, args, kwargs, [e.label for e in entries]):
+            for entry in targets:
+                entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
         found: list[Any] = [None] * len(outcome.results)
         try:
             found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.dtypes import is_floating
 from torchnp.registry import FAILURES
 
 RAISED = (*FAILURES, AssertionError, MemoryError)
@@ -76,7 +77,7 @@ class _Operand(NamedTuple):
 
 # Elementwise, though torch does not tag them so: they look at shapes alone, convert, or reduce only if asked to.
 _EACH = frozenset(
-    "zeros_like ones_like full_like empty_like new_zeros_like to _to_copy _autocast_to_full_precision "
+    "zeros_like ones_like full_like empty_like to _to_copy _autocast_to_full_precision "
     "_autocast_to_reduced_precision mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits mse_loss_backward smooth_l1_loss_backward huber_loss_backward "
     "binary_cross_entropy_backward soft_margin_loss soft_margin_loss_backward kl_div poisson_nll_loss "
@@ -108,10 +109,14 @@ _INDICES = frozenset(["index", "indices"])
 def rule_of(schema: Any) -> str:
     """The rule that an overload is under, or ""."""
     base, name = schema.base, schema.name.partition("::")[2]
-    if any(a.is_write for a in schema.args) or "nondeterministic_seeded" in schema.tags or name in _LOOKS_AT_BYTES:
+    if "nondeterministic_seeded" in schema.tags or name in _LOOKS_AT_BYTES:
         return ""
     if any(a.type.startswith("Generator") for a in schema.args):
         return ""
+    if any(a.is_write for a in schema.args):
+        alone = schema.args[0].is_write and schema.args[0].type == "Tensor" and len(schema.returns) == 1
+        each = "pointwise" in schema.tags or base in ("fill_", "zero_")
+        return "in place" if alone and not schema.is_out and each else ""
     if base in _LETTERS:
         return "contract"
     if base in _NORMS:
@@ -154,21 +159,51 @@ def labels(
         Runs the kernel on other arguments; only where it moves values.
     """
     mixed: list[Label] = [Mixed(served.name)] * len(shapes)
+    if not shapes:
+        return []
     for label in given:
         if isinstance(label, Mixed):
             return [label] * len(shapes)
-    if not served.rule or len({label.dataset for label in given if isinstance(label, Rows)}) != 1:
+    if served.rule not in _RULES or len({label.dataset for label in given if isinstance(label, Rows)}) != 1:
         return mixed
-    left = iter(given)
-    bound: dict[str, Any] = {a.name: a.default for a in served.schema.args if a.has_default}
-    for name, value in [*zip((a.name for a in served.schema.args if not a.kwonly), args), *kwargs.items()]:
-        bound[name] = _marked(name, value, left)
-    operands = [x for value in bound.values() for x in (value if isinstance(value, list) else [value])]
-    operands = [x for x in operands if isinstance(x, _Operand)]
+    bound = _bound(served.schema, args, kwargs, given)
+    operands = _operands(bound)
     try:
         return _RULES[served.rule](served, bound, operands, shapes, call) or mixed
     except RAISED:  # what does not fit the rule; the kernel has told of what is wrong
         return mixed
+
+
+def stays(served: Any, args: list, kwargs: dict[str, Any], given: Sequence[Label]) -> bool:
+    """Whether the target of an operator in place still has its label afterwards, and so have all its views.
+
+    Where each of its places depended on the one row that its label says, it does so after an elementwise operator whose
+    result would have the same label. Kernels on floating point numbers do not fail for their values.
+    """
+    if served.rule != "in place" or any(isinstance(label, Mixed) for label in given) or not isinstance(given[0], Rows):
+        return False
+    operands = _operands(_bound(served.schema, args, kwargs, given))
+    shape = operands[0].array.shape
+    if not all(is_floating(x.array.dtype) for x in operands):
+        return False
+    try:
+        return _each(served, {}, operands, [shape], None) == [given[0]]
+    except RAISED:
+        return False
+
+
+def _bound(schema: Any, args: list, kwargs: dict[str, Any], given: Sequence[Label]) -> dict[str, Any]:
+    """The arguments by name, defaults among them, and each array with its label."""
+    left = iter(given)
+    bound: dict[str, Any] = {a.name: a.default for a in schema.args if a.has_default}
+    for name, value in [*zip((a.name for a in schema.args if not a.kwonly), args), *kwargs.items()]:
+        bound[name] = _marked(name, value, left)
+    return bound
+
+
+def _operands(bound: dict[str, Any]) -> list[_Operand]:
+    found = [x for value in bound.values() for x in (value if isinstance(value, list) else [value])]
+    return [x for x in found if isinstance(x, _Operand)]
 
 
 def _marked(name: str, value: Any, left: Iterator[Label]) -> Any:
@@ -311,7 +346,7 @@ def _move(served: Any, bound: dict, operands: list, shapes: Sequence, call: Any)
     positional = [a.name for a in served.schema.args if not a.kwonly]
     named = {a.name for a in served.schema.args if a.kwonly}
     found = call(
-        [stand_in(bound[n]) for n in positional if n in bound],
+        [0 if n == "value" else stand_in(bound[n]) for n in positional if n in bound],  # a fill is no row's
         {n: stand_in(v) for n, v in bound.items() if n in named and v is not None and n != "dtype"},
     )
     if [f.shape for f in found] != list(shapes):
