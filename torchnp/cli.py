@@ -88,6 +88,14 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--optimizer", choices=["sgd", "adam"], default="adam", help="its update rule (default: %(default)s)"
     )
+    sub.add_argument(
+        "--private",
+        action="store_true",
+        help="instead, train on digits held by a server under a privacy budget, with and without privacy",
+    )
+    sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
+    sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
+    sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
     # Its options are the harness's own, which imports torch: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
@@ -265,6 +273,12 @@ def demo(args: argparse.Namespace) -> int:
         raise UsageError("--epochs and --batch-size must be at least 1")
     if not 0 <= args.seed < 2**32:
         raise UsageError("--seed must be between 0 and 4294967295")
+    if args.private:
+        if not (0 < args.epsilon < float("inf") and 0 < args.delta < 1 and args.steps >= 1):
+            raise UsageError("--epsilon is above 0, --delta between 0 and 1, and --steps at least 1")
+        from torchnp.demo_private import run as run_private
+
+        return run_private(args.epsilon, args.delta, args.steps, args.seed)
     from torchnp.demo import run
 
     return run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)

@@ -81,7 +81,9 @@ def test_clients_together_are_bounded_by_the_dataset(ledger):
 
 
 def test_there_is_no_budget_until_the_owner_gives_one(ledger):
-    with pytest.raises(rpc.BudgetError, match="the client 'bob' has no privacy budget of 'd'.*torchnp owner grant bob d"):
+    with pytest.raises(
+        rpc.BudgetError, match="the client 'bob' has no privacy budget of 'd'.*torchnp owner grant bob d"
+    ):
         gate.release_rows(ledger, "bob", _entry(), _request("k"))
     ledger.revoke("ann", "d")
     with pytest.raises(rpc.BudgetError, match="'ann' has no privacy budget"):
@@ -256,7 +258,9 @@ def test_an_owner_gives_takes_looks_and_stops(tmp_path, capsys):
     assert _owner(capsys, path, "grant", "ann", "d", "--epsilon", "2")[0] == 2
     assert "torchnp owner budget" in _owner(capsys, path, "ledger")[2]
     assert _owner(capsys, path, "budget", "d", "--epsilon", "3", "--delta", "1e-5")[0] == 0
-    assert "ann may spend epsilon 2 at delta 1e-06 of d" in _owner(capsys, path, "grant", "ann", "d", "--epsilon", "2")[1]
+    assert (
+        "ann may spend epsilon 2 at delta 1e-06 of d" in _owner(capsys, path, "grant", "ann", "d", "--epsilon", "2")[1]
+    )
     ledger = Ledger(path)
     gate.release_rows(ledger, "ann", _entry(), _request("k"))
     _, table, _ = _owner(capsys, path, "budget")

@@ -44,7 +44,9 @@ def test_rows_on_the_lattice_are_within_the_bound(make, clip, sigma):
     assert max(norms, default=0) <= release.bound**2
     assert release.bound * Fraction(2) ** release.exponent <= Fraction(clip)
     # What is paid for is the exact rho of the sensitivity on the lattice, and no less than was asked for.
-    assert release.rho == Fraction(4 * release.bound**2, 2 * release.noise**2) <= accountant.gaussian_rho(2 * clip, sigma)
+    assert (
+        release.rho == Fraction(4 * release.bound**2, 2 * release.noise**2) <= accountant.gaussian_rho(2 * clip, sigma)
+    )
     assert release.noise >= 2**20
 
 
@@ -185,7 +187,11 @@ def test_a_session_publishes_rows_and_nothing_else(path):
             x.publish()
         with pytest.raises(rpc.BudgetError, match="Nothing was spent"):
             x.publish(reduce="sum", clip=1.0, eps=3.0)
-        for wrong in ({"reduce": "sum"}, {"clip": 1.0, "eps": 1.0}, {"reduce": "sum", "clip": 1.0, "eps": 1.0, "sigma": 1.0}):
+        for wrong in (
+            {"reduce": "sum"},
+            {"clip": 1.0, "eps": 1.0},
+            {"reduce": "sum", "clip": 1.0, "eps": 1.0, "sigma": 1.0},
+        ):
             with pytest.raises(TypeError, match="a release takes"):
                 x.publish(**wrong)
         with pytest.raises(ValueError, match="eps is a finite number"):
@@ -210,7 +216,15 @@ def test_any_two_datasets_of_one_shape_cost_the_same(tmp_path):
         said = []
         with rpc.local(datasets=arrays, ledger=ledger.path) as session:
             x, y = session.dataset("d.x"), session.dataset("d.y")
-            asked = [x, x.relu(), x[:, :2] * y[:, None], x.sum(0), x.log(), x[torch.tensor([3, 1])], x.gather(1, y[:, None])]
+            asked = [
+                x,
+                x.relu(),
+                x[:, :2] * y[:, None],
+                x.sum(0),
+                x.log(),
+                x[torch.tensor([3, 1])],
+                x.gather(1, y[:, None]),
+            ]
             for handle in asked:
                 for terms in ({"eps": 0.9}, {"sigma": 9.0}):
                     try:

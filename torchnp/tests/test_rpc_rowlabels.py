@@ -31,7 +31,9 @@ def _flat(out):
 
 
 def _arrays(value):
-    return [a for x in value for a in _arrays(x)] if isinstance(value, list) else [value] * isinstance(value, np.ndarray)
+    return (
+        [a for x in value for a in _arrays(x)] if isinstance(value, list) else [value] * isinstance(value, np.ndarray)
+    )
 
 
 def _order(label, n):
@@ -71,7 +73,9 @@ def _judge(name, args, given, kwargs=None):
                             b[at] = np.where(np.arange(b[at].size).reshape(b[at].shape) % 2, np.inf, np.nan)
                 changed.append(b)
             left = iter(changed)
-            swap = lambda v: [swap(x) for x in v] if isinstance(v, list) else next(left) if isinstance(v, np.ndarray) else v
+            swap = lambda v: (
+                [swap(x) for x in v] if isinstance(v, list) else next(left) if isinstance(v, np.ndarray) else v
+            )
             try:
                 with np.errstate(all="ignore"):
                     after = call([swap(v) for v in args], {k: swap(v) for k, v in kwargs.items()})
@@ -118,7 +122,9 @@ def test_rules_hold_for_every_operator_that_is_under_them(rule, least):
             ):  # fmt: skip
                 counted = iter(range(99))
                 shape_of = lambda: shapes[min(next(counted), len(shapes) - 1)]
-                args = [_value(a, dim, dtype, shape_of() if "Tensor" in a.type else ()) for a in schema.args if not a.kwonly]
+                args = [
+                    _value(a, dim, dtype, shape_of() if "Tensor" in a.type else ()) for a in schema.args if not a.kwonly
+                ]
                 kwargs = {
                     a.name: _value(a, dim, dtype, shape_of() if "Tensor" in a.type else ())
                     for a in schema.args if a.kwonly and not a.has_default

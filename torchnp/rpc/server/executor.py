@@ -112,9 +112,7 @@ class Executor:
         if row.revealing and any(not e.buffer.public for e in entries[row.revealing - 1 :]):  # type: ignore[union-attr]
             raise Refusal("this gives shapes or places that depend on values, which are an owner's here")
 
-    def _call(
-        self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator
-    ) -> Any:
+    def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
         """What the kernel gives, with the session's stream where it draws."""
         if row.generator:
             kwargs["generator"] = generator
@@ -184,7 +182,14 @@ class Executor:
         return None
 
     def _label(
-        self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], entries: list[Entry], key: tuple, shapes: list
+        self,
+        op: wire.Op,
+        row: Served,
+        args: list,
+        kwargs: dict[str, Any],
+        entries: list[Entry],
+        key: tuple,
+        shapes: list,
     ) -> list[rowlabels.Label]:
         """The labels of the results; they depend on what the client knows, and on public indices."""
         given = [e.label for e in entries]

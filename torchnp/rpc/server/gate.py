@@ -37,7 +37,7 @@ def release_rows(ledger: Ledger | None, client: str, entry: Entry, request: wire
     assert request.terms is not None and entry.array is not None
     if not request.key:
         raise PrivacyError("a release of an owner's rows has a key, under which it is asked for again")
-    ledger, account, terms = _planned(ledger, client, entry, request.terms)
+    ledger, _, terms = _planned(ledger, client, entry, request.terms)
     units = accountant.units_up(terms.rho)
     stored = ledger.reserve(client, terms.dataset, request.key, units, terms.terms())
     if stored is None:
@@ -68,9 +68,7 @@ def quote(ledger: Ledger | None, client: str, entry: Entry, request: wire.Quote)
     )
 
 
-def _planned(
-    ledger: Ledger | None, client: str, entry: Entry, asked: wire.Terms
-) -> tuple[Ledger, Account, Release]:
+def _planned(ledger: Ledger | None, client: str, entry: Entry, asked: wire.Terms) -> tuple[Ledger, Account, Release]:
     label: Any = entry.label
     assert entry.array is not None
     if isinstance(label, Rows) and ledger is None:

@@ -11,6 +11,7 @@ written down elsewhere, vouches for all entries.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,7 +19,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS results (
 """
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Entry:
     """One line of the ledger.
 
@@ -84,7 +84,7 @@ class Entry:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Account:
     """A budget and what was spent of it, in units of rho; `limit` is None where none was given."""
 
@@ -232,7 +232,9 @@ class Ledger:
         LedgerError
             They are not.
         """
-        before, seen, limits, spent = ORIGIN, head is None or head == ORIGIN, {}, {}
+        before, seen = ORIGIN, head is None or head == ORIGIN
+        limits: dict[tuple[str, str], int] = {}
+        spent: dict[tuple[str, str], int] = {}
         digests: dict[tuple[str, str], str] = {}
         for number, entry in enumerate(self.entries(), 1):
             if entry.seq != number:
@@ -245,7 +247,9 @@ class Ledger:
                 digests[entry.client, entry.key] = json.loads(entry.body)["sha256"]
             _replay(entry, limits, spent)
         if not seen:
-            raise LedgerError("no entry has the hash that was given: the ledger's end is missing, or this is another ledger")
+            raise LedgerError(
+                "no entry has the hash that was given: the ledger's end is missing, or this is another ledger"
+            )
         with self._reading() as db:
             for client, key, payload in db.execute("SELECT client, key, payload FROM results"):
                 if hashlib.sha256(payload).hexdigest() != digests.get((client, key)):
@@ -284,7 +288,8 @@ class Ledger:
         """
         with self._writing() as db:
             found = db.execute(
-                "SELECT dataset, units, body FROM entries WHERE kind = 'debit' AND client = ? AND key = ?", (client, key)
+                "SELECT dataset, units, body FROM entries WHERE kind = 'debit' AND client = ? AND key = ?",
+                (client, key),
             ).fetchone()
             if found is not None:
                 return _stored(db, client, key, found == (dataset, units, _canonical(terms)))
@@ -322,7 +327,7 @@ def _append(
 ) -> Entry:
     last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (0, ORIGIN)
     blank = Entry(last[0] + 1, time.time(), kind, client, dataset, key, units, _canonical(body), "")
-    entry = Entry(*(*vars(blank).values(),)[:-1], blank.digest(last[1]))
+    entry = dataclasses.replace(blank, hash=blank.digest(last[1]))
     db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", tuple(vars(entry).values()))
     return entry
 
@@ -367,7 +372,8 @@ def _check_account(account: Account, units: int) -> None:
 
 def _frozen(db: sqlite3.Connection, dataset: str) -> bool:
     found = db.execute(
-        "SELECT kind FROM entries WHERE kind IN ('freeze', 'thaw') AND dataset = ? ORDER BY seq DESC LIMIT 1", (dataset,)
+        "SELECT kind FROM entries WHERE kind IN ('freeze', 'thaw') AND dataset = ? ORDER BY seq DESC LIMIT 1",
+        (dataset,),
     ).fetchone()
     return found is not None and found[0] == "freeze"
 
@@ -384,7 +390,7 @@ def _stored(db: sqlite3.Connection, client: str, key: str, same: bool) -> bytes:
     return found[0]
 
 
-def _replay(entry: Entry, limits: dict, spent: dict) -> None:
+def _replay(entry: Entry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], int]) -> None:
     """Follow the budgets through an entry; LedgerError for a debit that went over one."""
     place = (entry.client, entry.dataset)
     if entry.kind in ("grant", "budget"):

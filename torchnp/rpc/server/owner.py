@@ -72,7 +72,9 @@ def _grant(ledger: Ledger, args: argparse.Namespace) -> None:
     ledger.set_budget(args.dataset, args.epsilon, args.delta, args.client)
     print(f"{args.client} may spend epsilon {args.epsilon:g} at delta {args.delta:g} of {args.dataset}")
     if ledger.account(EVERYBODY, args.dataset).limit is None:
-        print(f"nothing is released before {args.dataset} has a budget: torchnp owner budget {args.dataset} --epsilon E")
+        print(
+            f"nothing is released before {args.dataset} has a budget: torchnp owner budget {args.dataset} --epsilon E"
+        )
 
 
 def _revoke(ledger: Ledger, args: argparse.Namespace) -> None:

@@ -146,7 +146,9 @@ def plan(
 def _check(label: Rows | Mixed | None, array: np.ndarray, reduce: str) -> tuple[int, str]:
     shape = tuple(array.shape)
     if label is None:
-        raise PrivacyError(f"this tensor of shape {shape} is public: publish() gives its exact values, and costs nothing")
+        raise PrivacyError(
+            f"this tensor of shape {shape} is public: publish() gives its exact values, and costs nothing"
+        )
     if isinstance(label, Mixed):
         raise PrivacyError(
             f"this tensor of shape {shape} mixes an owner's rows (at {label.by}), so a sum over them cannot be bounded: "

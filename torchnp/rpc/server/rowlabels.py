@@ -296,9 +296,11 @@ def _contract(served: Any, bound: dict, operands: list, shapes: Sequence, call: 
 def _lookup(served: Any, bound: dict, operands: list, shapes: Sequence, call: Any) -> list[Label] | None:
     base = served.schema.base
     places = [x for x in operands if x.name in _INDICES]
-    if all(x.rows is None for x in places) and base in ("index_select", "index", "embedding", "gather"):
-        if base != "gather" or bound["dim"] % max(operands[0].array.ndim, 1) == operands[0].rows.dim:
-            return _move(served, bound, operands, shapes, call)
+    takes = base in ("index_select", "index", "embedding") or (
+        base == "gather" and operands[0].rows is not None and bound["dim"] % operands[0].array.ndim == operands[0].rows.dim
+    )
+    if takes and all(x.rows is None for x in places):
+        return _move(served, bound, operands, shapes, call)
     table = bound["weight"] if base == "embedding" else bound["self"]
     if base in ("gather", "scatter", "scatter_add"):
         common = _aligned(operands)

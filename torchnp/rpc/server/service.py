@@ -77,7 +77,9 @@ def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
     for name, array in datasets.items():
         n = array.shape[0] if array.ndim else 0
         if array.ndim and rows.setdefault(group := dataset_of(name), n) != n:
-            raise ValueError(f"the arrays of the dataset {group!r} have {rows[group]} and {n} rows: name others otherwise")
+            raise ValueError(
+                f"the arrays of the dataset {group!r} have {rows[group]} and {n} rows: name others otherwise"
+            )
 
 
 def _readonly(name: Any, value: Any) -> np.ndarray:
