@@ -143,14 +143,14 @@ def _this_machines() -> int | None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    return max(memory, _taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
+    return max(memory, taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
 
 
 # Address space that a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
 HEADROOM = 512 << 20
 
 
-def _taken() -> int:
+def taken() -> int:
     """Bytes of address space that this process has; 0 where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -168,16 +168,17 @@ def limit_memory(limit: int) -> None:
     ValueError
         So little would be left that no client could be served.
     """
-    least = _taken() + HEADROOM
+    least = taken() + HEADROOM
     if limit < least:
         raise ValueError(
-            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {_taken() >> 20:,} MiB of address space "
+            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {taken() >> 20:,} MiB of address space "
             f"before anybody uses it, so give it at least {-(-least >> 20):,} MiB"
         )
     try:
         import resource
 
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        least = min(n for n in (limit, soft, hard) if n >= 0)  # no limit is a number below 0
+        resource.setrlimit(resource.RLIMIT_AS, (least, hard))
     except (ImportError, AttributeError, ValueError, OSError) as error:
         logging.getLogger("torchnp.rpc").warning("the server's memory is not bounded: %s", error)

@@ -29,6 +29,8 @@ class Service:
         What clients have to present.
     limits : Limits
         What one session may hold and do.
+    bucket : float
+        Seconds of which the time of every reply to a frame that met private data is a multiple; 0 for no such rule.
     """
 
     def __init__(
@@ -37,7 +39,10 @@ class Service:
         datasets: Mapping[str, Any] | None = None,
         token: str | None = None,
         limits: Limits = Limits(),
+        bucket: float = 0.0,
     ) -> None:
+        if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
+            raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
         self.agreement = agreement() if table is None else Agreement(table)
         if token is not None and not isinstance(token, str):
             raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
@@ -47,7 +52,7 @@ class Service:
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
-        self.token, self.limits = token, limits
+        self.token, self.limits, self.bucket = token, limits, bucket
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
