@@ -58,9 +58,7 @@ def services() -> tuple[Service, Service]:
     """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
     made = []
     for side in (0, 1):
-        data = {
-            name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)
-        }
+        data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
         made.append(Service(datasets=data, limits=LIMITS))
     return made[0], made[1]
 

@@ -20,7 +20,6 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client import channel
 from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load

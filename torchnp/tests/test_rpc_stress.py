@@ -29,6 +29,7 @@ from torchnp.rpc.server.tcp import Server
 
 SERVICE = Service()
 
+
 @pytest.fixture
 def server(caplog):
     """A server whose sessions can be looked at, and which had no error of its own in the end."""

@@ -178,9 +178,10 @@ class Store:
         except ValueError:  # of a number that no address has
             raise MemoryError("the server is out of memory") from None
 
-    def shares(self, array: np.ndarray) -> bool:
-        """Whether an object of the session lies in the array's memory."""
-        return id(root_of(array)[0]) in self.buffers
+    def is_new(self, array: np.ndarray, nbytes: int) -> bool:
+        """Whether the array's memory has so many bytes, and no object of the session lies in it."""
+        owner, found = root_of(array)
+        return found == nbytes and id(owner) not in self.buffers
 
     def put(self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True) -> Entry:
         """Store an array under a claimed id.

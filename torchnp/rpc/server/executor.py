@@ -111,9 +111,7 @@ class Executor:
         if row.revealing and any(not e.buffer.public for e in entries[row.revealing - 1 :]):  # type: ignore[union-attr]
             raise Refusal("this gives shapes or places that depend on values, which are an owner's here")
 
-    def _call(
-        self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator
-    ) -> Any:
+    def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
         """What the kernel gives, with the session's stream where it draws."""
         if row.generator:
             kwargs["generator"] = generator
@@ -169,7 +167,7 @@ class Executor:
             for entry in targets:
                 entry.array.fill(0)  # type: ignore[union-attr]
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
-            own = array is not None and not self.store.shares(array)
+            own = array is not None and self.store.is_new(array, fresh.nbytes)
             self.store.put(id_, privacy.held(array, fresh, own), False)
         return None
 

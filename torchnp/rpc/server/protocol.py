@@ -45,9 +45,7 @@ def greet(service: Service, hello: Any, peer: str) -> tuple[bool, bytes]:
             f"{wire.VERSION} and table {ours.digest[:8]} of {len(ours.names)}. Install the same version of torchnp on "
             "both sides and start the server again",
         )
-    datasets = [
-        wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in service.datasets.items()
-    ]
+    datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in service.datasets.items()]
     limits = service.limits
     return True, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from torchnp.rpc.server.arguments import checker
 
-
 # They see the memory around their arguments.
 _WHOLE = ("as_strided", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel")
 # Shapes, or places of views, that depend on the values of this argument (counted from 1) and of those after it.

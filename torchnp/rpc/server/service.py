@@ -81,5 +81,5 @@ def _readonly(name: Any, value: Any) -> np.ndarray:
         array.flags.writeable = False
         return array
     # The owner's own array stays writable: no window on this one leads back to it.
-    memory = np.frombuffer(memoryview(array.ravel(order="K").view(np.uint8)).toreadonly(), np.uint8)
+    memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import logging
-import os
 import select
 import signal
 import socket
@@ -85,6 +84,7 @@ class Server:
         self._clients: set[asyncio.Task] = set()
         self._strangers: dict[asyncio.Task, None] = {}
         self._doors: dict[str, _Door] = {}
+        self._epoll: Any = None  # where the system has it
         self._hangups: dict[int, asyncio.Event] = {}
         self._thread: threading.Thread | None = None
 
@@ -145,7 +145,6 @@ class Server:
     def _watching_hangups(self, loop: asyncio.AbstractEventLoop) -> Any:
         """Hear of clients that leave while nothing is read of theirs, where the system tells."""
         if not hasattr(select, "epoll"):
-            self._epoll = None
             yield
             return
         with select.epoll() as self._epoll:

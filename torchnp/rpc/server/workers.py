@@ -44,7 +44,7 @@ class Budget:
         self.total = total
         self._shared = memoryview(mmap.mmap(-1, 16 * slots)).cast("Q")
         self._slots = slots
-        self._lock = tempfile.TemporaryFile()  # a lock on it ends with the process that has it
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115  (a lock on it ends with the process that has it)
 
     def raise_to(self, slot: int, nbytes: int) -> int:
         """Have a session hold so much; what it may hold from now on.
@@ -100,7 +100,9 @@ class Nursery:
     def __init__(self, service: Service, budget: Budget) -> None:
         self.control, theirs = socket.socketpair()
         self._heard = bytearray()
-        with warnings.catch_warnings():  # of threads, which a server in a thread of a program has; no worker needs theirs
+        with (
+            warnings.catch_warnings()
+        ):  # of threads, which a server in a thread of a program has; no worker needs theirs
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
@@ -175,11 +177,11 @@ class _Children:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         try:
             while True:
-                ready = select.select([self.control, read], [], [])[0]
+                ready = select.select([self.control.fileno(), read], [], [])[0]
                 if read in ready:
                     os.read(read, 4096)
                     self._bury()
-                if self.control in ready and not self._obey():
+                if self.control.fileno() in ready and not self._obey():
                     return
         finally:
             for pid in self.pids.values():
