@@ -20,7 +20,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import Limits
-from torchnp.rpc.server.options import MAX_CLIENTS, limit_memory, read_options
+from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
 from torchnp.rpc.server.protocol import greet, last_word
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.workers import Budget, Nursery
@@ -35,7 +35,6 @@ BUFFERED = 1 << 16  # bytes of a connection that wait here
 PART = 1 << 18
 FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a token is looked at, after wrong ones from the same host
 FORGIVEN_SECONDS = 60.0
-BUCKET = 0.005
 
 
 class Server:
