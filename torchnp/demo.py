@@ -187,20 +187,8 @@ def publish(handle: Any) -> torch.Tensor:
 def server(*options: str) -> Iterator[tuple[str, str]]:
     """A server in a process of its own, on a free port of the loopback address: its address and token."""
     token = secrets.token_urlsafe(16)
-    command = [
-        sys.executable,
-        "-m",
-        "torchnp",
-        "serve",
-        "--port",
-        "0",
-        "--token",
-        token,
-        "--log-level",
-        "WARNING",
-        *options,
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", "--token", token, "--log-level", "WARNING"]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline().split()

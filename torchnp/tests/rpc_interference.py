@@ -58,9 +58,7 @@ def services() -> tuple[Service, Service]:
     """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
     made = []
     for side in (0, 1):
-        data = {
-            name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)
-        }
+        data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
         made.append(Service(datasets=data, limits=LIMITS))
     return made[0], made[1]
 
@@ -201,6 +199,15 @@ class Player:
         count = sum((lists if x.type == "Tensor[]" else 1) for x in schema.returns if not x.is_write)
         return wire.Op(index, self.next, count, args, kwargs), schema.name
 
+    def _written(self, op: wire.Op) -> Iterator[int]:
+        """The objects that an operator writes."""
+        for i, a in enumerate(self.agreed.schemas[self.agreed.names[op.index]].args):
+            value = op.kwargs.get(a.name) if a.name in op.kwargs or i >= len(op.args) else op.args[i]
+            if a.is_write:
+                for x in value.items if isinstance(value, wire.Items) else [value]:
+                    if isinstance(x, wire.Handle):
+                        yield x.id
+
     # ------------------------------------------------------------ rounds
 
     def play(self, ops: int) -> None:
@@ -227,6 +234,9 @@ class Player:
                 if not private:
                     self._play(wire.Publish(1, self.seq, id_), f"publish of {name} {op.args} {op.kwargs}")
             self.next += op.count
+            for id_ in self._written(op):
+                if id_ in entries and entries[id_].poison is None and entries[id_].buffer.public:
+                    self._play(wire.Publish(1, self.seq, id_), f"publish of what {name} {op.args} {op.kwargs} wrote")
             if not self.sides[0].closed:
                 self._play(wire.Sync(2, self.seq), f"sync after {name} {op.args} {op.kwargs}")
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
+from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import not_sent
-from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.quotes import Quote, terms_of
+from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.transport import InProcess, Tcp, Transport
-from torchnp.rpc import wire
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.protocol import Connection, Service

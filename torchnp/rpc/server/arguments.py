@@ -18,7 +18,6 @@ _MOST = 2**63 - 1
 REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
 
 
-
 class Huge:
     """The kind of an integer that is no int64."""
 

@@ -6,6 +6,7 @@ written through one of them is in all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +26,13 @@ class Failure:
     op: str
 
 
+SPARE = 256 << 20  # bytes that a session keeps of a shared budget without using them
 OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota only at the next reply
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may hold.
+    """What one session may hold, and how long it may take.
 
     Parameters
     ----------
@@ -38,17 +40,29 @@ class Limits:
         Of all storages together, 4 GiB by default.
     max_objects : int
         Tensors, views included, 2**20 by default.
+    op_seconds : float
+        That one operator may take on a server over TCP, a minute by default: the session of one that takes longer ends.
+    idle_seconds : float
+        After which a session that sends nothing ends there, four hours by default.
 
     Raises
     ------
     TypeError, ValueError
-        One of them is no integer, or less than 1.
+        One of them is no number, or too small.
     """
 
     max_bytes: int = 4 << 30
     max_objects: int = 1 << 20
+    op_seconds: float = 60.0
+    idle_seconds: float = 4 * 3600.0
 
     def __post_init__(self) -> None:
+        for name in ("op_seconds", "idle_seconds"):
+            value = getattr(self, name)
+            if type(value) not in (int, float):
+                raise TypeError(f"{name} is a number, not a value of type {type(value).__name__}")
+            if not 0 < value < 1e8:
+                raise ValueError(f"{name} cannot be {value}: it is a number of seconds above 0")
         for name in ("max_bytes", "max_objects"):
             value = getattr(self, name)
             if type(value) is not int:
@@ -127,6 +141,9 @@ class Store:
         self.buffers: dict[int, Buffer] = {}
         self.nbytes = 0
         self.last_id = -1
+        # Where sessions share a budget: asks it for room for so many bytes, and gives how many there are then.
+        self.grow: Callable[[int], int] | None = None
+        self._granted = 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -152,6 +169,8 @@ class Store:
                 f"the session holds {self.nbytes:,} bytes and the server allows {self.limits.max_bytes:,}: "
                 f"{nbytes:,} more are too many"
             )
+        if self.grow is not None and self.nbytes + nbytes > self._granted:
+            self._granted = self.grow(self.nbytes + nbytes)
 
     def check_objects(self, count: int = 1) -> None:
         """QuotaError if so many more objects are over the limit."""
@@ -174,9 +193,10 @@ class Store:
         except ValueError:  # of a number that no address has
             raise MemoryError("the server is out of memory") from None
 
-    def shares(self, array: np.ndarray) -> bool:
-        """Whether an object of the session lies in the array's memory."""
-        return id(root_of(array)[0]) in self.buffers
+    def is_new(self, array: np.ndarray, nbytes: int) -> bool:
+        """Whether the array's memory has so many bytes, and no object of the session lies in it."""
+        owner, found = root_of(array)
+        return found == nbytes and id(owner) not in self.buffers
 
     def put(
         self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True, rows: Label = None
@@ -228,6 +248,8 @@ class Store:
                 if not buffer.users:
                     del self.buffers[id(buffer.root)]
                     self.nbytes -= buffer.nbytes
+        if self.grow is not None and self._granted > self.nbytes + SPARE:
+            self._granted = self.grow(self.nbytes)
 
     def clear(self) -> None:
         self.entries.clear()

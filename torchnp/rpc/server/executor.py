@@ -62,7 +62,7 @@ class Executor:
         try:
             if words := row.problem(op.args, op.kwargs):
                 raise Refusal(words)
-            self._check(row, args, entries, targets)
+            self._check(op, row, args, kwargs, targets)
             if public:
                 self._keep(op, row, self._call(row, args, kwargs, targets, self.generator), True)
             else:
@@ -93,24 +93,34 @@ class Executor:
             return complex(arg.real, arg.imag)
         return arg
 
-    def _check(self, row: Served, args: list, entries: list[Entry], targets: list[Entry]) -> None:
+    def _check(self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
         """What the server refuses whatever the values are, before a kernel sees them."""
         for entry in targets:
             if entry.buffer is not None and entry.buffer.readonly:
                 raise Refusal(
                     f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
                 )
-        if row.sized is not None and row.sized < len(args) and isinstance(args[row.sized], list):
-            sizes = args[row.sized]
-            if all(type(n) is int and n >= 0 for n in sizes):
-                of = next((a.size for a in args if isinstance(a, np.ndarray)), 1) if row.name == "aten::repeat" else 1
-                self.store.check_bytes(math.prod(sizes) * of)
+        for place, name in row.sized:
+            self._check_size(row, name, args[place] if place < len(args) else kwargs.get(name), args)
         if row.masks:
             for index in args[1] if len(args) > 1 and isinstance(args[1], list) else ():
                 if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
                     raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
-        if row.revealing and any(not e.buffer.public for e in entries[row.revealing - 1 :]):  # type: ignore[union-attr]
-            raise Refusal("this gives shapes or places that depend on values, which are an owner's here")
+        if row.revealing is not None:
+            place, name = row.revealing
+            value = op.args[place] if place < len(op.args) else op.kwargs.get(name)
+            if type(value) is wire.Handle and not self.store.get(value.id).buffer.public:  # type: ignore[union-attr]
+                raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
+
+    def _check_size(self, row: Served, name: str, size: Any, args: list) -> None:
+        """QuotaError where an argument alone says that too much would be made."""
+        sizes = size if isinstance(size, list) else [size]
+        if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
+            return  # for the kernel to refuse
+        of = next((a.size for a in args if isinstance(a, np.ndarray)), 1) if row.name == "aten::repeat" else 1
+        self.store.check_bytes(math.prod(sizes) * of)
+        if name in ("sections", "chunks") and sizes[0] > wire.MAX_ITEMS:
+            raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
 
     def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
         """What the kernel gives, with the session's stream where it draws."""
@@ -177,7 +187,7 @@ class Executor:
                 found = [f.zeros() for f in outcome.results]
                 rowlabels.row_by_row(args, kwargs, given, rows, found, self._plainly(op, row))
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
-            own = array is not None and not self.store.shares(array)
+            own = array is not None and self.store.is_new(array, fresh.nbytes)
             self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
         return None
 

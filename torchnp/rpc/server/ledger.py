@@ -126,6 +126,7 @@ class Ledger:
             raise LedgerError(f"there is no ledger {self.path}: `torchnp owner budget` makes one")
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._inherited: sqlite3.Connection | None = None
         self._process = -1
         with self._reading():
             pass
@@ -134,7 +135,9 @@ class Ledger:
 
     def _connection(self) -> sqlite3.Connection:
         """This process's connection: one that was opened before a fork must not be used after it."""
-        if self._db is None or self._process != os.getpid():
+        if self._process != os.getpid():
+            self._inherited, self._db = self._db, None  # not closed here: that would close it for its own process
+        if self._db is None:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # results are the clients'
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

@@ -69,17 +69,24 @@ class Outcome(NamedTuple):
 
 def facts(op: wire.Op, entries: Sequence[Entry], whole: bool) -> tuple:
     """All that the client knows of a call; calls that agree in it have the same `Outcome`."""
-    arguments = [_fact(a) for a in op.args]
-    named = [(name, _fact(a)) for name, a in op.kwargs.items()]
-    expected = [tuple(e) if type(e) is list else e for e in op.expected]
-    layouts = [(a.shape, a.strides, a.dtype.num) for a in (e.array for e in entries)]  # type: ignore[union-attr]
-    places: list = []
-    if whole or len({id(e.buffer) for e in entries}) < len(entries):
+    known: list[Any] = [op.index, op.count]
+    known += [wire.Handle if type(a) is wire.Handle else _fact(a) for a in op.args]
+    for name, a in op.kwargs.items():
+        known += (name, _fact(a))
+    known += [tuple(e) if type(e) is list else e for e in op.expected]
+    for entry in entries:
+        array = entry.array
+        known += (array.shape, array.strides, array.dtype.num)  # type: ignore[union-attr]
+    buffers = {id(e.buffer) for e in entries}
+    if whole or len(buffers) < len(entries):
         order: dict[int, int] = {}
-        for entry in entries:
-            memory, start, nbytes = _place(entry)
-            places.append((order.setdefault(id(memory), len(order)), start, nbytes))
-    return op.index, op.count, *arguments, *named, *expected, *layouts, *places
+        if whole or len({id(e) for e in entries}) > len(buffers):
+            for entry in entries:
+                memory, start, nbytes = _place(entry)
+                known += (order.setdefault(id(memory), len(order)), start, nbytes)
+        else:
+            known += [order.setdefault(id(e), len(order)) for e in entries]
+    return tuple(known)
 
 
 def _fact(arg: Any) -> Any:
@@ -190,11 +197,11 @@ def _fresh(array: np.ndarray) -> Fresh:
 def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
     """A result in the memory that was foreseen for it; zeros if the kernel gave none, or another one.
 
-    ``own`` says that nothing else has the array's memory.
+    ``own`` says that the array's memory is as long as was foreseen, and nobody else's.
     """
     if array is None or array.shape != fresh.shape or array.dtype != fresh.dtype:
         return fresh.zeros()
-    if own and array.strides == fresh.strides and root_of(array)[1] == fresh.nbytes:
+    if own and array.strides == fresh.strides:
         return array
     placed = fresh.zeros()
     placed[...] = array

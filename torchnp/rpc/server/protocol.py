@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,34 @@ from torchnp.rpc.server.uploads import Uploads
 log = logging.getLogger("torchnp.rpc")
 
 
+def last_word(kind: str, text: object) -> bytes:
+    """The frame that says why a connection is closed."""
+    return wire.encode(wire.Err(kind, "", str(text)[:8192], fatal=True))
+
+
+def greet(service: Service, hello: Any, peer: str) -> tuple[bool, bytes]:
+    """Whether a client may have a session by its first frame, and the answer to it."""
+    if type(hello) is not wire.Hello:
+        raise ProtocolError("the first frame is a HELLO")
+    if not service.admits(hello.token):
+        log.warning("%s: wrong token", peer)
+        return False, last_word(
+            "auth", "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
+        )
+    ours = service.agreement
+    if hello.version != wire.VERSION or hello.digest != ours.digest:
+        return False, last_word(
+            "version",
+            f"client and server differ: the client is torchnp {hello.package} with protocol {hello.version} and table "
+            f"{hello.digest[:8]} of {hello.ops} operators, the server torchnp {torchnp.__version__} with protocol "
+            f"{wire.VERSION} and table {ours.digest[:8]} of {len(ours.names)}. Install the same version of torchnp on "
+            "both sides and start the server again",
+        )
+    datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in service.datasets.items()]
+    limits = service.limits
+    return True, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
+
+
 class Connection:
     """One client: its store, its random stream and its place in the sequence.
 
@@ -33,6 +62,8 @@ class Connection:
         self.closed = False
         self.known = False
         self.seq = 0
+        # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
+        self.watch: Callable[[int], None] | None = None
         self.uploads = Uploads(self.store)
         self.executor = Executor(service, self.store)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
@@ -58,6 +89,14 @@ class Connection:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
+        start, bucket = time.monotonic(), self.service.bucket
+        replies = self._handle(frame)
+        if self.executor.touched and bucket:
+            self.executor.touched = False
+            time.sleep(bucket - (time.monotonic() - start) % bucket)  # how long denormals took is not told
+        return replies
+
+    def _handle(self, frame: bytes) -> Iterable[bytes]:
         try:
             if not self.known:
                 if len(frame) > wire.MAX_HELLO:
@@ -76,43 +115,28 @@ class Connection:
             return self.refuse(error)
         except RAISED as error:
             log.exception("%s: closed after an internal error", self.peer)
-            return self._fatal("protocol", f"internal error of the server: {type(error).__name__}")
+            return self.end("protocol", f"internal error of the server: {type(error).__name__}")
 
     def refuse(self, error: ProtocolError) -> list[bytes]:
         """Close the session over something that the protocol does not allow."""
         log.warning("%s: closed: %s", self.peer, error)
-        return self._fatal("protocol", error)
+        return self.end("protocol", error)
 
-    def _fatal(self, kind: str, text: object) -> list[bytes]:
+    def end(self, kind: str, text: object) -> list[bytes]:
+        """Close the session, and say why in its last frame."""
         self.close()
-        return [wire.encode(wire.Err(kind, "", str(text)[:8192], fatal=True))]
+        return [last_word(kind, text)]
 
     # ------------------------------------------------------------ the session
 
     def _hello(self, hello: Any) -> list[bytes]:
-        if type(hello) is not wire.Hello:
-            raise ProtocolError("the first frame is a HELLO")
-        if not self.service.admits(hello.token):
-            log.warning("%s: wrong token", self.peer)
-            return self._fatal(
-                "auth", "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
-            )
-        ours = self.service.agreement
-        if hello.version != wire.VERSION or hello.digest != ours.digest:
-            return self._fatal(
-                "version",
-                f"client and server differ: the client is torchnp {hello.package} with protocol {hello.version} and table "
-                f"{hello.digest[:8]} of {hello.ops} operators, the server torchnp {torchnp.__version__} with protocol "
-                f"{wire.VERSION} and table {ours.digest[:8]} of {len(ours.names)}. Install the same version of torchnp on "
-                "both sides and start the server again",
-            )
-        self.known = True
-        log.info("%s: session opened", self.peer)
-        datasets = [
-            wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in self.service.datasets.items()
-        ]
-        limits = self.service.limits
-        return [wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))]
+        known, reply = greet(self.service, hello, self.peer)
+        if known:
+            self.known = True
+            log.info("%s: session opened", self.peer)
+        else:
+            self.close()
+        return [reply]
 
     def _ack(self) -> bytes:
         return wire.encode(wire.Ack(self.seq))
@@ -198,6 +222,8 @@ class Connection:
     def _ops(self, request: wire.Ops) -> list[bytes]:
         replies = []
         for op in request.ops:
+            if self.watch is not None:
+                self.watch(op.index + 1)
             failure = self.executor.run(op, self.seq)
             if failure is not None:
                 replies.append(self._report(failure))

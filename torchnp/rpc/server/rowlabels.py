@@ -76,32 +76,34 @@ class _Operand(NamedTuple):
 # ---------------------------------------------------------------- which rule an operator is under
 
 # Elementwise, though torch does not tag them so: they look at shapes alone, convert, or reduce only if asked to.
-_EACH = frozenset(
-    "zeros_like ones_like full_like empty_like to _to_copy _autocast_to_full_precision "
-    "_autocast_to_reduced_precision mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
-    "binary_cross_entropy_with_logits mse_loss_backward smooth_l1_loss_backward huber_loss_backward "
-    "binary_cross_entropy_backward soft_margin_loss soft_margin_loss_backward kl_div poisson_nll_loss "
-    "where.self masked_fill.Tensor masked_fill.Scalar log_sigmoid_forward log_sigmoid_backward".split()
-)
-_ALONG = frozenset(
-    "sum mean nansum nanmean prod amax amin aminmax max min argmax argmin all any count_nonzero logsumexp "
-    "special_logsumexp var std var_mean std_mean norm linalg_vector_norm _softmax _log_softmax softmax log_softmax "
-    "special_softmax special_log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data cumsum cumprod "
-    "logcumsumexp _logcumsumexp cummax cummin sort argsort topk kthvalue median nanmedian mode glu glu_backward "
-    "linalg_vecdot cosine_similarity diff".split()
-)
+_EACH = frozenset([
+    "zeros_like", "ones_like", "full_like", "empty_like", "to", "_to_copy", "_autocast_to_full_precision",
+    "_autocast_to_reduced_precision", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward",
+    "binary_cross_entropy_backward", "soft_margin_loss", "soft_margin_loss_backward", "kl_div", "poisson_nll_loss",
+    "where.self", "masked_fill.Tensor", "masked_fill.Scalar", "log_sigmoid_forward", "log_sigmoid_backward",
+])  # fmt: skip
+_ALONG = frozenset([
+    "sum", "mean", "nansum", "nanmean", "prod", "amax", "amin", "aminmax", "max", "min", "argmax", "argmin", "all",
+    "any", "count_nonzero", "logsumexp", "special_logsumexp", "var", "std", "var_mean", "std_mean", "norm",
+    "linalg_vector_norm", "_softmax", "_log_softmax", "softmax", "log_softmax", "special_softmax",
+    "special_log_softmax", "_safe_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "cumsum",
+    "cumprod", "logcumsumexp", "_logcumsumexp", "cummax", "cummin", "sort", "argsort", "topk", "kthvalue", "median",
+    "nanmedian", "mode", "glu", "glu_backward", "linalg_vecdot", "cosine_similarity", "diff",
+])  # fmt: skip
 _NORMS = frozenset(["native_layer_norm", "native_layer_norm_backward"])
 _LETTERS = {
     "mm": "ij,jk->ik", "bmm": "bij,bjk->bik", "mv": "ij,j->i", "outer": "i,j->ij", "ger": "i,j->ij",
     "addmm": "+ij,jk->ik", "baddbmm": "+bij,bjk->bik", "addmv": "+ij,j->i", "addr": "+i,j->ij",
 }  # fmt: skip
-_LOOKUPS = frozenset("gather scatter scatter_add embedding index_select index".split())
-_MOVES = frozenset(
-    "clone _unsafe_view reshape repeat tile cat concat concatenate stack hstack vstack dstack column_stack flip fliplr "
-    "flipud roll rot90 constant_pad_nd tril triu select_backward slice_backward slice_scatter select_scatter "
-    "diagonal_backward unsafe_chunk unsafe_split unsafe_split_with_sizes repeat_interleave block_diag "
-    "broadcast_in_dim collapse_view split_dim _reshape_copy _stack".split()
-)
+_LOOKUPS = frozenset(["gather", "scatter", "scatter_add", "embedding", "index_select", "index"])
+_MOVES = frozenset([
+    "clone", "_unsafe_view", "reshape", "repeat", "tile", "cat", "concat", "concatenate", "stack", "hstack",
+    "vstack", "dstack", "column_stack", "flip", "fliplr", "flipud", "roll", "rot90", "constant_pad_nd", "tril",
+    "triu", "select_backward", "slice_backward", "slice_scatter", "select_scatter", "diagonal_backward",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "repeat_interleave", "block_diag",
+    "broadcast_in_dim", "collapse_view", "split_dim", "_reshape_copy", "_stack",
+])  # fmt: skip
 _LOOKS_AT_BYTES = frozenset(["as_strided", "as_strided_copy", "view.dtype", "view_copy.dtype", "view_of_dtype"])
 _INDICES = frozenset(["index", "indices"])
 
@@ -297,7 +299,9 @@ def _lookup(served: Any, bound: dict, operands: list, shapes: Sequence, call: An
     base = served.schema.base
     places = [x for x in operands if x.name in _INDICES]
     takes = base in ("index_select", "index", "embedding") or (
-        base == "gather" and operands[0].rows is not None and bound["dim"] % operands[0].array.ndim == operands[0].rows.dim
+        base == "gather"
+        and operands[0].rows is not None
+        and bound["dim"] % operands[0].array.ndim == operands[0].rows.dim
     )
     if takes and all(x.rows is None for x in places):
         return _move(served, bound, operands, shapes, call)

@@ -7,13 +7,18 @@ from typing import Any
 from torchnp.rpc.server.arguments import checker
 from torchnp.rpc.server.rowlabels import rule_of
 
-
 # They see the memory around their arguments.
 _WHOLE = ("as_strided", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel")
-# Shapes, or places of views, that depend on the values of this argument (counted from 1) and of those after it.
+# Lengths and shapes of results, and how many results there are.
+_PIECES = frozenset(["sections", "chunks"])
+_SIZES = _PIECES | {
+    "size", "repeats", "output_size", "n", "m", "steps", "window_length", "num_classes", "num_weights", "total_length",
+}  # fmt: skip
+# Arguments whose values say how results are shaped, where views lie, or how long the kernel runs.
 _REVEALING = {
-    "aten::where": 1, "aten::narrow.Tensor": 2, "aten::tensor_split.tensor_indices_or_sections": 2,
-    "aten::_pack_padded_sequence": 2, "aten::_pad_packed_sequence": 2,
+    "aten::where": "condition", "aten::narrow.Tensor": "start",
+    "aten::tensor_split.tensor_indices_or_sections": "tensor_indices_or_sections",
+    "aten::_pack_padded_sequence": "lengths", "aten::_pad_packed_sequence": "batch_sizes",
 }  # fmt: skip
 
 
@@ -38,11 +43,14 @@ class Served:
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
-        # `expand` and other views allocate nothing, whatever their size argument says.
-        fresh = not schema.is_view
-        self.sized = next((i for i, a in enumerate(schema.args) if fresh and a.name in ("size", "repeats", "n")), None)
+        # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
+        named = [(i, a) for i, a in enumerate(schema.args) if a.name in _SIZES and "Tensor" not in a.type]
+        self.sized = tuple((i, a.name) for i, a in named if not schema.is_view or a.name in _PIECES)
         self.masks = schema.base == "index"
-        self.revealing = _REVEALING.get(name, 0)
+        telling = "n" if "_polynomial_" in name else _REVEALING.get(name)
+        self.revealing = next(
+            ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
+        )
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
         self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))

@@ -32,6 +32,8 @@ class Service:
         What clients have to present.
     limits : Limits
         What one session may hold and do.
+    bucket : float
+        Seconds of which the time of every reply to a frame that met private data is a multiple; 0 for no such rule.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
     """
@@ -42,8 +44,11 @@ class Service:
         datasets: Mapping[str, Any] | None = None,
         token: str | None = None,
         limits: Limits = Limits(),
+        bucket: float = 0.0,
         ledger: str | Path | None = None,
     ) -> None:
+        if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
+            raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
         self.agreement = agreement() if table is None else Agreement(table)
         if token is not None and not isinstance(token, str):
             raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
@@ -53,10 +58,12 @@ class Service:
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
-        self.token, self.limits = token, limits
+        self.token, self.limits, self.bucket = token, limits, bucket
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)
+        if self.ledger is not None:
+            self.ledger.close()  # it is one; each process that uses it has a connection of its own
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
@@ -95,5 +102,5 @@ def _readonly(name: Any, value: Any) -> np.ndarray:
         array.flags.writeable = False
         return array
     # The owner's own array stays writable: no window on this one leads back to it.
-    memory = np.frombuffer(memoryview(array.ravel(order="K").view(np.uint8)).toreadonly(), np.uint8)
+    memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
