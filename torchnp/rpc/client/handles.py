@@ -16,7 +16,7 @@ from torchnp.rpc.client.place import called_by_torch, caller
 from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
 from torchnp.rpc.client.plain import number as number_
 from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
-from torchnp.rpc.client.quotes import Quote, terms_of
+from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import Outcome, Spec, spec_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
@@ -117,7 +117,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         return super().to(*args, **kwargs)
 
 
-class RPCTensor(BaseHandleTensor):
+class RPCTensor(Published, BaseHandleTensor):
     """A handle on one server; `publish` gives its values."""
 
     @classmethod
@@ -128,52 +128,6 @@ class RPCTensor(BaseHandleTensor):
         session.calls[index] += 1
         first = session.channel.call(index, count, args, kwargs, expected, caller(), weight)
         return [RemoteObject(i, session) for i in range(first, first + count)]
-
-    def publish(
-        self,
-        *,
-        reduce: str | None = None,
-        clip: float | None = None,
-        eps: float | None = None,
-        sigma: float | None = None,
-    ) -> torch.Tensor:
-        """The values, as a plain tensor over NumPy's memory; waits for the server.
-
-        Of what was computed from an owner's data there are no exact values, only noised sums over its rows: each row is
-        clipped to a norm on the server, and the privacy budget is debited, whatever the values are.
-
-        Parameters
-        ----------
-        reduce : str, optional
-            ``"sum"`` or ``"mean"`` over an owner's rows.
-        clip : float, optional
-            The L2 norm that each row is clipped to.
-        eps : float, optional
-            What this release alone may cost; the noise follows from it.
-        sigma : float, optional
-            Standard deviation of the noise in the result, in place of ``eps``.
-
-        Returns
-        -------
-        Tensor
-            Of the handle's shape; of a release, without the dimension that indexes the rows.
-
-        Raises
-        ------
-        RemoteOpError
-            An operator on the way failed; also an instance of the kernel's exception class.
-        PrivacyError
-            The values are an owner's data or were computed from it, and cannot be released so.
-        BudgetError
-            The release would cost more than what is left; nothing was spent.
-        """
-        if reduce is None and clip is eps is sigma is None:
-            return self._session._publish(self)
-        return self._session._publish(self, terms_of(reduce, clip, eps, sigma))
-
-    def quote(self, **terms: Any) -> Quote:
-        """What `publish` with the same terms would cost; spends nothing."""
-        return self._session.quote(self, **terms)
 
 
 # ---------------------------------------------------------------- from a torch call to a wire call

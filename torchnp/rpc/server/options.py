@@ -65,6 +65,11 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         help="an array that clients compute with and cannot read; may be repeated",
     )
     add("--ledger", metavar="FILE", help="the privacy budgets of the datasets: see torchnp owner (default: none)")
+    _add_limits(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--max-bytes",
         type=byte_count,
