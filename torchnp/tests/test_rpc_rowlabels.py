@@ -138,6 +138,35 @@ def test_rules_hold_for_every_operator_that_is_under_them(rule, least):
     assert len(labelled) >= least, (len(labelled), sorted(set(_served(rule)) - labelled))
 
 
+def test_what_stays_labelled_in_place_is_written_row_by_row():
+    held = set()
+    for name in _served("in place"):
+        schema = SERVICE.agreement.schemas[name]
+        row = Served(name, SERVICE.agreement.table[name], schema)
+        args = [_value(a, 0, np.float32, (ROWS, 3)) for a in schema.args if not a.kwonly]
+        given = [Rows("d", 0)] * sum(isinstance(a, np.ndarray) for a in args)
+        if not rowlabels.stays(row, args, {}, given):
+            continue
+        results = []
+        for data_row in (None, *range(ROWS)):
+            copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+            for a in copies:
+                if isinstance(a, np.ndarray) and data_row is not None:
+                    a[data_row] = np.nan, -3, np.inf
+            try:
+                with np.errstate(all="ignore"):
+                    row.run(*copies)
+            except RAISED:  # integers alone; `stays` takes floating point numbers
+                assert data_row is None, name
+                break
+            results.append(copies[0])
+        for data_row, after in enumerate(results[1:]):
+            others = np.arange(ROWS) != data_row
+            assert after[others].tobytes() == results[0][others].tobytes(), name
+        held.update({name} if results else ())
+    assert len(held) >= 90, len(held)
+
+
 _X = np.arange(24, dtype=np.float32).reshape(ROWS, 6)
 _W = np.arange(30, dtype=np.float32).reshape(6, 5) / 7
 _B = np.arange(ROWS * 6, dtype=np.float32).reshape(ROWS, 2, 3)

@@ -163,10 +163,9 @@ class Ledger:
             try:
                 yield db
                 db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
+            finally:
+                if db.in_transaction:  # something was raised
                     db.execute("ROLLBACK")
-                raise
 
     def close(self) -> None:
         with self._lock:
