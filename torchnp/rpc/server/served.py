@@ -47,7 +47,9 @@ class Served:
         self.finite = "svd" in schema.base or "pinv" in schema.base
         self.masks = schema.base == "index"
         telling = "n" if "_polynomial_" in name else _REVEALING.get(name)
-        self.revealing = next(((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None)
+        self.revealing = next(
+            ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
+        )
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
         self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))
