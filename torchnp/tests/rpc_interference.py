@@ -93,7 +93,9 @@ class Player:
         self.random, self.share_public = random.Random(seed), share_public
         self.services = services()
         self.agreed = self.services[0].agreement
-        self.rows = [(i, self.agreed.schemas[name]) for i, name in enumerate(self.agreed.names)]
+        # Polynomials take as many steps as a tensor says, with a public one too; an owner's is refused there.
+        named = [(i, n) for i, n in enumerate(self.agreed.names) if "_polynomial_" not in n]
+        self.rows = [(i, self.agreed.schemas[name]) for i, name in named]
         self.counts: Counter[str] = Counter()
         self.differences: list[str] = []
         self.public_only = False

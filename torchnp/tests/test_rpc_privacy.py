@@ -255,6 +255,16 @@ def test_private_draws_do_not_move_the_public_stream(session):
     assert torch.equal(torch.rand_like(mine).publish(), want)
 
 
+def test_infinities_do_not_keep_lapack_busy_for_ever():
+    with rpc.local(datasets={"x": np.array([[np.inf, 1, 0], [0, -np.inf, 2], [1, 1, np.inf]], np.float32)}) as session:
+        x = session.dataset("x")
+        refused(torch.linalg.svdvals(x))
+        refused(torch.linalg.svd(x)[0])
+        refused(torch.pinverse(x))
+        with pytest.raises(RuntimeError, match="infinities"):
+            torch.linalg.svdvals(session.send(torch.full((3, 3), torch.inf))).publish()
+
+
 # ---------------------------------------------------------------- what a hostile client sends
 
 
@@ -302,6 +312,62 @@ def test_a_handle_stands_only_where_the_schema_has_a_tensor(name, args, words):
     error, ack = _answers(connection, name, 1, 1, wire.Handle(0), *map(put, args))
     assert words in error.text and isinstance(ack, wire.Ack)
     assert not connection.closed
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "words"),
+    [
+        ("aten::select.int", ("h", 0, 2**63), {}, "but instead found type 'int beyond 64 bits'"),
+        ("aten::as_strided", ("h", [2**64 - 1], [1]), {}, "Expected a value of type 'List[int]' for argument 'size'"),
+        ("aten::as_strided", (5, [1], [1]), {}, "Expected a value of type 'Tensor' for argument 'self'"),
+        ("aten::as_strided", ("h", [1]), {}, "missing value for argument 'stride'"),
+        ("aten::as_strided", ("h", [1], [1]), {"size": [1]}, "multiple values for argument 'size'"),
+        ("aten::as_strided", ("h", [2**62, 2**62], [2**62, 2**62]), {}, "out of bounds"),
+        ("aten::as_strided", ("h", [2], [2**63 - 1]), {}, "out of bounds"),
+        ("aten::as_strided", ("h", [1], [1], 2**63 - 1), {}, "out of bounds"),
+        ("aten::as_strided", ("h", [1], [1], -1), {}, "invalid storage offset"),
+        ("aten::as_strided", ("h", [-1], [1]), {}, "sizes=[-1]"),
+        ("aten::as_strided", ("h", [2], [-1]), {}, "Negative strides"),
+        ("aten::as_strided_copy", ("h", [2], [2**63 - 1]), {}, "out of bounds"),
+        ("aten::as_strided_scatter", ("h", "h", [2], [2**62], 2**62), {}, "out of bounds"),
+        ("aten::as_strided_", ("h", [2], [2**62], 2**62), {}, ""),
+        ("aten::unfold", ("h", 0, 2**62, 1), {}, ""),
+        ("aten::unfold", ("h", 0, -1, 1), {}, ""),
+        ("aten::slice.Tensor", ("h", 0, 0, 2**63 - 1, -(2**63)), {}, ""),
+        ("aten::new_empty_strided", ("h", [2**40], [2**40]), {}, ""),
+        ("aten::new_empty_strided", ("h", [2], [2**62]), {}, ""),
+        ("aten::new_empty", ("h", [-1]), {}, ""),
+        ("aten::sum.dim_IntList", ("h", [float("nan")]), {}, "Expected a value of type"),
+        ("aten::cat", (["h", 1.5],), {}, "Expected a value of type 'List[Tensor]' for argument 'tensors'"),
+        ("aten::index.Tensor", ("h", [None, 3]), {}, "Expected a value of type"),
+        ("aten::tensor_split.sections", ("h", 2**60), {}, "are too many"),
+    ],
+)
+def test_numbers_and_lists_are_what_the_schema_says(name, args, kwargs, words):
+    connection = _connection()
+    _upload(connection, np.array([2**62]))
+    put = lambda a: wire.Handle(0) if a == "h" else wire.Items([put(x) for x in a]) if isinstance(a, list) else a
+    kwargs = {k: put(v) for k, v in kwargs.items()}
+    count = 0 if name.endswith("_") else 1
+    error, ack = _answers(connection, name, 1, count, *map(put, args), **kwargs)
+    assert isinstance(error, wire.Err) and words in error.text and isinstance(ack, wire.Ack)
+    assert not connection.closed
+
+
+def test_a_dataset_is_no_out_whatever_the_window_on_it():
+    data = np.arange(6.0)
+    connection = _connection(datasets={"x": data})
+    _open(connection, 0, "x")
+    _answers(connection, "aten::as_strided", 1, 1, wire.Handle(0), wire.Items([3]), wire.Items([2]), 1)
+    _answers(connection, "aten::unfold", 2, 1, wire.Handle(1), 0, 2, 1)
+    for id_ in (0, 1, 2):
+        for name, args in (("aten::zero_", ()), ("aten::as_strided_", (wire.Items([2]), wire.Items([1])))):
+            error, _ = _answers(connection, name, 10 + connection.seq, 0, wire.Handle(id_), *args)
+            assert "read-only" in error.text
+        error, _ = _answers(connection, "aten::exp.out", 10 + connection.seq, 0, wire.Handle(0), out=wire.Handle(id_))
+        assert "read-only" in error.text
+        assert not connection.store.entries[id_].array.flags.writeable
+    assert np.array_equal(data, np.arange(6.0))
 
 
 def test_every_row_refuses_a_handle_where_it_takes_none():

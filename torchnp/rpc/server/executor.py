@@ -124,6 +124,8 @@ class Executor:
 
     def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
         """What the kernel gives, with the session's stream where it draws."""
+        if row.finite and any(isinstance(a, np.ndarray) and np.isinf(a).any() for a in args):
+            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
         if row.generator:
             kwargs["generator"] = generator
         if row.random and not row.generator:

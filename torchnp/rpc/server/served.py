@@ -26,8 +26,8 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "empty", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run", "schema",
-        "single", "sized", "views", "whole", "written",
+        "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
+        "schema", "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
@@ -46,6 +46,7 @@ class Served:
         # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
         named = [(i, a) for i, a in enumerate(schema.args) if a.name in _SIZES and "Tensor" not in a.type]
         self.sized = tuple((i, a.name) for i, a in named if not schema.is_view or a.name in _PIECES)
+        self.finite = "svd" in schema.base or "pinv" in schema.base
         self.masks = schema.base == "index"
         telling = "n" if "_polynomial_" in name else _REVEALING.get(name)
         self.revealing = next(
