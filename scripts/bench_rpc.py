@@ -29,7 +29,7 @@ def server():
         [sys.executable, "-m", "torchnp.rpc.server", "--log-level", "error"], stdout=subprocess.PIPE, text=True
     )
     try:
-        yield f"tcp://{process.stdout.readline().split()[-1]}"
+        yield f"tcp://{process.stdout.readline().split()[2].rstrip(';')}"
     finally:
         process.terminate()
         process.wait(20)

@@ -14,6 +14,7 @@ from typing import Any
 import torchnp
 from torchnp.extras import lacking
 from torchnp.rpc.server.options import add_options
+from torchnp.rpc.server.owner import add_owner_commands
 
 # The table and everything large is loaded by the command that needs it, where an interrupt is met.
 
@@ -72,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
 
+    sub = command("owner", owner, "Privacy budgets of a server's datasets: give, take, look at, check, stop.")
+    add_owner_commands(sub)
+
     sub = command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote.")
     sub.add_argument(
         "--epochs",
@@ -84,6 +88,14 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--optimizer", choices=["sgd", "adam"], default="adam", help="its update rule (default: %(default)s)"
     )
+    sub.add_argument(
+        "--private",
+        action="store_true",
+        help="instead, train on digits held by a server under a privacy budget, with and without privacy",
+    )
+    sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
+    sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
+    sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
     # Its options are the harness's own, which imports torch: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
@@ -224,7 +236,7 @@ def _near(name: str) -> str:
     return f"; nearest: {', '.join(near)}" if near else ""
 
 
-# ---------------------------------------------------------------- serve, demo
+# ---------------------------------------------------------------- serve, owner, demo
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -243,6 +255,17 @@ def serve(args: argparse.Namespace) -> int:
     return 0
 
 
+def owner(args: argparse.Namespace) -> int:
+    """``torchnp owner``: see `torchnp.rpc.server.owner`."""
+    from torchnp.rpc.exceptions import LedgerError
+    from torchnp.rpc.server.owner import run
+
+    try:
+        return run(args)
+    except (ValueError, LedgerError) as error:
+        raise UsageError(str(error)) from error
+
+
 def demo(args: argparse.Namespace) -> int:
     """``torchnp demo``: see `torchnp.demo`."""
     _need("demo", "torch", "msgspec", "rich", "sklearn")
@@ -250,6 +273,12 @@ def demo(args: argparse.Namespace) -> int:
         raise UsageError("--epochs and --batch-size must be at least 1")
     if not 0 <= args.seed < 2**32:
         raise UsageError("--seed must be between 0 and 4294967295")
+    if args.private:
+        if not (0 < args.epsilon < float("inf") and 0 < args.delta < 1 and args.steps >= 1):
+            raise UsageError("--epsilon is above 0, --delta between 0 and 1, and --steps at least 1")
+        from torchnp.demo_private import run as run_private
+
+        return run_private(args.epsilon, args.delta, args.steps, args.seed)
     from torchnp.demo import run
 
     return run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)

@@ -184,11 +184,11 @@ def publish(handle: Any) -> torch.Tensor:
 
 
 @contextmanager
-def server() -> Iterator[tuple[str, str]]:
-    """A server in a process of its own, on a free port of the loopback address."""
+def server(*options: str) -> Iterator[tuple[str, str]]:
+    """A server in a process of its own, on a free port of the loopback address: its address and token."""
     token = secrets.token_urlsafe(16)
     command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", "--token", token, "--log-level", "WARNING"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline().split()

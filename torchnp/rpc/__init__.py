@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+    from torchnp.rpc.client.quotes import Quote
     from torchnp.rpc.client.session import Session, Stats, connect, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
+        BudgetError,
         ConnectionLost,
         HandleError,
+        LedgerError,
         PrivacyError,
         ProtocolError,
         QuotaError,
@@ -36,12 +39,15 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthenticationError",
     "BaseHandleTensor",
+    "BudgetError",
     "ConnectionLost",
     "HandleError",
+    "LedgerError",
     "Limits",
     "PrivacyError",
     "ProtocolError",
     "QuotaError",
+    "Quote",
     "RPCError",
     "RPCTensor",
     "RemoteOpError",
@@ -59,6 +65,7 @@ _HOMES = {
     "serve": "server.tcp",
     "Limits": "server.books",
     "Session": "client.session",
+    "Quote": "client.quotes",
     "Stats": "client.session",
     "connect": "client.session",
     "local": "client.session",

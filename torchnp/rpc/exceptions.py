@@ -35,6 +35,14 @@ class PrivacyError(RPCError):
     """Exact values of an owner's data, or of anything computed from it, were asked for."""
 
 
+class BudgetError(PrivacyError):
+    """A release would cost more than what is left of a privacy budget, or there is no budget."""
+
+
+class LedgerError(RPCError):
+    """The ledger of an owner's server cannot be read or written, or its entries are not what was written."""
+
+
 class ValueAccessError(RPCError, RuntimeError):
     """Something asked a handle for values, which only ``publish()`` gives."""
 
@@ -98,6 +106,8 @@ INFRASTRUCTURE: dict[str, type[RPCError]] = {
     "auth": AuthenticationError,
     "protocol": ProtocolError,
     "private": PrivacyError,
+    "budget": BudgetError,
+    "ledger": LedgerError,
     "quota": QuotaError,
     "version": VersionMismatch,
 }

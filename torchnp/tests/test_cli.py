@@ -179,11 +179,13 @@ def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
     (tmp_path / "token").write_text("of-the-file\n")
     assert main(["serve"]) == 0
     assert (told["host"], told["port"], told["token"]) == ("127.0.0.1", 7077, "of-the-environment")
-    assert (told["limits"], told["max_clients"], told["datasets"]) == (Limits(), 64, {})
+    assert (told["limits"], told["max_clients"], told["datasets"], told["bucket"]) == (Limits(), 64, {}, 0.005)
     options = ["--token-file", f"{tmp_path}/token", "--dataset", f"x={tmp_path}/x.npy", "--max-bytes", "1.5G"]
-    assert main(["serve", *options, "--max-objects", "10", "--max-clients", "2", "--max-memory", "8GiB"]) == 0
+    times = ["--op-seconds", "5", "--idle-seconds", "60", "--bucket-ms", "20"]
+    assert main(["serve", *options, "--max-objects", "10", "--max-clients", "2", "--max-memory", "8GiB", *times]) == 0
     assert told["token"] == "of-the-file"
-    assert told["limits"] == Limits(3 << 29, 10)
+    assert told["limits"] == Limits(3 << 29, 10, 5, 60)
+    assert told["bucket"] == 0.02
     assert (told["max_clients"], told["max_memory"], told["datasets"]["x"].tolist()) == (2, 8 << 30, [0, 1, 2])
 
 

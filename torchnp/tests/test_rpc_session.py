@@ -151,20 +151,20 @@ def test_the_server_logs_failures_in_one_line(caplog):
         s.send(torch.ones(10))
     assert any(": send failed: QuotaError: the session holds" in m for m in caplog.messages)
     caplog.clear()
-    with Server(Service()) as server, pytest.raises(IndexError), rpc.connect(f"tcp://127.0.0.1:{server.port}") as s:
-        failing(s)
-    lines = [m for m in caplog.messages if "failed" in m]
+    with rpc_server.process() as (where, process):
+        with pytest.raises(IndexError), rpc.connect(where) as s:
+            failing(s)
+        process.terminate()
+        lines = [m for m in process.communicate(timeout=20)[1].splitlines() if "failed" in m]
     assert len(lines) == 1
-    assert lines[0].startswith("127.0.0.1:")
+    assert "INFO torchnp.rpc: 127.0.0.1:" in lines[0]
 
 
-def test_the_log_tells_no_private_values(caplog):
+def test_the_log_tells_nothing_of_private_values(caplog):
     caplog.set_level(logging.INFO, "torchnp.rpc")
-    with pytest.raises(rpc.RemoteOpError, match="withheld"), rpc.local(datasets={"rows": np.array([9, 1])}) as s:
+    with rpc.local(datasets={"rows": np.array([9, 1])}) as s:
         F.embedding(s.dataset("rows"), s.send(torch.randn(4, 3)))
-    assert any(
-        "aten::embedding failed: RuntimeError: the operator failed on an owner's data" in m for m in caplog.messages
-    )
+    assert not any("failed" in m for m in caplog.messages)
 
 
 # ---------------------------------------------------------------- messages

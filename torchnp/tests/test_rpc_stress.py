@@ -24,24 +24,15 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.server.protocol import Connection, Service
+from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 
 SERVICE = Service()
-SESSIONS: list[Connection] = []
-
-
-class Watched(Connection):
-    def __init__(self, *args):
-        super().__init__(*args)
-        SESSIONS.append(self)
 
 
 @pytest.fixture
-def server(monkeypatch, caplog):
+def server(caplog):
     """A server whose sessions can be looked at, and which had no error of its own in the end."""
-    monkeypatch.setattr(module, "Connection", Watched)
-    SESSIONS.clear()
     with caplog.at_level(logging.INFO), Server(SERVICE, max_clients=16) as running:
         yield running
         until(lambda: answers(running))
@@ -139,7 +130,7 @@ def test_frames_with_wrong_bytes_harm_nobody(server, seed):
                 s.shutdown(socket.SHUT_WR)
                 everything(s)
         assert (x + 1).publish().tolist() == [2, 2, 2]
-    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_lengths_that_lie(server):
@@ -149,7 +140,7 @@ def test_lengths_that_lie(server):
     frames = wire.lengthened(hello()) + struct.pack(">I", wire.MAX_FRAME) + b"half of it"
     with raw_connection(server) as s:
         s.sendall(frames)
-    until(lambda: all(c.closed for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_the_reason_always_arrives(server):
@@ -182,11 +173,11 @@ time.sleep(60)
     clients = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     for client in clients:
         assert client.stdout.readline() == b"ready\n"
-    assert [c.store.nbytes for c in SESSIONS] == [4000, 4000]
+    assert len(server.sessions) == 2
     for client in clients:
         client.kill()
         client.communicate()
-    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_clients_that_leave_at_any_moment(server):
@@ -196,7 +187,7 @@ def test_clients_that_leave_at_any_moment(server):
             if cut % 2:  # a reset in place of an end
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             s.sendall(frames[:cut])
-    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_a_client_that_does_not_read_holds_up_nobody(server):
@@ -205,9 +196,9 @@ def test_a_client_that_does_not_read_holds_up_nobody(server):
         zeros = [wire.encode(wire.Data(0, 0, "uint8", [n], [0], 0, memoryview(bytes(n))))]
         asks = [wire.encode(wire.Publish(i, 1, 0)) for i in range(1, 40)]
         s.sendall(b"".join(map(wire.lengthened, [hello(), *zeros, *asks])))
-        until(lambda: SESSIONS and len(SESSIONS[0].store))
+        until(lambda: server.sessions)
         assert answers(server)
-    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_a_connection_without_a_hello_is_closed(server, monkeypatch):
@@ -227,7 +218,7 @@ def test_one_client_too_many_is_told_so(server):
             rpc.connect(address(server))
     for session in sessions:
         session.close()
-    until(lambda: all(c.closed for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_sessions_that_come_and_go_in_threads(server):
@@ -251,7 +242,7 @@ def test_sessions_that_come_and_go_in_threads(server):
     in_threads(5, work)
     assert not failures
     gc.collect()
-    until(lambda: all(c.closed and not len(c.store) for c in SESSIONS))
+    until(lambda: not server.sessions)
 
 
 def test_one_session_in_threads_that_make_drop_fail_and_publish(server):

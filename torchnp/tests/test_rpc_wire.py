@@ -424,7 +424,7 @@ def failed(replies, kind, words):
 
 def test_a_quota_on_bytes_is_checked_before_anything_is_allocated(client):
     assert client.send(chunk(shape=(2**60,), raw=bytes(16))) == []
-    assert client.connection._upload[1] == 2**62
+    assert client.connection.uploads._target is None
     assert not len(client.connection.store)
 
 

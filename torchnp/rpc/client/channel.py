@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import threading
 import time
 import weakref
@@ -17,6 +18,7 @@ import numpy as np
 
 import torchnp
 from torchnp.rpc import wire
+from torchnp.rpc.client.quotes import Quote
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
@@ -261,13 +263,21 @@ class Channel:
             self._raise_failure()
             return status
 
-    def publish(self, id_: int) -> tuple[str, list[int], np.ndarray]:
-        """The dtype's name, the shape and the bytes of an object, in C order.
+    def quote(self, id_: int, terms: wire.Terms) -> Quote:
+        """What a release of an object would cost."""
+        with self._lock:
+            reply = self._reply(wire.Quoted, self._ask(wire.Quote, id_, terms))
+            if type(reply) is wire.Err:
+                raise self._error(reply)
+            return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
+
+    def publish(self, id_: int, terms: wire.Terms | None = None) -> tuple[str, list[int], np.ndarray]:
+        """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
 
         Raises the failure that the object depends on, and no other: values that did not depend on it are right.
         """
         with self._lock:
-            request = self._ask(wire.Publish, id_)
+            request = self._ask(wire.Publish, id_, *(() if terms is None else (secrets.token_hex(16), terms)))
             raw, done = None, 0
             while raw is None or done < raw.size:
                 reply = self._reply(wire.Result, request)
@@ -283,7 +293,7 @@ class Channel:
                 done += len(reply.raw)
             return reply.dtype, reply.shape, raw
 
-    def _ask(self, kind: type, *values: int) -> int:
+    def _ask(self, kind: type, *values: Any) -> int:
         self.flush()
         self._requests += 1
         self.round_trips += 1

@@ -16,6 +16,7 @@ from torchnp.rpc.client.place import called_by_torch, caller
 from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
 from torchnp.rpc.client.plain import number as number_
 from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
+from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import Outcome, Spec, spec_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
@@ -116,7 +117,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         return super().to(*args, **kwargs)
 
 
-class RPCTensor(BaseHandleTensor):
+class RPCTensor(Published, BaseHandleTensor):
     """A handle on one server; `publish` gives its values."""
 
     @classmethod
@@ -127,18 +128,6 @@ class RPCTensor(BaseHandleTensor):
         session.calls[index] += 1
         first = session.channel.call(index, count, args, kwargs, expected, caller(), weight)
         return [RemoteObject(i, session) for i in range(first, first + count)]
-
-    def publish(self) -> torch.Tensor:
-        """The values, as a plain tensor over NumPy's memory; waits for the server.
-
-        Raises
-        ------
-        RemoteOpError
-            An operator on the way failed; also an instance of the kernel's exception class.
-        PrivacyError
-            The values are an owner's data or were computed from it.
-        """
-        return self._session._publish(self)
 
 
 # ---------------------------------------------------------------- from a torch call to a wire call

@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import not_sent
+from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.transport import InProcess, Tcp, Transport
@@ -207,16 +209,20 @@ class Session:
         self._held = status.objects, status.bytes
         return self.stats
 
-    def _publish(self, handle: BaseHandleTensor) -> torch.Tensor:
-        dtype, shape, raw = self.channel.publish(handle._object.id)
-        if tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype:
+    def quote(self, handle: BaseHandleTensor, **terms: Any) -> Quote:
+        """What `RPCTensor.publish` with the same terms would cost; spends nothing."""
+        return self.channel.quote(handle._object.id, terms_of(**terms))
+
+    def _publish(self, handle: BaseHandleTensor, terms: wire.Terms | None = None) -> torch.Tensor:
+        dtype, shape, raw = self.channel.publish(handle._object.id, terms)
+        if terms is None and (tuple(shape) != tuple(handle.shape) or getattr(torch, dtype) != handle.dtype):
             raise ProtocolError(
                 f"{self.name} holds a {dtype} of shape {tuple(shape)} where the client expects {handle.dtype} of shape "
                 f"{tuple(handle.shape)}: a kernel and torch's shape rules differ"
             )
         if not raw.size:
-            return torch.empty(shape, dtype=handle.dtype)
-        return torch.from_numpy(raw).view(handle.dtype).reshape(shape)
+            return torch.empty(shape, dtype=getattr(torch, dtype))
+        return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)
 
     @property
     def stats(self) -> Stats:
@@ -292,7 +298,7 @@ def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
     return order, tensor.permute(order)
 
 
-def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None) -> Session:
+def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None, ledger: Any = None) -> Session:
     """A session with a server in this process; frames are encoded and decoded as on a wire.
 
     Parameters
@@ -303,13 +309,15 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None)
         What the session may hold, in bytes and objects.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
+    ledger : str or Path, optional
+        The ledger of the datasets' privacy budgets.
 
     Returns
     -------
     Session
         Open; a context manager that closes itself.
     """
-    service = Service(table, datasets, None, limits)
+    service = Service(table, datasets, None, limits, ledger=ledger)
     number = next(_numbers)
     return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
 

@@ -14,14 +14,20 @@ from torchnp.rpc.wire import Complex, Dtype, Handle, Items
 from torchnp.schema import Schema, spoken
 
 Kind = type | frozenset[type]
+_MOST = 2**63 - 1
 REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
 
-_NUMBERS = frozenset({bool, int, float, Complex})
+
+class Huge:
+    """The kind of an integer that is no int64."""
+
+
+_NUMBERS = frozenset({bool, int, float, Complex, Huge})
 _TAKES: dict[str, frozenset[type]] = {
-    "Tensor": _NUMBERS | {Handle},  # a number in a tensor's place is a wrapped one
+    "Tensor": frozenset({Handle}),
     "int": frozenset({int, bool}),
     "SymInt": frozenset({int, bool}),
-    "float": frozenset({float, int, bool}),
+    "float": frozenset({float, int, bool, Huge}),
     "bool": frozenset({bool, int}),
     "Scalar": _NUMBERS,
     "str": frozenset({str}),
@@ -31,13 +37,15 @@ _TAKES: dict[str, frozenset[type]] = {
     "MemoryFormat": frozenset({str, int}),
 }  # what else there is (generators, storages, streams) cannot be sent
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
-_SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Items: "list"}
+_SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Huge: "int beyond 64 bits"}
 
 
 def kind_of(value: Any) -> Kind:
     """What a value of a frame is: its type, or the types of a list's items."""
     kind = type(value)
-    return frozenset(map(type, value.items)) if kind is Items else kind
+    if kind is Items:
+        return frozenset(map(kind_of, value.items))  # type: ignore[arg-type]  # items are no lists
+    return Huge if kind is int and value > _MOST else kind  # frames have no integer below -2**63
 
 
 def takes(type_: str, kind: Kind) -> bool:
@@ -55,6 +63,10 @@ def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
     """A function that says in torch's words what is wrong with the arguments of a frame, or None."""
     by_name = {a.name: a for a in schema.args}
     positional = [a for a in schema.args if not a.kwonly]
+    required = [
+        (i, a.name) for i, a in enumerate(schema.args) if not a.has_default and not a.type.startswith("Generator")
+    ]
+    numbers = schema.takes_numbers
     good: set[tuple] = set()
 
     def problem(args: list, kwargs: dict[str, Any]) -> str | None:
@@ -68,8 +80,13 @@ def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
         for name in named:
             if name not in by_name:
                 return f"Unknown keyword argument '{name}' for operator '{schema.packet}'."
+            if any(a.name == name for a in positional[: len(kinds)]):
+                return f"{schema.packet}() got multiple values for argument '{name}'."
+        for place, name in required:
+            if name not in named and place >= len(kinds):
+                return f"{schema.packet}() is missing value for argument '{name}'."
         for a, kind in [*zip(positional, kinds), *((by_name[n], k) for n, k in named.items())]:
-            if not takes(a.type, kind):
+            if not takes(a.type, kind) and not (numbers and a.type.rstrip("?") == "Tensor" and kind in _NUMBERS):
                 found = "list" if isinstance(kind, frozenset) else _SPOKEN.get(kind, kind.__name__)
                 return (
                     f"{schema.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "

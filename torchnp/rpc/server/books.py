@@ -6,11 +6,13 @@ written through one of them is in all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
+from torchnp.rpc.server.rowlabels import Label, Mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,13 @@ class Failure:
     op: str
 
 
+SPARE = 256 << 20  # bytes that a session keeps of a shared budget without using them
 OVERRUN = 1 << 16  # failed objects over the limit: a client learns of its quota only at the next reply
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may hold.
+    """What one session may hold, and how long it may take.
 
     Parameters
     ----------
@@ -37,17 +40,29 @@ class Limits:
         Of all storages together, 4 GiB by default.
     max_objects : int
         Tensors, views included, 2**20 by default.
+    op_seconds : float
+        That one operator may take on a server over TCP, a minute by default: the session of one that takes longer ends.
+    idle_seconds : float
+        After which a session that sends nothing ends there, four hours by default.
 
     Raises
     ------
     TypeError, ValueError
-        One of them is no integer, or less than 1.
+        One of them is no number, or too small.
     """
 
     max_bytes: int = 4 << 30
     max_objects: int = 1 << 20
+    op_seconds: float = 60.0
+    idle_seconds: float = 4 * 3600.0
 
     def __post_init__(self) -> None:
+        for name in ("op_seconds", "idle_seconds"):
+            value = getattr(self, name)
+            if type(value) not in (int, float):
+                raise TypeError(f"{name} is a number, not a value of type {type(value).__name__}")
+            if not 0 < value < 1e8:
+                raise ValueError(f"{name} cannot be {value}: it is a number of seconds above 0")
         for name in ("max_bytes", "max_objects"):
             value = getattr(self, name)
             if type(value) is not int:
@@ -67,23 +82,37 @@ class Buffer:
         Name of the owner's dataset that lives here, or "".
     poison : Failure or None
         An operator that should have written here failed.
+    mixed : str
+        An operator that wrote here and left no row to itself, or "".
     """
 
-    __slots__ = ("nbytes", "poison", "public", "readonly", "root", "users")
+    __slots__ = ("mixed", "nbytes", "poison", "public", "readonly", "root", "users")
 
     def __init__(self, root: object, nbytes: int, public: bool, readonly: str = "") -> None:
         self.root, self.nbytes, self.public, self.readonly = root, nbytes, public, readonly
         self.users = 0
         self.poison: Failure | None = None
+        self.mixed = ""
 
 
 class Entry:
     """One object: an array, or the failure that stands in its place."""
 
-    __slots__ = ("array", "buffer", "failure")
+    __slots__ = ("_rows", "array", "buffer", "failure")
 
-    def __init__(self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None) -> None:
-        self.array, self.buffer, self.failure = array, buffer, failure
+    def __init__(
+        self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None, rows: Label = None
+    ) -> None:
+        self.array, self.buffer, self.failure, self._rows = array, buffer, failure, rows
+
+    @property
+    def label(self) -> Label:
+        """Which dimension indexes an owner's rows; None if the values are public."""
+        if self.buffer is None or self.buffer.public:
+            return None
+        if self.buffer.mixed or self._rows is None:
+            return Mixed(self.buffer.mixed or "a view")
+        return self._rows
 
     @property
     def poison(self) -> Failure | None:
@@ -112,6 +141,9 @@ class Store:
         self.buffers: dict[int, Buffer] = {}
         self.nbytes = 0
         self.last_id = -1
+        # Where sessions share a budget: asks it for room for so many bytes, and gives how many there are then.
+        self.grow: Callable[[int], int] | None = None
+        self._granted = 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -137,20 +169,48 @@ class Store:
                 f"the session holds {self.nbytes:,} bytes and the server allows {self.limits.max_bytes:,}: "
                 f"{nbytes:,} more are too many"
             )
+        if self.grow is not None and self.nbytes + nbytes > self._granted:
+            self._granted = self.grow(self.nbytes + nbytes)
 
-    def _check_objects(self) -> None:
-        if len(self.entries) >= self.limits.max_objects:
+    def check_objects(self, count: int = 1) -> None:
+        """QuotaError if so many more objects are over the limit."""
+        if len(self.entries) + count > self.limits.max_objects:
             raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
 
-    def put(self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True) -> Entry:
+    def zeros(self, nbytes: int) -> np.ndarray:
+        """Memory that the limits have room for, of zeros: nobody meets here what was freed before.
+
+        Raises
+        ------
+        QuotaError
+            The session has no room for it.
+        MemoryError
+            The server has not.
+        """
+        self.check_bytes(nbytes)
+        try:
+            return np.zeros(nbytes, np.uint8)
+        except ValueError:  # of a number that no address has
+            raise MemoryError("the server is out of memory") from None
+
+    def is_new(self, array: np.ndarray, nbytes: int) -> bool:
+        """Whether the array's memory has so many bytes, and no object of the session lies in it."""
+        owner, found = root_of(array)
+        return found == nbytes and id(owner) not in self.buffers
+
+    def put(
+        self, id_: int, array: np.ndarray, public: bool, readonly: str = "", view: bool = True, rows: Label = None
+    ) -> Entry:
         """Store an array under a claimed id.
 
         Parameters
         ----------
+        rows : Label
+            Of a private array.
         view : bool
             Whether the array may share memory with others of the session; if not and it does, a copy is stored.
         """
-        self._check_objects()
+        self.check_objects()
         owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
@@ -166,7 +226,7 @@ class Store:
             buffer.public = False
         buffer.users += 1
         # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
-        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer)
+        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer, rows=rows)
         return entry
 
     def put_failure(self, id_: int, failure: Failure) -> None:
@@ -188,6 +248,8 @@ class Store:
                 if not buffer.users:
                     del self.buffers[id(buffer.root)]
                     self.nbytes -= buffer.nbytes
+        if self.grow is not None and self._granted > self.nbytes + SPARE:
+            self._granted = self.grow(self.nbytes)
 
     def clear(self) -> None:
         self.entries.clear()

@@ -13,6 +13,7 @@ import numpy as np
 from torchnp.rpc.server.books import Limits
 
 MAX_CLIENTS = 64
+BUCKET = 0.005  # seconds
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -35,6 +36,20 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1e8:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return number
+
+
+def _milliseconds(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
+
+
 def add_options(parser: argparse.ArgumentParser, port: int) -> None:
     """Give a parser the options of a server, with a default port."""
     add = parser.add_argument
@@ -49,6 +64,12 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         metavar="NAME=FILE.npy",
         help="an array that clients compute with and cannot read; may be repeated",
     )
+    add("--ledger", metavar="FILE", help="the privacy budgets of the datasets: see torchnp owner (default: none)")
+    _add_limits(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--max-bytes",
         type=byte_count,
@@ -67,8 +88,29 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         "--max-memory",
         type=byte_count,
         metavar="BYTES",
-        help="address space of the whole server; an operator that needs more fails, and the server goes on "
-        "(default: this machine's memory)",
+        help="what all sessions may hold together, and the address space of each; an operator that needs more fails, and "
+        "the server goes on (default: this machine's memory)",
+    )
+    add(
+        "--op-seconds",
+        type=_seconds,
+        default=Limits().op_seconds,
+        metavar="S",
+        help="the session of an operator that takes longer ends (default: %(default)g)",
+    )
+    add(
+        "--idle-seconds",
+        type=_seconds,
+        default=Limits().idle_seconds,
+        metavar="S",
+        help="a session that sends nothing for so long ends (default: %(default)g)",
+    )
+    add(
+        "--bucket-ms",
+        type=_milliseconds,
+        default=BUCKET * 1e3,
+        metavar="MS",
+        help="replies to what met a dataset come at multiples of this time; 0 for at once (default: %(default)g)",
     )
     add(
         "--max-clients",
@@ -99,8 +141,10 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "port": options.port,
         "token": _token(options),
         "datasets": _datasets(options.dataset),
-        "limits": Limits(options.max_bytes, options.max_objects),
+        "ledger": options.ledger,
+        "limits": Limits(options.max_bytes, options.max_objects, options.op_seconds, options.idle_seconds),
         "max_clients": options.max_clients,
+        "bucket": options.bucket_ms / 1e3,
         "max_memory": _this_machines() if options.max_memory is None else options.max_memory,
     }
 
@@ -143,14 +187,14 @@ def _this_machines() -> int | None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    return max(memory, _taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
+    return max(memory, taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
 
 
 # Address space that a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
 HEADROOM = 512 << 20
 
 
-def _taken() -> int:
+def taken() -> int:
     """Bytes of address space that this process has; 0 where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -168,16 +212,17 @@ def limit_memory(limit: int) -> None:
     ValueError
         So little would be left that no client could be served.
     """
-    least = _taken() + HEADROOM
+    least = taken() + HEADROOM
     if limit < least:
         raise ValueError(
-            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {_taken() >> 20:,} MiB of address space "
+            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {taken() >> 20:,} MiB of address space "
             f"before anybody uses it, so give it at least {-(-least >> 20):,} MiB"
         )
     try:
         import resource
 
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        least = min(n for n in (limit, soft, hard) if n >= 0)  # no limit is a number below 0
+        resource.setrlimit(resource.RLIMIT_AS, (least, hard))
     except (ImportError, AttributeError, ValueError, OSError) as error:
         logging.getLogger("torchnp.rpc").warning("the server's memory is not bounded: %s", error)

@@ -1,17 +1,30 @@
-"""The one gate through which values leave a server.
+"""The one gate between private values and what a client may learn.
 
 A buffer is public while all that was written to it came from the client or was computed from that alone; owners'
-datasets are not, nor is anything that an operator computed with them.
+datasets are not, nor is anything that an operator computed with them. `release` lets out exact values of public ones
+only. `foresee` decides what an operator on private data tells: whether it fails, with which text, and the shapes,
+strides and bytes of its results. It runs the kernel on stand-ins that have everything of the arguments but their
+values, so nothing that it tells can depend on a private value. Where the kernel then does otherwise with the values
+themselves, `held` gives zeros, and that it did stays on the server.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from torchnp.rpc.exceptions import PrivacyError
-from torchnp.rpc.server.books import Entry
+from torchnp.registry import FAILURES
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import PrivacyError, RPCError
+from torchnp.rpc.server.books import Entry, root_of
 
-WITHHELD = "the operator failed on an owner's data; its message is withheld, as it may hold values"
+# What a client's frame can bring about. MemoryError: it asked for too much, and what was made for it is dropped.
+# RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All else is the process's.
+RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
+
+REMEMBERED = 1 << 14  # outcomes; a client that makes up more pays for each
 
 
 def release(entry: Entry) -> np.ndarray:
@@ -27,6 +40,183 @@ def release(entry: Entry) -> np.ndarray:
     if not entry.buffer.public:
         raise PrivacyError(
             f"exact values of owner data are not released: this tensor of shape {tuple(entry.array.shape)} is a dataset "
-            "of the server's or was computed from one"
+            "of the server's or was computed from one. publish(reduce='sum', clip=..., eps=...) releases noised sums of rows"
         )
     return entry.array
+
+
+# ---------------------------------------------------------------- what an operator on private data tells
+
+
+class Fresh(NamedTuple):
+    """The memory of a result: its shape, dtype, strides in bytes, and bytes in all."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...]
+    nbytes: int
+
+    def zeros(self) -> np.ndarray:
+        return np.ndarray(self.shape, self.dtype, np.zeros(self.nbytes, np.uint8), 0, self.strides)
+
+
+class Outcome(NamedTuple):
+    """What an operator tells: an error, or the memory of its results."""
+
+    problem: Exception | None
+    results: list[Fresh]
+
+
+def facts(op: wire.Op, entries: Sequence[Entry], whole: bool) -> tuple:
+    """All that the client knows of a call; calls that agree in it have the same `Outcome`."""
+    known: list[Any] = [op.index, op.count]
+    known += [wire.Handle if type(a) is wire.Handle else _fact(a) for a in op.args]
+    for name, a in op.kwargs.items():
+        known += (name, _fact(a))
+    known += [tuple(e) if type(e) is list else e for e in op.expected]
+    for entry in entries:
+        array = entry.array
+        known += (array.shape, array.strides, array.dtype.num)  # type: ignore[union-attr]
+    buffers = {id(e.buffer) for e in entries}
+    if whole or len(buffers) < len(entries):
+        order: dict[int, int] = {}
+        if whole or len({id(e) for e in entries}) > len(buffers):
+            for entry in entries:
+                memory, start, nbytes = _place(entry)
+                known += (order.setdefault(id(memory), len(order)), start, nbytes)
+        else:
+            known += [order.setdefault(id(e), len(order)) for e in entries]
+    return tuple(known)
+
+
+def _fact(arg: Any) -> Any:
+    kind = type(arg)
+    if kind is wire.Handle:
+        return kind
+    if kind is wire.Items:
+        return tuple(map(_fact, arg.items))
+    if kind is wire.Dtype:
+        return kind, arg.name
+    if kind is wire.Complex:
+        return kind, arg.real, arg.imag
+    return kind, arg
+
+
+def _place(entry: Entry) -> tuple[np.ndarray, int, int]:
+    """The array that an object's memory begins with, the byte in it where the object starts, and how long it is."""
+    array = base = entry.array
+    assert array is not None and base is not None
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return base, start, root_of(base)[1]
+
+
+def foresee(entries: Sequence[Entry], whole: bool, run: Callable[[list[np.ndarray]], list[np.ndarray]]) -> Outcome:
+    """What a call tells, whatever the values.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        The objects among the arguments.
+    whole : bool
+        Whether the operator sees the memory around its arguments.
+    run : callable
+        Calls the kernel with other arrays in their place, and gives its results as the client expects them laid out.
+
+    Returns
+    -------
+    Outcome
+        Of the first stand-ins that the operator works on: zeros are no divisor and ones no index. Where it fails on
+        all of them, as it does where shapes or dtypes do not fit, the error of the first.
+    """
+    problem: Exception | None = None
+    for number, pattern in _PATTERNS:
+        try:
+            results = run(_stand_ins(entries, whole, number, pattern))
+        except MemoryError:
+            raise
+        except RAISED as error:
+            problem = problem or error.with_traceback(None)  # whose frames have arrays in them
+        else:
+            return Outcome(None, [_fresh(r) for r in results])
+    return Outcome(problem, [])
+
+
+def _zeros(array: np.ndarray) -> None:
+    pass  # as it was made
+
+
+def _ones(array: np.ndarray) -> None:
+    array[...] = 1
+
+
+def _eyes(array: np.ndarray) -> None:
+    if array.ndim < 2:
+        array[...] = 1
+    else:
+        i = np.arange(min(array.shape[-2:]))
+        array[..., i, i] = 1
+
+
+# How stand-ins of floating point numbers and of all others are filled, in the order in which they are tried.
+_PATTERNS = ((_zeros, _zeros), (_ones, _ones), (_eyes, _zeros), (_ones, _zeros), (_zeros, _ones))
+
+
+def _stand_ins(
+    entries: Sequence[Entry], whole: bool, number: Callable[[np.ndarray], None], other: Callable[[np.ndarray], None]
+) -> list[np.ndarray]:
+    shared = whole or len({id(e.buffer) for e in entries}) < len(entries)
+    memories: dict[int, np.ndarray] = {}
+    made = []
+    for entry in entries:
+        array = entry.array
+        assert array is not None
+        if shared:
+            base, start, nbytes = _place(entry)
+            memory = memories.setdefault(id(base), np.zeros(nbytes, np.uint8))
+        else:
+            memory, start = np.zeros(_extent(array), np.uint8), 0
+        stand_in = np.ndarray(array.shape, array.dtype, memory, start, array.strides)
+        (other if array.dtype.kind in "iub" else number)(stand_in)
+        made.append(stand_in)
+    return made
+
+
+def _extent(array: np.ndarray) -> int:
+    """Bytes from the first to the last of an array."""
+    if not array.size:
+        return 0
+    return array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, array.strides))
+
+
+def _fresh(array: np.ndarray) -> Fresh:
+    return Fresh(array.shape, array.dtype, array.strides, _extent(array))
+
+
+def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
+    """A result in the memory that was foreseen for it; zeros if the kernel gave none, or another one.
+
+    ``own`` says that the array's memory is as long as was foreseen, and nobody else's.
+    """
+    if array is None or array.shape != fresh.shape or array.dtype != fresh.dtype:
+        return fresh.zeros()
+    if own and array.strides == fresh.strides:
+        return array
+    placed = fresh.zeros()
+    placed[...] = array
+    return placed
+
+
+def replaced(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
+    """An argument of a frame as a kernel takes it, with arrays in the order of its handles."""
+    kind = type(arg)
+    if kind is wire.Handle:
+        return next(arrays)
+    if kind is wire.Items:
+        return [replaced(a, arrays) for a in arg.items]
+    if kind is wire.Dtype:
+        return wire.dtype_of(arg.name)
+    if kind is wire.Complex:
+        return complex(arg.real, arg.imag)
+    return arg

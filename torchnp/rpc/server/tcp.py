@@ -1,4 +1,4 @@
-"""The server over TCP: asyncio, one worker thread per busy client, no torch."""
+"""The server over TCP: asyncio lets clients in, and a process for each computes; no torch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import select
 import signal
 import socket
 import threading
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from torchnp.registry import FAILURES
@@ -18,14 +21,21 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import Limits
-from torchnp.rpc.server.options import MAX_CLIENTS, limit_memory, read_options
-from torchnp.rpc.server.protocol import RAISED, Connection, Service
+from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
+from torchnp.rpc.server.protocol import greet, last_word
+from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.workers import Budget, Nursery
 
 log = logging.getLogger("torchnp.rpc")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
 LINGER_SECONDS = 2.0
+MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
+BUFFERED = 1 << 16  # bytes of a connection that wait here
+PART = 1 << 18
+FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a token is looked at, after wrong ones from the same host
+FORGIVEN_SECONDS = 60.0
 
 
 class Server:
@@ -39,6 +49,8 @@ class Server:
         Where to listen; port 0 takes a free one.
     max_clients : int
         Sessions at a time; one more is refused with a reason.
+    max_memory : int, optional
+        Bytes that all sessions may hold together.
 
     Raises
     ------
@@ -47,7 +59,12 @@ class Server:
     """
 
     def __init__(
-        self, service: Service, host: str = "127.0.0.1", port: int = 0, max_clients: int = MAX_CLIENTS
+        self,
+        service: Service,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        max_clients: int = MAX_CLIENTS,
+        max_memory: int | None = None,
     ) -> None:
         if type(port) is not int:
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
@@ -61,8 +78,14 @@ class Server:
         if type(max_clients) is not int or max_clients < 1:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
         self.service, self.host, self.port, self.max_clients = service, host, port, max_clients
-        self._workers = ThreadPoolExecutor(max_clients, thread_name_prefix="torchnp-rpc")
+        self.budget = Budget(max_memory, max_clients)
+        self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
+        self._nursery: Nursery | None = None
         self._clients: set[asyncio.Task] = set()
+        self._strangers: dict[asyncio.Task, None] = {}
+        self._doors: dict[str, _Door] = {}
+        self._epoll: Any = None  # where the system has it
+        self._hangups: dict[int, asyncio.Event] = {}
         self._thread: threading.Thread | None = None
 
     def invitation(self) -> str:
@@ -74,26 +97,73 @@ class Server:
 
     # ------------------------------------------------------------ running
 
+    def fork(self) -> None:
+        """Make the process that workers come from, which is best done while there are no threads."""
+        if self._nursery is None:
+            self._nursery = Nursery(self.service, self.budget)
+
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
         """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
         stop = stop or asyncio.Event()
-        listener = await asyncio.start_server(self._client, self.host, self.port, limit=1 << 18)
-        self.port = listener.sockets[0].getsockname()[1]
-        log.info("serving %d operators", len(self.service.agreement.names))
+        self.fork()
+        nursery = self._nursery
+        assert nursery is not None
+        loop = asyncio.get_running_loop()
         try:
-            if ready is not None:
-                ready()
-            await stop.wait()
+            listener = await asyncio.start_server(self._client, self.host, self.port, limit=BUFFERED)
+            self.port = listener.sockets[0].getsockname()[1]
+            loop.add_reader(nursery.control, self._bury, stop)
+            log.info("serving %d operators", len(self.service.agreement.names))
+            try:
+                with self._watching_hangups(loop):
+                    if ready is not None:
+                        ready()
+                    await stop.wait()
+            finally:
+                loop.remove_reader(nursery.control)
+                listener.close()
+                for task in self._clients:
+                    task.cancel()
+                await asyncio.gather(*self._clients, return_exceptions=True)
+                log.info("stopped")
         finally:
-            listener.close()
-            for task in self._clients:
-                task.cancel()
-            await asyncio.gather(*self._clients, return_exceptions=True)
-            self._workers.shutdown(wait=False, cancel_futures=True)
-            log.info("stopped")
+            self._nursery = None
+            nursery.close()
+
+    def _bury(self, stop: asyncio.Event) -> None:
+        """Free the slots of workers that have ended."""
+        assert self._nursery is not None
+        try:
+            for slot, status in self._nursery.ended():
+                if slot in self.sessions and not self.sessions[slot].done():
+                    self.sessions[slot].set_result(status)
+        except (EOFError, OSError) as error:
+            log.critical("the server ends: %s", error)
+            stop.set()
+
+    @contextlib.contextmanager
+    def _watching_hangups(self, loop: asyncio.AbstractEventLoop) -> Any:
+        """Hear of clients that leave while nothing is read of theirs, where the system tells."""
+        if not hasattr(select, "epoll"):
+            yield
+            return
+        with select.epoll() as self._epoll:
+
+            def heard() -> None:
+                for fd, _ in self._epoll.poll(0):
+                    self._epoll.modify(fd, 0)
+                    if fd in self._hangups:
+                        self._hangups[fd].set()
+
+            loop.add_reader(self._epoll, heard)
+            try:
+                yield
+            finally:
+                loop.remove_reader(self._epoll)
 
     def __enter__(self) -> Server:
         """Serve from a thread of this process."""
+        self.fork()
         ready: Future[None] = Future()
 
         def work() -> None:
@@ -123,73 +193,183 @@ class Server:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        peer = "{}:{}".format(*(writer.get_extra_info("peername") or ("a client that left", 0))[:2])
+        host, port = (writer.get_extra_info("peername") or ("a client that left", 0))[:2]
+        peer = f"{host}:{port}"
         keep_alive(writer.get_extra_info("socket"))
-        if len(self._clients) >= self.max_clients:
-            log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
-            text = f"the server has {self.max_clients} clients, as many as it takes"
-            await _say_last(reader, writer, [wire.encode(wire.Err("quota", "", text, fatal=True))])
-            return
         self._clients.add(task)
-        connection = Connection(self.service, peer)
-        loop = asyncio.get_running_loop()
-        last_words: Iterable[bytes] = ()
+        last = b""
         try:
-            while not connection.closed:
-                frame = await self._frame(reader, connection)
-                if frame is None:
-                    break
-                # Kernels run off the loop, one frame at a time: a slow client holds up nobody and is held up itself.
-                replies = await loop.run_in_executor(self._workers, connection.handle, frame)
-                if connection.closed:
-                    last_words = replies
-                    break
-                for reply in replies:
-                    writer.write(wire.lengthened(reply))
-                    await writer.drain()
+            last = await self._greet(reader, writer, task, host, peer)
         except ProtocolError as error:
-            last_words = connection.refuse(error)
+            log.warning("%s: closed: %s", peer, error)
+            last = last_word("protocol", error)
         except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
             log.debug("%s: %s", peer, error)
         except asyncio.CancelledError:
             pass
-        except RAISED:  # where there is no memory for a frame or a reply
-            log.exception("%s: closed after an internal error", peer)
         finally:
             self._clients.discard(task)
-            connection.close()
-            await _say_last(reader, writer, last_words)
+            self._strangers.pop(task, None)
+            await _say_last(reader, writer, last)
 
-    async def _frame(self, reader: asyncio.StreamReader, connection: Connection) -> bytes | None:
-        """The next frame, or None at the end of the stream; a length over the limit is refused before it is read."""
+    async def _greet(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task, host: str, peer: str
+    ) -> bytes:
+        """Let a client in that says what it should, and serve it; the last frame that it gets."""
+        self._strangers[task] = None
+        if len(self._strangers) > MAX_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
+        async with asyncio.timeout(HELLO_SECONDS):
+            hello = wire.decode_request(await _frame(reader, wire.MAX_HELLO))
+        if self.service.token is None:
+            known, reply = greet(self.service, hello, peer)
+        else:
+            door = self._doors.setdefault(host, _Door())
+            async with door.turn():
+                known, reply = greet(self.service, hello, peer)
+                door.saw(known)
+            for name in [n for n, d in self._doors.items() if d.forgotten]:
+                del self._doors[name]
+        if not known:
+            return reply
+        self._strangers.pop(task, None)
+        slot = next((i for i in range(self.max_clients) if i not in self.sessions), None)
+        if slot is None:
+            log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
+            return last_word("quota", f"the server has {self.max_clients} clients, as many as it takes")
+        log.info("%s: session opened", peer)
+        ended = self.sessions[slot] = asyncio.get_running_loop().create_future()
         try:
-            if not connection.known:
-                head = await asyncio.wait_for(reader.readexactly(4), HELLO_SECONDS)
-            else:
-                head = await reader.readexactly(4)
-        except asyncio.IncompleteReadError:
-            return None
-        length = int.from_bytes(head, "big")
-        limit = wire.MAX_FRAME if connection.known else wire.MAX_HELLO
-        if length > limit:
-            raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
-        if not connection.known:
-            return await asyncio.wait_for(reader.readexactly(length), HELLO_SECONDS)
-        return await reader.readexactly(length)
+            writer.write(wire.lengthened(reply))
+            return await self._serve(slot, ended, reader, writer, peer)
+        finally:
+            asyncio.ensure_future(self._free(slot, ended))  # noqa: RUF006  (the slot's future keeps it)
+
+    async def _free(self, slot: int, ended: asyncio.Future[int]) -> None:
+        """End a worker, and give its slot to the next."""
+        if not ended.done() and self._nursery is not None:
+            self._nursery.kill(slot)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended, 5)
+        self.budget.free(slot)
+        del self.sessions[slot]
+
+    async def _serve(
+        self,
+        slot: int,
+        ended: asyncio.Future[int],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        peer: str,
+    ) -> bytes:
+        """Carry frames between a client and its worker until one of them ends; the last frame, if it is ours to say."""
+        assert self._nursery is not None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._nursery.open(slot, theirs, peer)
+        up, down = await asyncio.open_connection(sock=ours, limit=PART)
+        left = asyncio.ensure_future(self._hung_up(writer))
+        there = asyncio.ensure_future(_carry(reader, down))
+        back = asyncio.ensure_future(_carry(up, writer))
+        try:
+            await asyncio.wait([left, there, back], return_when=asyncio.FIRST_COMPLETED)
+            if not back.done():  # the client has left: what it sent last may still be worked on
+                with contextlib.suppress(OSError):
+                    down.write_eof()
+                await asyncio.wait([back], timeout=LINGER_SECONDS)
+                if not back.done():
+                    log.info("%s: session closed: its client has left in the middle of an operator", peer)
+                return b""
+            with contextlib.suppress(TimeoutError):
+                return self._why(await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS), slot, peer)
+            return b""
+        finally:
+            for task in (left, there, back):
+                task.cancel()
+            down.close()
+
+    async def _hung_up(self, writer: asyncio.StreamWriter) -> None:
+        """Wait until a client has closed its side, read or not."""
+        fd = writer.get_extra_info("socket").fileno()
+        event = self._hangups[fd] = asyncio.Event()
+        try:
+            if self._epoll is not None:
+                self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
+            await event.wait()
+        finally:
+            del self._hangups[fd]
+            if self._epoll is not None and not self._epoll.closed:
+                with contextlib.suppress(OSError, ValueError):
+                    self._epoll.unregister(fd)
+
+    def _why(self, status: int, slot: int, peer: str) -> bytes:
+        """What a client is told of a worker that did not end by itself."""
+        if not status:
+            return b""
+        number = self.budget.where(slot)
+        name = self.service.agreement.names[number - 1] if number else "a request"
+        if status == -signal.SIGALRM:
+            text = f"{name} took longer than the {self.service.limits.op_seconds:g} s that the server gives an operator"
+        else:
+            text = f"{name} ended the session's process ({status}), which is most often a lack of memory"
+        log.warning("%s: session closed: %s", peer, text)
+        return last_word("quota", f"{text}: the session has ended with all its handles")
 
 
-async def _say_last(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Iterable[bytes]) -> None:
-    """Close a connection. Where there is something to say first, read until the client has closed its side, as a
-    socket that is closed with unread data resets the connection and takes the last words with it.
+class _Door:
+    """What a host has tried: after a wrong token the next is looked at later, and one at a time."""
+
+    def __init__(self) -> None:
+        self.wrong, self.last = 0, 0.0
+        self.lock = asyncio.Lock()
+
+    @property
+    def forgotten(self) -> bool:
+        return not self.lock.locked() and (not self.wrong or time.monotonic() - self.last > FORGIVEN_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for one's turn."""
+        async with self.lock:
+            if self.wrong and time.monotonic() - self.last <= FORGIVEN_SECONDS:
+                await asyncio.sleep(min(FIRST_DELAY * 2 ** min(self.wrong - 1, 10), LAST_DELAY))
+            yield
+
+    def saw(self, known: bool) -> None:
+        """Take note of a token that was looked at."""
+        self.wrong = 0 if known else self.wrong + 1
+        self.last = time.monotonic()
+
+
+async def _frame(reader: asyncio.StreamReader, limit: int) -> bytes:
+    """The next frame; a length over the limit is refused before it is read."""
+    length = int.from_bytes(await reader.readexactly(4), "big")
+    if length > limit:
+        raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
+    return await reader.readexactly(length)
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass bytes on until there are no more; no more are read than the other side takes."""
+    with contextlib.suppress(OSError):
+        while part := await reader.read(PART):
+            writer.write(part)
+            await writer.drain()
+
+
+async def _say_last(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> None:
+    """Close a connection. Say what there is to say, and read until the client has closed its side, as a socket that is
+    closed with unread data resets the connection and takes the last words with it.
     """
     with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
-        if frames:
-            for frame in frames:
-                writer.write(wire.lengthened(frame))
-            writer.write_eof()
-            async with asyncio.timeout(LINGER_SECONDS):
-                while await reader.read(1 << 16):
-                    pass
+        if frame:
+            writer.write(wire.lengthened(frame))
+        writer.write_eof()
+        async with asyncio.timeout(LINGER_SECONDS):
+            while await reader.read(1 << 16):
+                pass
     writer.close()
 
 
@@ -202,7 +382,9 @@ def serve(
     limits: Limits = Limits(),
     max_clients: int = MAX_CLIENTS,
     max_memory: int | None = None,
+    bucket: float = BUCKET,
     table: Mapping[str, Any] | None = None,
+    ledger: str | Path | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -215,13 +397,18 @@ def serve(
     datasets : mapping of str to array, optional
         Arrays that clients can compute with; neither they nor anything computed from them is published.
     limits : Limits
-        What one session may hold.
+        What one session may hold, and how long it may take.
     max_clients : int
         Sessions at a time.
     max_memory : int, optional
-        Bytes of address space that this process may have; an operator that needs more fails, and the server goes on.
+        Bytes that all sessions may hold together, and of address space that each process may have; an operator that
+        needs more fails, and the server goes on.
+    bucket : float
+        Seconds, of which the time of each reply to what met an owner's data is a multiple.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
+    ledger : str or Path, optional
+        The ledger of the datasets' privacy budgets; without one only public values are published.
 
     Raises
     ------
@@ -231,9 +418,10 @@ def serve(
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits), host, port, max_clients)
+    server = Server(Service(table, datasets, token, limits, bucket, ledger), host, port, max_clients, max_memory)
     if max_memory is not None:
         limit_memory(max_memory)
+    server.fork()
 
     async def main() -> None:
         stop = asyncio.Event()

@@ -143,10 +143,32 @@ class Sync(_Frame, tag=6):
     seq: UInt
 
 
+class Terms(_Frame):
+    """A noised sum or mean of clipped rows: its noise, or what it may cost."""
+
+    reduce: Name
+    clip: float
+    sigma: float | None = None
+    eps: float | None = None
+
+
 class Publish(_Frame, tag=7):
+    """Ask for values: exact ones, or a release of an owner's rows, under a key that never pays twice."""
+
     request: UInt
     seq: UInt
     id: UInt
+    key: Name = ""
+    terms: Terms | None = None
+
+
+class Quote(_Frame, tag=8):
+    """Ask what a release would cost."""
+
+    request: UInt
+    seq: UInt
+    id: UInt
+    terms: Terms
 
 
 # ---------------------------------------------------------------- server to client
@@ -205,8 +227,23 @@ class Status(_Frame, tag=20):
     bytes: UInt
 
 
-Request = Hello | Ops | Data | Del | Seed | Open | Sync | Publish
-Reply = Welcome | Ack | Err | Result | Status
+class Quoted(_Frame, tag=21):
+    """Answers QUOTE."""
+
+    request: UInt
+    dataset: Name
+    sigma: float
+    rho: float
+    epsilon: float
+    spent: float
+    after: float
+    budget: float
+    delta: float
+    releases: UInt
+
+
+Request = Hello | Ops | Data | Del | Seed | Open | Sync | Publish | Quote
+Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode
 _request = msgspec.msgpack.Decoder(Request).decode

@@ -1,0 +1,117 @@
+"""What a release costs: zero-concentrated differential privacy, and what it means as (epsilon, delta).
+
+A mechanism is rho-zCDP if its Rényi divergence of every order a > 1 between neighbours is at most a * rho. Gaussian
+noise, continuous or discrete, of standard deviation sigma on a sum of L2 sensitivity D has rho = D**2 / (2 sigma**2),
+and the rhos of releases add up, however each was chosen after the others (Bun and Steinke 2016; Canonne, Kamath and
+Steinke 2020). Rhos are exact fractions, and where a number has to be rounded it is rounded against the spender.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+UNIT = Fraction(1, 1 << 40)  # what a ledger counts in
+
+# Every conversion below is a sum of terms that are each right to a few units in the last place of 2**-53.
+_ROUNDING = 2.0**-44
+
+
+def gaussian_rho(sensitivity: Fraction | float, sigma: Fraction | float) -> Fraction:
+    """The zCDP parameter of Gaussian noise, exactly.
+
+    Parameters
+    ----------
+    sensitivity : Fraction or float
+        The most that the noised value can change in L2 norm between neighbours.
+    sigma : Fraction or float
+        Standard deviation of the noise, above 0.
+    """
+    if not sigma > 0:
+        raise ValueError(f"sigma is above 0, not {sigma}")
+    return Fraction(sensitivity) ** 2 / (2 * Fraction(sigma) ** 2)
+
+
+def epsilon_of(rho: Fraction | float, delta: float) -> float:
+    """The epsilon that rho-zCDP guarantees at a delta; never below the least that the proof gives.
+
+    The bound of Canonne, Kamath and Steinke (2020, Proposition 12) holds for every order a > 1:
+    ``a * rho + log(1 / (a * delta)) / (a - 1) + log(1 - 1 / a)``. The order is searched for, and the search need not
+    be right for the bound to hold; what float arithmetic can be off by is added.
+    """
+    _check_delta(delta)
+    if not 0 <= rho < math.inf:
+        raise ValueError(f"rho is a finite number of at least 0, not {rho}")
+    if rho == 0:
+        return 0.0
+    cost, log_delta = _up(Fraction(rho)), math.log(delta)
+
+    def bound(u: float) -> float:
+        """The bound at the order 1 + exp(u), rounded up."""
+        above = math.exp(u)
+        order = 1 + above
+        terms = (
+            order * cost,
+            (-log_delta - math.log1p(above)) / above,
+            u - math.log1p(above),  # log(1 - 1/a) = log(a - 1) - log(a)
+        )
+        size = abs(terms[0]) + (abs(log_delta) + math.log1p(above)) / above + abs(u) + math.log1p(above)
+        return sum(terms) + _ROUNDING * size
+
+    low = math.log(-log_delta / cost) / 2 - 6  # about where the first two terms are equal
+    high = low + 12
+    for _ in range(60):
+        third = (high - low) / 3
+        if bound(low + third) <= bound(high - third):
+            high -= third
+        else:
+            low += third
+    return max(0.0, min(bound(low), bound(high)))
+
+
+def rho_of(epsilon: float, delta: float) -> Fraction:
+    """The largest rho whose `epsilon_of` is at most epsilon, rounded down."""
+    _check_delta(delta)
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"epsilon is a finite number above 0, not {epsilon}")
+    low, high = 0.0, 1.0
+    while epsilon_of(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high and high - low > 1e-12 * high:
+        if epsilon_of(middle, delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return Fraction(low)
+
+
+def sigma_of(rho: Fraction | float, sensitivity: Fraction | float) -> float:
+    """The least sigma whose noise on that sensitivity costs at most rho, rounded up."""
+    if not rho > 0:
+        raise ValueError(f"rho is above 0, not {rho}")
+    square = Fraction(sensitivity) ** 2 / (2 * Fraction(rho))
+    sigma = math.sqrt(_up(square))
+    while Fraction(sigma) ** 2 < square:
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma
+
+
+def units_up(rho: Fraction) -> int:
+    """A cost in the ledger's units, rounded up."""
+    return math.ceil(rho / UNIT)
+
+
+def units_down(rho: Fraction) -> int:
+    """A budget in the ledger's units, rounded down."""
+    return math.floor(rho / UNIT)
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is between 0 and 1, not {delta}")
+
+
+def _up(exact: Fraction) -> float:
+    """The least float that is no less than a fraction."""
+    near = exact.numerator / exact.denominator  # int division is rounded correctly
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

@@ -1,0 +1,301 @@
+"""One operator at a time: its arguments, the gate, the kernel and its results."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from torchnp.random import Generator, default_generator
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
+from torchnp.rpc.server import privacy, rowlabels
+from torchnp.rpc.server.arrays import laid_out
+from torchnp.rpc.server.books import Entry, Failure, Store
+from torchnp.rpc.server.privacy import RAISED, Outcome, replaced
+from torchnp.rpc.server.served import Served
+from torchnp.rpc.server.service import Service
+
+
+class Refusal(RuntimeError):
+    """What the server itself does not do; its text tells no values."""
+
+
+class Executor:
+    """Runs a session's operators on its store.
+
+    Attributes
+    ----------
+    touched : bool
+        Whether an operator has met private data since this was last set to false.
+    """
+
+    def __init__(self, service: Service, store: Store) -> None:
+        self.service, self.store = service, store
+        self.touched = False
+        self.generator = Generator()
+        self.generator.seed()
+        # Draws whose number may depend on private values must not move the stream that public values come from.
+        self.private_generator = Generator()
+        self.private_generator.seed()
+        self._foreseen: dict[tuple, Outcome] = {}
+        self._labels: dict[tuple, list[rowlabels.Label]] = {}
+
+    def run(self, op: wire.Op, seq: int) -> Failure | None:
+        """Run one operator; the failure if it is the first on its way, None if it worked or an input had failed."""
+        row = self.service.row(op.index)
+        self.store.claim(op.first, op.count)
+        entries: list[Entry] = []
+        targets: list[Entry] = []
+        args = [self._value(a, entries, targets if i in row.written else None) for i, a in enumerate(op.args)]
+        kwargs = {k: self._value(a, entries, targets if k in row.written else None) for k, a in op.kwargs.items()}
+        poison = min((e.poison for e in entries if e.poison), key=lambda f: f.seq, default=None)
+        if poison is not None:
+            self._poison(op, targets, poison)
+            return None
+        public = all(e.buffer.public for e in entries)  # type: ignore[union-attr]
+        problem: Exception | None = None
+        try:
+            if words := row.problem(op.args, op.kwargs):
+                raise Refusal(words)
+            self._check(op, row, args, kwargs, targets)
+            if public:
+                self._keep(op, row, self._call(row, args, kwargs, targets, self.generator), True)
+            else:
+                self.touched = True
+                problem = self._run_on_private(op, row, args, kwargs, entries, targets)
+        except RAISED as error:
+            problem = error
+        if problem is None:
+            return None
+        failure = _failure(row, problem, seq)
+        self._poison(op, targets, failure)
+        return failure
+
+    def _value(self, arg: Any, entries: list[Entry], targets: list[Entry] | None) -> Any:
+        """An argument as a kernel takes it; the objects in it join ``entries``, and ``targets`` if they are written."""
+        kind = type(arg)
+        if kind is wire.Handle:
+            entry = self.store.get(arg.id)
+            entries.append(entry)
+            if targets is not None:
+                targets.append(entry)
+            return entry.array
+        if kind is wire.Items:
+            return [self._value(a, entries, targets) for a in arg.items]
+        if kind is wire.Dtype:
+            return wire.dtype_of(arg.name)
+        if kind is wire.Complex:
+            return complex(arg.real, arg.imag)
+        return arg
+
+    def _check(self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
+        """What the server refuses whatever the values are, before a kernel sees them."""
+        for entry in targets:
+            if entry.buffer is not None and entry.buffer.readonly:
+                raise Refusal(
+                    f"the server's dataset {entry.buffer.readonly!r} is read-only: clone() it and change the copy"
+                )
+        for place, name in row.sized:
+            self._check_size(row, name, args[place] if place < len(args) else kwargs.get(name), args)
+        if row.masks:
+            for index in args[1] if len(args) > 1 and isinstance(args[1], list) else ():
+                if isinstance(index, np.ndarray) and index.dtype in (np.bool_, np.uint8):
+                    raise Refusal("a mask as an index gives a shape that depends on values; use torch.where")
+        if row.revealing is not None:
+            place, name = row.revealing
+            value = op.args[place] if place < len(op.args) else op.kwargs.get(name)
+            if type(value) is wire.Handle and not self.store.get(value.id).buffer.public:  # type: ignore[union-attr]
+                raise Refusal(f"shapes, places or time depend on the values of {name}, which are an owner's here")
+
+    def _check_size(self, row: Served, name: str, size: Any, args: list) -> None:
+        """QuotaError where an argument alone says that too much would be made."""
+        sizes = size if isinstance(size, list) else [size]
+        if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
+            return  # for the kernel to refuse
+        of = next((a.size for a in args if isinstance(a, np.ndarray)), 1) if row.name == "aten::repeat" else 1
+        self.store.check_bytes(math.prod(sizes) * of)
+        if name in ("sections", "chunks") and sizes[0] > wire.MAX_ITEMS:
+            raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
+
+    def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
+        """What the kernel gives, with the session's stream where it draws."""
+        if row.finite and any(isinstance(a, np.ndarray) and np.isinf(a).any() for a in args):
+            raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
+        if row.generator:
+            kwargs["generator"] = generator
+        if row.random and not row.generator:
+            with _as_default(generator):
+                out = row.run(*args, **kwargs)
+        else:
+            out = row.run(*args, **kwargs)
+        if row.empty:
+            for entry in targets:
+                entry.array.fill(0)  # type: ignore[union-attr]
+        return out
+
+    # ------------------------------------------------------------ private data
+
+    def _run_on_private(
+        self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], entries: list[Entry], targets: list[Entry]
+    ) -> Exception | None:
+        """Run an operator on private data: what of it can be seen is decided before the kernel meets a value.
+
+        Returns
+        -------
+        Exception or None
+            Why the operator fails, whatever the values are.
+        """
+        key = privacy.facts(op, entries, row.whole)
+        if row.views:  # looks at no value
+            made = _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))
+            rows = self._label(op, row, args, kwargs, entries, key, [a.shape for a, _ in made])
+            for id_, (array, view) in enumerate(made, op.first):
+                self.store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
+            return None
+        outcome = self._foreseen.get(key)
+        if outcome is None:
+
+            def on(arrays: list[np.ndarray]) -> list[np.ndarray]:
+                left = iter(arrays)
+                stood = [replaced(a, left) for a in op.args]
+                named = {k: replaced(a, left) for k, a in op.kwargs.items()}
+                return [a for a, _ in _results(op, row, self._call(row, stood, named, [], Generator(0)))]
+
+            outcome = privacy.foresee(entries, row.whole, on)
+            if len(self._foreseen) >= privacy.REMEMBERED:
+                self._foreseen.clear()
+            self._foreseen[key] = outcome
+        if outcome.problem is not None:
+            return outcome.problem
+        self.store.check_bytes(sum(f.nbytes for f in outcome.results))
+        self.store.check_objects(len(outcome.results))
+        rows = self._label(op, row, args, kwargs, entries, key, [f.shape for f in outcome.results])
+        if not rowlabels.stays(row, args, kwargs, [e.label for e in entries]):
+            for entry in targets:
+                entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
+        found: list[Any] = [None] * len(outcome.results)
+        try:
+            found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]
+        except RAISED:
+            for entry in targets:
+                entry.array.fill(0)  # type: ignore[union-attr]
+            given = [e.label for e in entries]
+            if rowlabels.apart(given, rows):
+                found = [f.zeros() for f in outcome.results]
+                rowlabels.row_by_row(args, kwargs, given, rows, found, self._plainly(op, row))
+        for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
+            own = array is not None and self.store.is_new(array, fresh.nbytes)
+            self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])
+        return None
+
+    def _label(
+        self,
+        op: wire.Op,
+        row: Served,
+        args: list,
+        kwargs: dict[str, Any],
+        entries: list[Entry],
+        key: tuple,
+        shapes: list,
+    ) -> list[rowlabels.Label]:
+        """The labels of the results; they depend on what the client knows, and on public indices."""
+        given = [e.label for e in entries]
+        public = any(label is None for label in given)
+        full = (*key, *given)
+        made = None if public and row.rule in ("lookup", "move") else self._labels.get(full)
+        if made is None:
+            made = rowlabels.labels(row, args, kwargs, given, shapes, self._plainly(op, row))
+            if len(self._labels) >= privacy.REMEMBERED:
+                self._labels.clear()
+            self._labels[full] = made
+        return made
+
+    def _plainly(self, op: wire.Op, row: Served) -> Callable[[list, dict[str, Any]], list[np.ndarray]]:
+        """The kernel on arguments that are no objects of the session."""
+
+        def call(args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
+            out = self._call(row, args, kwargs, [], Generator(0))
+            return [np.asarray(a) for a, _, _ in _picked(op, row, out)]
+
+        return call
+
+    # ------------------------------------------------------------ results
+
+    def _keep(self, op: wire.Op, row: Served, out: Any, public: bool) -> None:
+        """Store the results under the ids that the client chose."""
+        for id_, (array, view) in enumerate(_results(op, row, out), op.first):
+            self.store.put(id_, array, public, view=view)
+
+    def _poison(self, op: wire.Op, targets: list[Entry], failure: Failure) -> None:
+        """Results have failed, and so has whatever should have been written: its views must not be believed."""
+        for i in range(op.first, op.first + op.count):
+            self.store.delete(i, i)
+            self.store.put_failure(i, failure)
+        for entry in targets:
+            buffer = entry.buffer
+            if buffer is not None and not buffer.readonly and buffer.poison is None:
+                buffer.poison = failure
+
+
+def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
+    """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
+    fresh = []
+    for value, view in zip((out,) if row.single else out or (), row.returns, strict=True):
+        if view is not None:
+            fresh += [(v, view) for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    expected = op.expected
+    if expected:
+        if len(expected) != len(fresh):
+            raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
+        pairs = [(v, view, e) for (v, view), e in zip(fresh, expected, strict=True) if e is not wire.HOLE]
+    else:
+        pairs = [(v, view, None) for v, view in fresh]
+    if len(pairs) != op.count or any(v is None for v, _, _ in pairs):
+        raise RuntimeError(f"{len(pairs)} results came where the client expects {op.count}")
+    return pairs
+
+
+def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
+    """The tensors that a kernel gave, laid out as the client expects them, and whether each is a view."""
+    made = []
+    for array, view, strides in _picked(op, row, out):
+        if type(array) is not np.ndarray:
+            array = np.asarray(array)
+        if not view:
+            if row.empty:
+                array.fill(0)
+            array = laid_out(array, strides or None)
+        made.append((array, view))
+    return made
+
+
+def _failure(row: Served, error: Exception, seq: int) -> Failure:
+    if isinstance(error, ProtocolError):
+        raise error
+    if isinstance(error, (QuotaError, MemoryError)):
+        return Failure(seq, "quota", "", str(error) or "the server is out of memory", row.name)
+    names = [c.__name__ for c in type(error).__mro__]
+    cls = next((n for n in names if n in KERNEL_ERRORS), None)
+    text = str(error)
+    if cls is None:
+        cls, text = "RuntimeError", f"{names[0]}: {text}"
+    return Failure(seq, "op", cls, text[:8192], row.name)
+
+
+_default_in_use = threading.Lock()
+
+
+@contextlib.contextmanager
+def _as_default(generator: Generator) -> Iterator[None]:
+    """Let overloads that have no generator argument draw from a session's stream."""
+    with _default_in_use:
+        own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
+        try:
+            yield
+        finally:
+            default_generator.__dict__ = own

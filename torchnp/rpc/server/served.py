@@ -1,0 +1,57 @@
+"""What a server has to know about an overload to run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchnp.rpc.server.arguments import checker
+from torchnp.rpc.server.rowlabels import rule_of
+
+# They see the memory around their arguments.
+_WHOLE = ("as_strided", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel")
+# Lengths and shapes of results, and how many results there are.
+_PIECES = frozenset(["sections", "chunks"])
+_SIZES = _PIECES | {
+    "size", "repeats", "output_size", "n", "m", "steps", "window_length", "num_classes", "num_weights", "total_length",
+}  # fmt: skip
+# Arguments whose values say how results are shaped, where views lie, or how long the kernel runs.
+_REVEALING = {
+    "aten::where": "condition", "aten::narrow.Tensor": "start",
+    "aten::tensor_split.tensor_indices_or_sections": "tensor_indices_or_sections",
+    "aten::_pack_padded_sequence": "lengths", "aten::_pad_packed_sequence": "batch_sizes",
+}  # fmt: skip
+
+
+class Served:
+    """What the server has to know about an overload to run it."""
+
+    __slots__ = (
+        "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
+        "schema", "single", "sized", "views", "whole", "written",
+    )  # fmt: skip
+
+    def __init__(self, name: str, kernel: Any, schema: Any) -> None:
+        self.name, self.run, self.problem = name, kernel, checker(schema)
+        self.written = frozenset(
+            key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
+        )
+        self.schema, self.rule = schema, rule_of(schema)
+        self.single = len(schema.returns) == 1
+        # Per result: None if it is a written argument, else whether it is a view.
+        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
+        self.generator = any(a.type.startswith("Generator") for a in schema.args)
+        self.random = self.generator or "nondeterministic_seeded" in schema.tags
+        # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
+        self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
+        # Arguments that say how much is made; `expand` and other views make nothing, whatever theirs say.
+        named = [(i, a) for i, a in enumerate(schema.args) if a.name in _SIZES and "Tensor" not in a.type]
+        self.sized = tuple((i, a.name) for i, a in named if not schema.is_view or a.name in _PIECES)
+        self.finite = "svd" in schema.base or "pinv" in schema.base
+        self.masks = schema.base == "index"
+        telling = "n" if "_polynomial_" in name else _REVEALING.get(name)
+        self.revealing = next(
+            ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
+        )
+        self.whole = schema.base.startswith(_WHOLE)
+        # `to` computes with the values, all other views look at shapes alone.
+        self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))

@@ -1,0 +1,260 @@
+"""The same random frames against two servers whose private data differ: no reply may.
+
+``python -m torchnp.tests.rpc_interference --ops 100000 --seed 0`` plays that many operators. No torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from torchnp import dtypes
+from torchnp.rpc import wire
+from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.protocol import Connection
+from torchnp.rpc.server.service import Service
+
+SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
+DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)
+LIMITS = Limits(max_bytes=1 << 24, max_objects=4000)
+ROUND = 100  # operators before both servers start anew
+
+
+def values(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndarray:
+    """Numbers that kernels stumble over: not finite, denormal, zero, out of range, huge."""
+    rng = np.random.default_rng(seed)
+    kind = "f" if dtype == dtypes.bfloat16 else dtype.kind
+    n = int(np.prod(shape))
+    style = seed % 4
+    if kind == "?" or kind == "b":
+        made = rng.integers(0, 2, n) if style else np.zeros(n)
+    elif kind in "iu":
+        pools = ([0, 1, 2], [0], [0, 1, -1, 100, 127], [-(2**31), 2**31 - 1, 0, 3, 5])
+        made = rng.choice(np.array(pools[style]), n)
+    else:
+        pools_ = (
+            [0.5, 1.0, -2.0, 3.25], [0.0, -0.0], [np.nan, np.inf, -np.inf, 1.0, 0.0],
+            [1e-42, -1e-40, 3e38, 1e-310, 0.1, 7.0],
+        )  # fmt: skip
+        made = rng.choice(np.array(pools_[style]), n)
+    with np.errstate(all="ignore"):
+        made = np.asarray(made).astype(dtype).reshape(shape)
+        if kind == "c":
+            made.imag = rng.permutation(made.real.reshape(-1)).reshape(shape)
+        return made
+
+
+NAMES = [(f"{dtype}{shape}", shape, dtype) for dtype in DTYPES for shape in SHAPES]
+
+
+def services() -> tuple[Service, Service]:
+    """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
+    made = []
+    for side in (0, 1):
+        data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
+        made.append(Service(datasets=data, limits=LIMITS))
+    return made[0], made[1]
+
+
+@contextlib.contextmanager
+def stale(byte: int) -> Iterator[None]:
+    """Fresh memory holds a byte of this side, as that of another process would."""
+    empty, empty_like = np.empty, np.empty_like
+
+    def filled(*args, **kwargs):
+        made = empty(*args, **kwargs)
+        made.view(np.ndarray).reshape(-1, order="A").view(np.uint8)[...] = byte if made.dtype != bool else byte & 1
+        return made
+
+    def filled_like(*args, **kwargs):
+        made = empty_like(*args, **kwargs)
+        if made.dtype.kind != "O":
+            made.T.reshape(-1, order="A").view(np.uint8)[...] = byte if made.dtype != bool else byte & 1
+        return made
+
+    np.empty, np.empty_like = filled, filled_like
+    try:
+        yield
+    finally:
+        np.empty, np.empty_like = empty, empty_like
+
+
+class Player:
+    """Makes up frames that often are an operator that works, and plays them on two connections."""
+
+    def __init__(self, seed: int, share_public: float = 0.4) -> None:
+        self.random, self.share_public = random.Random(seed), share_public
+        self.services = services()
+        self.agreed = self.services[0].agreement
+        # Polynomials take as many steps as a tensor says, with a public one too; an owner's is refused there.
+        named = [(i, n) for i, n in enumerate(self.agreed.names) if "_polynomial_" not in n]
+        self.rows = [(i, self.agreed.schemas[name]) for i, name in named]
+        self.counts: Counter[str] = Counter()
+        self.differences: list[str] = []
+        self.public_only = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.sides = [Connection(s) for s in self.services]
+        self.seq = self.next = 0
+        self.pool: list[tuple[int, tuple, np.dtype, bool]] = []
+        ours = self.agreed
+        self._play(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "fuzzer", ""), "hello")
+        self._play(wire.Seed(0, self.random.randrange(99)), "seed")
+        self.seq += 1
+        for name, shape, dtype in self.random.sample(NAMES, 36):
+            self._play(wire.Open(self.seq, self.next, name), "open")
+            self._add(shape, dtype, True)
+        for _, shape, dtype in self.random.sample(NAMES, 24):
+            array = values(shape, dtype, self.random.randrange(4))
+            raw = memoryview(array.tobytes())
+            order = list(range(len(shape)))
+            self._play(wire.Data(self.seq, self.next, str(dtype), list(shape), order, 0, raw), "data")
+            self._add(shape, dtype, False)
+
+    def _add(self, shape: tuple, dtype: np.dtype, private: bool) -> None:
+        self.pool.append((self.next, shape, dtype, private))
+        self.next += 1
+        self.seq += 1
+
+    def _play(self, frame, what: str) -> list:
+        raw = wire.encode(frame)
+        replies = []
+        for side, byte in zip(self.sides, (0x11, 0xEE)):
+            with stale(byte):
+                replies.append([bytes(r) for r in side.handle(raw)])
+        if replies[0] != replies[1]:
+            shown = [[str(wire.decode_reply(r))[:300] for r in side] for side in replies]
+            self.differences.append(f"{what}: {shown[0]} != {shown[1]}")
+        return [wire.decode_reply(r) for r in replies[0]]
+
+    # ------------------------------------------------------------ arguments
+
+    def _handle(self, shape: tuple | None, kind: str | None) -> wire.Handle:
+        entries = self.sides[0].store.entries
+        live = lambda p: p[0] in entries and entries[p[0]].poison is None
+        public = lambda p: live(p) and entries[p[0]].buffer.public
+        pool = [p for p in self.pool if public(p)] if self.public_only else self.pool
+        some = self.random.sample(pool, min(len(pool), 24))
+        some = [p for p in some if live(p)] or self.pool
+        if shape is not None:
+            some = [p for p in some if p[1] == shape] or some
+        if kind is not None:
+            some = [p for p in some if p[2].kind == kind] or some
+        return wire.Handle(self.random.choice(some)[0])
+
+    def _value(self, type_: str, name: str, shape: tuple | None, kind: str | None):
+        r = self.random
+        if type_.endswith("?"):
+            return None if r.random() < 0.4 else self._value(type_[:-1], name, shape, kind)
+        base, bracket, length = type_.rstrip("]").partition("[")
+        if bracket:
+            n = int(length) if length.isdigit() else r.randint(1, 3)
+            if base.startswith("SymInt") and name in ("size", "shape") and shape is not None and r.random() < 0.6:
+                return wire.Items(list(shape))
+            return wire.Items([self._value(base, name, shape, kind) for _ in range(n)])
+        if base == "Tensor":
+            index = any(word in name for word in ("index", "indices", "target", "offsets", "lengths"))
+            return self._handle(None if r.random() < 0.2 else shape, "i" if index else kind)
+        if base in ("int", "SymInt"):
+            huge = r.random() < 0.01
+            return r.choice((-(2**63), 2**63 - 1)) if huge else r.choice((0, 0, 1, 1, 2, 3, -1))
+        if base in ("float", "Scalar"):
+            plain = (0.0, 0.5, 1.0, 2.0, -1.0, 1e-5, float("nan"), float("inf"))
+            return r.choice(plain if base == "float" or r.random() < 0.5 else (0, 1, 2, -1))
+        choices = {
+            "bool": (False, True), "str": ("", "none", "mean", "sum", "linear", "ij", "floor"),
+            "ScalarType": tuple(wire.Dtype(str(d)) for d in DTYPES), "Layout": ("strided",), "Device": ("cpu",),
+            "MemoryFormat": ("contiguous_format", "preserve_format", "channels_last"),
+        }  # fmt: skip
+        return r.choice(choices[base])
+
+    def _op(self) -> tuple[wire.Op, str]:
+        r = self.random
+        index, schema = r.choice(self.rows)
+        self.public_only = r.random() < self.share_public
+        shape = r.choice(SHAPES) if r.random() < 0.85 else None
+        kind = r.choice("ffffic")
+        args, kwargs, lists = [], {}, 2
+        for a in schema.args:
+            if a.type.startswith("Generator"):
+                continue
+            if a.has_default and r.random() < 0.6:
+                if not a.kwonly and not kwargs:
+                    kwargs[""] = None  # what follows goes by name
+                continue
+            value = self._value(a.type, a.name, shape, kind)
+            if isinstance(value, wire.Items) and a.type.startswith("Tensor"):
+                lists = len(value.items)
+            if a.kwonly or kwargs:
+                kwargs[a.name] = value
+            else:
+                args.append(value)
+        kwargs.pop("", None)
+        count = sum((lists if x.type == "Tensor[]" else 1) for x in schema.returns if not x.is_write)
+        return wire.Op(index, self.next, count, args, kwargs), schema.name
+
+    def _written(self, op: wire.Op) -> Iterator[int]:
+        """The objects that an operator writes."""
+        for i, a in enumerate(self.agreed.schemas[self.agreed.names[op.index]].args):
+            value = op.kwargs.get(a.name) if a.name in op.kwargs or i >= len(op.args) else op.args[i]
+            if a.is_write:
+                for x in value.items if isinstance(value, wire.Items) else [value]:
+                    if isinstance(x, wire.Handle):
+                        yield x.id
+
+    # ------------------------------------------------------------ rounds
+
+    def play(self, ops: int) -> None:
+        """Play so many operators, and look at what can be asked about them."""
+        done = 0
+        while done < ops and len(self.differences) < 20:
+            if self.seq > ROUND + 60 or self.sides[0].closed or self.sides[1].closed:
+                self._begin()
+            op, name = self._op()
+            replies = self._play(wire.Ops(self.seq, [op]), f"{name} {op.args} {op.kwargs}")
+            self.seq += 1
+            done += 1
+            failed = type(replies[0]) is wire.Err
+            entries = self.sides[0].store.entries
+            self.counts["failed" if failed else "worked"] += 1
+            for id_ in range(op.first, op.first + op.count):
+                entry = entries.get(id_)
+                if entry is None or entry.array is None or entry.buffer is None:
+                    continue
+                private = not entry.buffer.public
+                self.counts["private results" if private else "public results"] += 1
+                if entry.array.size < 5000:
+                    self.pool.append((id_, entry.array.shape, entry.array.dtype, private))
+                if not private:
+                    self._play(wire.Publish(1, self.seq, id_), f"publish of {name} {op.args} {op.kwargs}")
+            self.next += op.count
+            for id_ in self._written(op):
+                if id_ in entries and entries[id_].poison is None and entries[id_].buffer.public:
+                    self._play(wire.Publish(1, self.seq, id_), f"publish of what {name} {op.args} {op.kwargs} wrote")
+            if not self.sides[0].closed:
+                self._play(wire.Sync(2, self.seq), f"sync after {name} {op.args} {op.kwargs}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ops", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    player = Player(options.seed)
+    player.play(options.ops)
+    print(dict(player.counts))
+    print("\n".join(player.differences))
+    return bool(player.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""What one client does is no other's concern: operators that never end, memory, and connections that say nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import torchnp.rpc.server.tcp as module
+from torchnp import rpc
+from torchnp.rpc import wire
+from torchnp.rpc.server.protocol import Connection
+from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tcp import Server
+from torchnp.schema import load
+from torchnp.tests import rpc_server
+
+
+def address(server):
+    return f"tcp://127.0.0.1:{server.port}"
+
+
+def until(test, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def endless(session):
+    """Have the server look for the largest of 2**50 numbers; nothing is waited for."""
+    made = session.send(torch.ones(1)).expand(2**25, 2**25).amax()
+    session.channel.flush()
+    return made
+
+
+def works(where, token=None):
+    with rpc.connect(where, token) as session:
+        assert (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_an_operator_that_takes_too_long_ends_its_session_alone():
+    with Server(Service(limits=rpc.Limits(op_seconds=0.5))) as server, rpc.connect(address(server)) as other:
+        x = other.send(torch.ones(3))
+        session = rpc.connect(address(server))
+        with pytest.raises(rpc.QuotaError, match=r"aten::amax took longer than the 0\.5 s"):
+            endless(session).publish()
+        assert (x + 1).publish().tolist() == [2, 2, 2]
+        until(lambda: len(server.sessions) == 1)
+
+
+@pytest.mark.parametrize("busy", [0, 400])
+def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
+    with Server(Service(), max_clients=1) as server:
+        session = rpc.connect(address(server))
+        endless(session)
+        with contextlib.suppress(BlockingIOError):  # more than anybody reads
+            for _ in range(busy):
+                session.channel.transport._socket.send(bytes(1 << 16))
+        time.sleep(0.3)
+        assert server.sessions
+        session.channel.transport._socket.close()
+        until(lambda: not server.sessions, 6)
+        works(address(server))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_in_time_whatever_runs(number):
+    with rpc_server.process() as (where, process):
+        session = rpc.connect(where)
+        endless(session)
+        time.sleep(0.3)
+        start = time.monotonic()
+        process.send_signal(number)
+        process.communicate(timeout=20)
+        assert time.monotonic() - start < 5
+        assert process.returncode == 0
+        with pytest.raises(rpc.ConnectionLost):
+            session.sync()
+
+
+def test_a_draw_of_one_session_holds_up_no_others():
+    def bernoulli(self, *, generator=None):
+        time.sleep(30 * float(self[0]))
+        return self
+
+    bernoulli.schema = load()["aten::bernoulli"]
+    table = {bernoulli.schema.name: bernoulli}
+    with Server(Service(table)) as server, rpc.connect(address(server), table=table) as session:
+        stuck = rpc.connect(address(server), table=table)
+        torch.bernoulli(stuck.send(torch.ones(3)))
+        stuck.channel.flush()
+        time.sleep(0.2)
+        start = time.monotonic()
+        assert torch.bernoulli(session.send(torch.zeros(3))).publish().tolist() == [0, 0, 0]
+        assert time.monotonic() - start < 10
+        stuck.channel.transport._socket.close()
+
+
+def test_a_session_that_sends_nothing_ends():
+    with Server(Service(limits=rpc.Limits(idle_seconds=0.3))) as server:
+        session = rpc.connect(address(server))
+        x = session.send(torch.ones(3))
+        session.sync()
+        until(lambda: not server.sessions)
+        with pytest.raises(rpc.QuotaError, match=r"nothing came for 0\.3 s"):
+            x.publish()
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_all_sessions_share_a_budget():
+    with Server(Service(), max_memory=100 << 20) as server:
+        one, two = rpc.connect(address(server)), rpc.connect(address(server))
+        held = one.send(torch.zeros(60 << 20, dtype=torch.uint8))
+        one.sync()
+        refused = two.send(torch.zeros(60 << 20, dtype=torch.uint8))
+        with pytest.raises(rpc.QuotaError, match="all sessions of the server together"):
+            two.sync()
+        one.close()
+        until(lambda: len(server.sessions) == 1)
+        assert two.send(torch.zeros(60 << 20, dtype=torch.uint8)).sum().publish() == 0
+        del held, refused
+        with contextlib.suppress(rpc.QuotaError):
+            two.close()
+
+
+def test_an_operator_without_memory_fails_and_the_session_goes_on():
+    limits = rpc.Limits(max_bytes=1 << 20)
+    with Server(Service(limits=limits)) as server, rpc.connect(address(server)) as session:
+        x = session.send(torch.ones(1))
+        big = x.expand(2**36).exp()
+        with pytest.raises(rpc.QuotaError, match="out of memory|are too many|allocate"):
+            big.publish()
+        with contextlib.suppress(rpc.QuotaError):
+            session.sync()
+        assert (x + 1).publish().tolist() == [2]
+
+
+# ---------------------------------------------------------------- strangers
+
+
+def test_sockets_without_a_token_lock_nobody_out():
+    with Server(Service(token="sesame"), max_clients=2) as server, contextlib.ExitStack() as stack:
+        for _ in range(module.MAX_STRANGERS + 40):
+            s = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            s.sendall(b"\x00\x00\x01\x00half")
+        works(address(server), "sesame")
+        until(lambda: len(server._strangers) <= module.MAX_STRANGERS)
+
+
+def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
+    monkeypatch.setattr(module, "HELLO_SECONDS", 0.5)
+    with Server(Service(token="sesame")) as server, socket.create_connection(("127.0.0.1", server.port)) as s:
+        s.settimeout(10)
+        start = time.monotonic()
+        with contextlib.suppress(OSError):
+            s.sendall(b"\x00\x00\x01\x00")
+            while time.monotonic() - start < 5 and s.fileno() >= 0:  # a byte now and then is no way around it
+                s.sendall(b"x")
+                time.sleep(0.05)
+        assert time.monotonic() - start < 4
+
+
+def test_wrong_tokens_cost_more_each_time(monkeypatch):
+    monkeypatch.setattr(module, "FIRST_DELAY", 0.05)
+    with Server(Service(token="sesame")) as server:
+        took = []
+        for _ in range(4):
+            start = time.monotonic()
+            with pytest.raises(rpc.AuthenticationError):
+                rpc.connect(address(server), "open")
+            took.append(time.monotonic() - start)
+        assert took[3] > took[1] + 0.1 and took[3] > 0.2
+        works(address(server), "sesame")
+        start = time.monotonic()
+        works(address(server), "sesame")
+        assert time.monotonic() - start < took[3] + 2
+
+
+def test_a_worker_that_dies_is_told_and_missed_by_nobody_else():
+    with rpc_server.process() as (where, process), rpc.connect(where) as other:
+        x = other.send(torch.ones(3))
+        session = rpc.connect(where)
+        y = session.send(torch.ones(3))
+        session.sync()
+        victim = max(_descendants(process.pid))
+        os.kill(victim, signal.SIGKILL)
+        with pytest.raises(rpc.QuotaError, match="ended the session's process"):
+            y.publish()
+        assert (x + 1).publish().tolist() == [2, 2, 2]
+
+
+def _descendants(pid):
+    found = []
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        found += [child, *_descendants(child)]
+    return found
+
+
+# ---------------------------------------------------------------- the time of replies
+
+
+def test_replies_about_private_data_come_at_multiples_of_the_bucket():
+    connection = Connection(Service(datasets={"x": np.ones(3)}, bucket=0.05))
+    agreed = connection.service.agreement
+    list(connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", ""))))
+    list(connection.handle(wire.encode(wire.Open(0, 0, "x"))))
+    raw = memoryview(np.ones(3).tobytes())
+    list(connection.handle(wire.encode(wire.Data(1, 1, "float64", [3], [0], 0, raw))))
+    took = []
+    for seq, id_ in ((2, 0), (3, 1)):
+        frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
+        start = time.monotonic()
+        connection.handle(frame)
+        took.append(time.monotonic() - start)
+    assert took[0] >= 0.05 > took[1]
