@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -152,15 +152,19 @@ class Executor:
         if row.views:  # looks at no value
             self._keep(op, row, self._call(row, args, kwargs, targets, self.private_generator), False)
             return None
+        # No kernel writes what its schema does not mark: the buffer would keep private values and be public.
+        free = [any(e is t for t in targets) for e in entries]
+
+        def given(arrays: Iterable[Any]) -> tuple[list, dict[str, Any]]:
+            left = iter([a if f else privacy.locked(a) for a, f in zip(arrays, free)])
+            return [replaced(a, left) for a in op.args], {k: replaced(a, left) for k, a in op.kwargs.items()}
+
         key = privacy.facts(op, entries, row.whole)
         outcome = self._foreseen.get(key)
         if outcome is None:
 
             def on(arrays: list[np.ndarray]) -> list[np.ndarray]:
-                left = iter(arrays)
-                stood = [replaced(a, left) for a in op.args]
-                named = {k: replaced(a, left) for k, a in op.kwargs.items()}
-                return [a for a, _ in _results(op, row, self._call(row, stood, named, [], Generator(0)))]
+                return [a for a, _ in _results(op, row, self._call(row, *given(arrays), [], Generator(0)))]
 
             outcome = privacy.foresee(entries, row.whole, on)
             if len(self._foreseen) >= privacy.REMEMBERED:
@@ -173,6 +177,7 @@ class Executor:
         for entry in targets:
             entry.buffer.public = False  # type: ignore[union-attr]
         found: list[Any] = [None] * len(outcome.results)
+        args, kwargs = given(e.array for e in entries)
         try:
             found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]
         except RAISED:
