@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.books import Limits, root_of
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.schema import Schema, load
 
@@ -495,6 +495,15 @@ def test_in_place_writes_are_in_all_views_and_fail_for_all(client):
         (err,) = client.send(wire.Publish(1, client.seq, id_))
         assert type(err) is wire.Err
     assert client.publish(2).shape == (7,)
+
+
+def test_every_kind_of_window_has_the_memory_of_what_it_looks_at():
+    from torchnp.kernels._memory import _span
+
+    whole = np.zeros((4, 6))[:, :3]
+    owner = root_of(whole)[0]
+    for window in (whole[1:], _span(whole), _span(whole)[8:], whole.T.view(np.int64)):
+        assert root_of(window)[0] is owner
 
 
 def test_a_kernel_cannot_resize_what_others_view(client):

@@ -125,6 +125,8 @@ def root_of(array: np.ndarray) -> tuple[object, int]:
     nbytes = array.nbytes
     while True:
         base = getattr(owner, "base", None)
+        if base is None and type(owner) is not np.ndarray:
+            base = getattr(owner, "owner", None)  # of a window that a kernel has on all bytes of an array
         if base is None:
             return owner, nbytes
         owner = base

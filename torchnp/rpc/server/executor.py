@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -150,21 +150,26 @@ class Executor:
         Exception or None
             Why the operator fails, whatever the values are.
         """
-        key = privacy.facts(op, entries, row.whole)
+        facts = privacy.facts(op, entries, row.whole)
         if row.views:  # looks at no value
             made = _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))
-            rows = self._label(op, row, args, kwargs, entries, key, [a.shape for a, _ in made])
+            rows = self._label(op, row, args, kwargs, entries, facts, [a.shape for a, _ in made])
             for id_, (array, view) in enumerate(made, op.first):
                 self.store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
+        # No kernel writes a public buffer that its schema does not mark: it would keep private values and stay public.
+        free = [not e.buffer.public or any(e is t for t in targets) for e in entries]  # type: ignore[union-attr]
+
+        def given(arrays: Iterable[Any]) -> tuple[list, dict[str, Any]]:
+            left = iter([a if f else privacy.locked(a) for a, f in zip(arrays, free)])
+            return [replaced(a, left) for a in op.args], {k: replaced(a, left) for k, a in op.kwargs.items()}
+
+        key = (facts, *free)
         outcome = self._foreseen.get(key)
         if outcome is None:
 
             def on(arrays: list[np.ndarray]) -> list[np.ndarray]:
-                left = iter(arrays)
-                stood = [replaced(a, left) for a in op.args]
-                named = {k: replaced(a, left) for k, a in op.kwargs.items()}
-                return [a for a, _ in _results(op, row, self._call(row, stood, named, [], Generator(0)))]
+                return [a for a, _ in _results(op, row, self._call(row, *given(arrays), [], Generator(0)))]
 
             outcome = privacy.foresee(entries, row.whole, on)
             if len(self._foreseen) >= privacy.REMEMBERED:
@@ -174,20 +179,22 @@ class Executor:
             return outcome.problem
         self.store.check_bytes(sum(f.nbytes for f in outcome.results))
         self.store.check_objects(len(outcome.results))
-        rows = self._label(op, row, args, kwargs, entries, key, [f.shape for f in outcome.results])
+        rows = self._label(op, row, args, kwargs, entries, facts, [f.shape for f in outcome.results])
         if not rowlabels.stays(row, args, kwargs, [e.label for e in entries]):
             for entry in targets:
                 entry.buffer.public, entry.buffer.mixed = False, row.name  # type: ignore[union-attr]
         found: list[Any] = [None] * len(outcome.results)
+        if not all(free):
+            args, kwargs = given(e.array for e in entries)
         try:
             found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]
         except RAISED:
             for entry in targets:
                 entry.array.fill(0)  # type: ignore[union-attr]
-            given = [e.label for e in entries]
-            if rowlabels.apart(given, rows):
+            labels = [e.label for e in entries]
+            if rowlabels.apart(labels, rows):
                 found = [f.zeros() for f in outcome.results]
-                rowlabels.row_by_row(args, kwargs, given, rows, found, self._plainly(op, row))
+                rowlabels.row_by_row(args, kwargs, labels, rows, found, self._plainly(op, row))
         for id_, (array, fresh) in enumerate(zip(found, outcome.results, strict=True), op.first):
             own = array is not None and self.store.is_new(array, fresh.nbytes)
             self.store.put(id_, privacy.held(array, fresh, own), False, rows=rows[id_ - op.first])

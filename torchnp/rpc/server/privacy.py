@@ -208,6 +208,13 @@ def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
     return placed
 
 
+def locked(array: np.ndarray) -> np.ndarray:
+    """The array, which nobody can write through what this gives."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def replaced(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
     """An argument of a frame as a kernel takes it, with arrays in the order of its handles."""
     kind = type(arg)

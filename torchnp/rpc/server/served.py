@@ -9,6 +9,15 @@ from torchnp.rpc.server.rowlabels import rule_of
 
 # They see the memory around their arguments.
 _WHOLE = ("as_strided", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel")
+# What kernels write, as torch's do, although the schema does not say so.
+_STATISTICS = ("running_mean", "running_var")
+_UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instance_norm": _STATISTICS} | {
+    f"{prefix}batch_norm{suffix}": _STATISTICS
+    for prefix, suffix in (
+        ("", ""), ("native_", ""), ("cudnn_", ""), ("miopen_", ""), ("_", "_impl_index"), ("", "_update_stats"),
+        ("", "_gather_stats"), ("", "_gather_stats_with_counts"),
+    )
+}  # fmt: skip
 # Lengths and shapes of results, and how many results there are.
 _PIECES = frozenset(["sections", "chunks"])
 _SIZES = _PIECES | {
@@ -32,8 +41,12 @@ class Served:
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
         self.name, self.run, self.problem = name, kernel, checker(schema)
+        unmarked = _UNMARKED.get(schema.base, ())
         self.written = frozenset(
-            key for i, a in enumerate(schema.args) if a.is_write for key in ((a.name,) if a.kwonly else (i, a.name))
+            key
+            for i, a in enumerate(schema.args)
+            if a.is_write or a.name in unmarked
+            for key in ((a.name,) if a.kwonly else (i, a.name))
         )
         self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1

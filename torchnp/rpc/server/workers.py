@@ -98,6 +98,8 @@ class Nursery:
     """
 
     def __init__(self, service: Service, budget: Budget) -> None:
+        if not hasattr(os, "fork"):
+            raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
         self.control, theirs = socket.socketpair()
         self._heard = bytearray()
         with (
