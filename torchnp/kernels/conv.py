@@ -10,13 +10,13 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_positive, check_shape, check_type, dim_of, require, wrap_dims
+from torchnp.checks import check, check_no_dilation, check_positive, check_shape, check_type, dim_of, require, wrap_dims
 from torchnp.errors import EMPTY_FILTER, ambiguous_view, by, dense_dtype, shape_text, small_output, tensor_type
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
-from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.backward.conv import convolution_backward, gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
@@ -29,23 +29,31 @@ Body = Callable[..., ndarray]
 @kernel("convolution", differs=["correlation", "conv-layout"])
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
+    return _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, own=False):
+    """`convolution`, or what torch's ``own`` code makes of it."""
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
-    sizes = checks.transposed_sizes(input, weight, g, groups) if transposed and 0 not in weight.shape[2:] else ()
-    checks.check_dtypes(input, weight, bias, transposed, g, groups)
+    vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
+    if 0 in g.dilation:
+        check_no_dilation(g.dilation, weight, transposed, vendor)
+    sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
+    checks.check_dtypes(input, weight, bias, transposed, g, vendor)
     channels_last = checks.wants_channels_last(input, weight)
     points = input.shape[2:] if transposed else out_sizes(input.shape[2:], weight.shape[2:], *g[:3])
     inner = checks.sum_dtype(input, weight, points)
     x, w = dt.cast(input, inner), dt.cast(weight, inner)
     if transposed:
-        y = correlate_input(x, w, sizes, g.stride, g.padding, g.dilation, groups, channels_last)
+        window = (g.stride, g.padding, g.dilation, groups, channels_last)
+        y = correlate_input(x, w, sizes, *window, half=input.dtype == dt.float16 and not vendor)
     else:
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    vendor = checks.by_vendor(input, weight, g, transposed, groups)
     return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor))
 
 
@@ -197,14 +205,13 @@ def _plain(self, weight, bias, stride, padding, dilation):
     """A convolution without groups; these backends take an item without its batch."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
-    y = convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, 1)
+    y = _convolve(x, weight, bias, stride, padding, dilation, False, [0] * n, 1, own=True)
     return y if x is self else y[0]
 
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
-    check_type(self.dtype, *([weight] if self.dtype in dt.FLOATS else []))  # in torch's own words, never oneDNN's
-    return _plain(self, weight, None if bias is None else dt.cast(bias, self.dtype), stride, padding, (1,) * n)
+    return _plain(self, weight, bias, stride, padding, (1,) * n)
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):
@@ -265,7 +272,6 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     check_type(self.dtype, weight)
     if not len(weight) or 0 in out:
         return layout.dense(np.empty((*self.shape[:at], len(weight), *out), self.dtype))
-    bias = None if bias is None else dt.cast(bias, self.dtype)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -286,10 +292,8 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     out = checks.sizes_back(sizes, kernel_size, checks.Geometry(stride, padding, dilation, output_padding))
     check(min(out) > 0, small_output(sizes, out))
     check_shape(self, (*self.shape[: -n - 1], len(weight), *sizes))
-    require(f"slow_conv_transpose{n}d_out_cpu", self.dtype, (*dt.FLOATS, dt.int64))
-    check_type(self.dtype, weight)
     x = self[None] if self.ndim == n + 1 else self
-    y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
+    y = _convolve(x, weight, bias, stride, padding, dilation, True, output_padding, 1, own=True)
     return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
 
 
@@ -313,7 +317,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
         return None, None, sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype) if output_mask[2] else None
     window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
-    of_x, of_w, of_b = convolution_backward(grad_output, self, window, [len(weight)], *rest)
+    of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, own=True)
     return of_x, None if of_w is None or not output_mask[1] else of_w.reshape(weight.shape), of_b
 
 
