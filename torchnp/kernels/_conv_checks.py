@@ -45,13 +45,23 @@ def geometry(
     check(groups > 0, "non-positive groups is not supported")
     given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
     found = Geometry(**{name: expand(value, name, n) for name, value in given.items()})
+    check_shapes(input, weight, bias_shape, found, transposed, groups)
+    return found
+
+
+def check_shapes(
+    input: ndarray, weight: ndarray, bias_shape: Ints | None, found: Geometry, transposed: bool, groups: int
+) -> None:
+    """Refuse numbers that no convolution has, and shapes that do not go together."""
     check(min(found.padding) >= 0, "negative padding is not supported")
     check(min(found.output_padding) >= 0, "negative output_padding is not supported")
     check(min(found.stride) > 0, "non-positive stride is not supported")
     check(min(found.dilation) >= 0, "dilation should be greater than zero")
+    if weight.ndim != input.ndim:
+        raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, 0, 0)
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    of_groups = weight.ndim == input.ndim and weight.shape[0] >= groups and not weight.shape[0] % groups
+    of_groups = weight.shape[0] >= groups and not weight.shape[0] % groups
     fits = bias_shape is None or tuple(bias_shape) == (outputs,)
     if not (of_groups and input.shape[1] == channels and fits):
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, channels, outputs)
@@ -62,7 +72,6 @@ def geometry(
             sizes = f"({by(padded)}). Kernel size: ({by(window)})."
             words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
             raise RuntimeError(f"{words} greater than actual input size")
-    return found
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
@@ -74,6 +83,8 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     return values * n if len(values) == 1 else values
 
 
+# What oneDNN has formats of.
+TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
 _VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
 
 

@@ -11,7 +11,16 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, check_no_dilation, check_positive, check_shape, check_type, dim_of, require, wrap_dims
-from torchnp.errors import EMPTY_FILTER, ambiguous_view, by, dense_dtype, shape_text, small_output, tensor_type
+from torchnp.errors import (
+    EMPTY_FILTER,
+    ambiguous_view,
+    by,
+    dense_dtype,
+    no_primitive,
+    shape_text,
+    small_output,
+    tensor_type,
+)
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
@@ -303,10 +312,26 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
-    """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
+    """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates."""
+    given = {"padding": padding, "stride": stride, "dilation": dilation}
+    found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
     check(groups > 0, "non-positive groups is not supported")
-    check(self.dtype in (dt.float32, *dt.HALVES), dense_dtype(self.dtype))
-    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
+    g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
+    checks.check_shapes(self, weight, None if bias is None else bias.shape, g, False, groups)
+    check(min(g.dilation) > 0, "non-positive dilation is not supported")
+    for x in (self, weight) if bias is None else (self, weight, bias):
+        check(x.dtype in checks.TAKEN, dense_dtype(x.dtype))
+    fits = bias is None or bias.dtype in (dt.float32, *[x for x in dt.HALVES if x == self.dtype])
+    check(fits and self.shape[1] and weight.size, no_primitive("convolution"))
+    words = "mkldnn_to_dense expects float, bfloat16, half, uint8, int8, float8_e4m3fn tensor input"
+    check(self.dtype not in dt.FLOAT8S, words)
+    inner = dt.float32 if self.dtype.kind in "iu" else self.dtype
+    x, w, b = (None if x is None else dt.cast(x, inner) for x in (self, weight, bias))
+    y = convolution(x, w, b, stride, padding, dilation, False, [0], groups)
+    if inner != self.dtype:
+        limits = np.iinfo(self.dtype)
+        np.clip(np.rint(y, out=y), limits.min, limits.max, out=y)
+    return layout.place(dt.cast(y, self.dtype), layout.layout_of(y)[1])
 
 
 @kernel("_slow_conv2d_backward.output_mask")

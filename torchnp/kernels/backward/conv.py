@@ -82,9 +82,6 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> n
     return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor))
 
 
-_TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of
-
-
 def _check_by_vendor(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> checks.Geometry:
@@ -92,7 +89,7 @@ def _check_by_vendor(
     if not any(mask):
         return g
     for a in (y, w) if mask[0] else (y,):
-        check(a.dtype in _TAKEN, dense_dtype(a.dtype))
+        check(a.dtype in checks.TAKEN, dense_dtype(a.dtype))
     if 0 in g.dilation:  # it takes all for 1 then
         check(x.ndim < 5, "dimensions are invalid")
         g = g._replace(dilation=(1,) * len(g.dilation))
