@@ -317,8 +317,8 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
     check(groups > 0, "non-positive groups is not supported")
     g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
+    check(min(g.dilation, default=1) > 0, "non-positive dilation is not supported")
     checks.check_shapes(self, weight, None if bias is None else bias.shape, g, False, groups)
-    check(min(g.dilation) > 0, "non-positive dilation is not supported")
     for x in (self, weight) if bias is None else (self, weight, bias):
         check(x.dtype in checks.TAKEN, dense_dtype(x.dtype))
     fits = bias is None or bias.dtype in (dt.float32, *[x for x in dt.HALVES if x == self.dtype])
