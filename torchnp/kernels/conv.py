@@ -118,7 +118,7 @@ def _adjoint(input, weight, bias, stride, padding, output_padding, groups, dilat
 def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
     """A complex convolution by three real ones, as torch does it."""
     for y, name in ((w, "weight"), (bias, "bias")):
-        if y is not None and not dt.is_complex(y.dtype):
+        if y is not None and y.dtype != x.dtype:
             pair = f"Input type ({tensor_type(x.dtype)}) and {name} type ({tensor_type(y.dtype)})"
             raise RuntimeError(f"{pair} should be the same")
     (xr, xi), (wr, wi) = (_parts(z) for z in (x, w))
