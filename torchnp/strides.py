@@ -8,6 +8,7 @@ list; several results have one each.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
   ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
+  ``twice``: as ``promoted``, and then as the iterator lays out that result: several steps.
 - ``like:x``: as ``empty_like(x)``. ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
 - ``volume:x,y``: so, of a batch of volumes; of one in the order of y, if it is dense.
@@ -180,6 +181,11 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     return rule
 
 
+def _twice(arguments: Sequence[int]) -> Rule:
+    first = _iterator("promoted", arguments, False)
+    return lambda shape, given, place: iterated(((shape, first(shape, given, place)),))
+
+
 def _grown(arguments: Sequence[int]) -> Rule:
     iterator = _iterator("iterator", arguments, False)
 
@@ -326,6 +332,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _volume(arguments[0], arguments[-1])
     if kind == "grown":
         return _grown(arguments)
+    if kind == "twice":
+        return _twice(arguments)
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":
