@@ -185,9 +185,9 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     return rule
 
 
-def _twice(arguments: Sequence[int]) -> Rule:
+def _twice(arguments: Sequence[int], number: bool) -> Rule:
     first = _iterator("promoted", arguments, False)
-    return lambda shape, given, place: iterated(((shape, first(shape, given, place)),))
+    return lambda shape, given, place: iterated(((shape, first(shape, given, place)),) + (NUMBER,) * number)
 
 
 def _grown(arguments: Sequence[int]) -> Rule:
@@ -342,7 +342,7 @@ def parse(text: str, schema: Schema) -> Rule | None:
     if kind == "like":
         return _like(*arguments)
     if kind == "twice":
-        return _twice(arguments)
+        return _twice(arguments, bool(plus))
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":
