@@ -10,6 +10,7 @@ from torchnp.checks import check
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
+from torchnp.layout import cloned, dense
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -64,10 +65,10 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     _refuse_dtype(output_dtype, "_prod_aten")
     if type(inp) is not ndarray:
         return _portable("prod", inp, list(dims)) if len(dims) else namespace(inp).asarray(inp, copy=True)
-    out = inp if len(dims) else inp.copy("K")
+    out = inp
     for d in sorted(dims, reverse=True):
         out = aten("prod.dim_int")(out, d)
-    return out
+    return dense(out) if len(dims) else cloned(inp)
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
