@@ -214,7 +214,7 @@ def schemas() -> dict[str, Any]:
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
     if buffer.size == 0 or 0 in shape:  # an empty tensor has strides too
         reach = sum(max(n - 1, 0) * s for n, s in zip(shape, strides, strict=True)) + dtype.itemsize
-        return np.ndarray(shape, dtype, np.empty(reach, np.uint8), 0, strides)
+        return np.ndarray(shape, dtype, np.empty(offset + reach, np.uint8), offset, strides)
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
 

@@ -179,7 +179,7 @@ def candidates(op: str) -> Iterator[str]:
     yield from (f"like:{n}" for n in single)
     for size in range(1, min(len(single), 3) + 1 if len(single) < 6 else 1):
         for names in permutations(single, size):
-            yield from (f"{kind}:{','.join(names)}" for kind in ("promoted", "iterator", "promoted+0"))
+            yield from (f"{kind}:{','.join(names)}" for kind in ("promoted", "iterator", "promoted+0", "twice"))
     yield from (f"format:{n}" for n in single)
     yield from (f"same:{n}" for n in single)
     yield from (f"lifted:{n}" for n in single)

@@ -235,13 +235,14 @@ def check_positive(name: str, values: Sequence[int]) -> None:
 
 
 def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
-    """Each of torch's backends has its own words of a dilation of 0; oneDNN's transposed one takes it for one point."""
-    check(transposed or not vendor, "non-positive dilation is not supported")
-    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
+    """Each of torch's backends has its own words of a dilation of 0; beside one oneDNN takes all for 1, of images alone."""
     if vendor:
-        words = "dimensions are invalid" if weight.ndim == 5 else no_primitive("deconvolution")
-        check(max(weight.shape[2:]) == 1, words)
+        check(transposed, "non-positive dilation is not supported")
+        check(weight.ndim < 5, "dimensions are invalid")
+        same = all(d == 1 or k == 1 for d, k in zip(dilation, weight.shape[2:], strict=True))
+        check(same, no_primitive("deconvolution"))
         return
+    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
     if transposed:
         check_positive("dilation", unit)
     raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")

@@ -7,8 +7,8 @@ list; several results have one each.
   ``solved``: so, unless ``left`` is false.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
-  ``scaled``: so, and the result times a number;
   ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
+  ``twice``: as ``promoted``, and then as the iterator lays out that result: several steps.
 - ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
   ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
   strides, gaps and all. ``format:x``: in the memory format that x's strides suggest.
@@ -180,10 +180,14 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
         operands = [x for x in map(given, arguments) if x is not None]
         found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
         together = all(_fits(sizes, shape) for sizes, _ in found) and _common(found) == shape
-        strides = iterated(found) if together else contiguous(shape)
-        return iterated(((shape, strides), NUMBER)) if kind == "scaled" else strides
+        return iterated(found) if together else contiguous(shape)
 
     return rule
+
+
+def _twice(arguments: Sequence[int], number: bool) -> Rule:
+    first = _iterator("promoted", arguments, False)
+    return lambda shape, given, place: iterated(((shape, first(shape, given, place)),) + (NUMBER,) * number)
 
 
 def _grown(arguments: Sequence[int]) -> Rule:
@@ -337,6 +341,8 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _grown(arguments)
     if kind == "like":
         return _like(*arguments)
+    if kind == "twice":
+        return _twice(arguments, bool(plus))
     if kind == "asked":
         return _asked(arguments[0], declared.index("memory_format"))
     if kind == "padded":
@@ -347,7 +353,7 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _OF_ONE[kind](arguments[0])
     if kind == "each":
         return _each(arguments, bool(plus))
-    if kind not in ("iterator", "promoted", "floated", "chosen", "scaled"):
+    if kind not in ("iterator", "promoted", "floated", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))
 

@@ -46,6 +46,8 @@ ELEMENTWISE = (
         "clamp clamp_max clamp_min clip heaviside sort argsort topk amax amin aminmax argmax argmin ceil floor round trunc",
         dtypes="ordered",
     ),
+    # Of the least integer torch's gcd may be -1, and its lcm divides by that: of -2**63 and 7 the process dies of SIGFPE.
+    rule("lcm", values="tame"),
     rule("addcdiv _foreach_addcdiv*", dtypes="inexact"),
     rule("logaddexp logaddexp2 hypot nextafter atan2 arctan2 frac", dtypes="float"),
     rule("lerp", dtypes="inexact", args={"end": T("bcast", "same"), "weight": T("bcast", "same")}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .constraints import (
     C,
     D,
@@ -12,12 +14,24 @@ from .constraints import (
     index_list,
     rule,
     sizes,
+    tame,
 )
 
 # ---------------------------------------------------------------- gradients of views and indexing
 
 ROWS_OF = {"grad": T("n m"), "grad_output": T("n m")}
-BAG = {"weight": T("n m"), "indices": T("4", "index", (0, "n-1"), layout="c"), "offsets": lambda c: c.array(T("2", c.held["indices"].dtype, (0, 0), layout="c")), "mode": I(0, 2),
+
+
+def _offsets_to_the_end(call: Any) -> bool:
+    """Return whether the last offset is an end; then it is that of all indices, after which torch writes beyond its result."""
+    last = call.choose([False, True])
+    if last:
+        call.held["offsets"].on(call.buffers)[-1] = call.held["indices"].shape[0]
+    return last
+
+
+# Of indices and offsets of other ranks, or of none, torch reads and writes memory that is not its own.
+BAG = {"weight": T("n m"), "indices": tame(lambda c: T("4", "index", (0, "n-1"), layout="c")), "offsets": tame(lambda c: T("b", c.held["indices"].dtype, (0, 0), layout="c")), "mode": I(0, 2), "include_last_offset": _offsets_to_the_end,
        "per_sample_weights": lambda c: c.array(T("4", "same")) if c.wild or not c.held.get("mode") else None, "padding_idx": C((-1, 0))}  # fmt: skip
 
 GRADIENTS_OF_VIEWS_AND_INDEXING = (
@@ -151,10 +165,11 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
         "embedding_bag _embedding_bag _embedding_bag_forward_only",
         args=BAG,
         dtypes="float",
-        sizes={"m": (1, 4)},
+        sizes={"m": (1, 4), "b": (1, 3)},
         wild_values=False,
+        unchecked=frozenset(["indices", "offsets"]),
     ),
-    rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0))}, sizes={"m": (1, 4)}),
+    rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0))}),
     rule(
         "_unsafe_masked_index",
         args={

@@ -195,6 +195,8 @@ NORMS_AND_LOSSES = (
         "pairwise_distance cosine_similarity",
         args={"x1": T("n c"), "x2": T("n c", "same"), "p": C((2.0, 1.0)), "dim": C((1, -1))},
     ),
+    # torch's vectors of integers divide by beta as an integer: of less than 1 the processor dies.
+    rule("smooth_l1_loss_backward", dtypes="float", args={"self": T("bcast", "float"), "target": T("bcast", "float")}),
     rule("hinge_embedding_loss", args={"target": T("like", "same")}),
 )
 

@@ -151,7 +151,8 @@ _CTC = {
     "target_lengths": C(([2, 2], [1, 2])),
     "blank": C((0,)),
 }
-_BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2)),
+# torch reads the sizes of bags one after another, whatever their strides.
+_BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2), layout="c"),
              "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)), "sparse": C((False,)), "padding_idx": C((-1, 1)),
              "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
              "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip

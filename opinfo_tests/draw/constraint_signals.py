@@ -32,6 +32,12 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-SAMPLERS = (rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),)
+# torch looks at no shape, and reads beyond a state of fewer columns than the numbers of the points have bits.
+_SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64"), "dimension": I("d", "d"),
+          "num_generated": I(0, 9)}  # fmt: skip
+SAMPLERS = (
+    rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),
+    rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
+)
 
 ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS, *SAMPLERS)

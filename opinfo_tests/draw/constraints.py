@@ -187,6 +187,18 @@ def ordered(spec: T, to: str = "") -> Callable:
     return draw
 
 
+def tame(spec_of: Callable) -> Callable:
+    """Return a draw of an array that never breaks its constraints."""
+
+    def draw(call: Any) -> Any:
+        wild, call.wild = call.wild, False
+        made = call.array(spec_of(call))
+        call.wild = wild
+        return made
+
+    return draw
+
+
 def regroup(call: Any) -> list[int]:
     """Return another shape with as many elements, perhaps with a -1."""
     n = 1

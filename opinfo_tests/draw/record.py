@@ -170,6 +170,8 @@ class Recorder(TorchDispatchMode):
 OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
 # torch writes their out as if it were of the input's dtype: beyond its memory where it is narrower.
 BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
+# torch counts what it writes by the row numbers that it reads, after it has written over them: beyond its memory.
+BLIND_TO_SHARING = frozenset(["aten::_convert_indices_from_csr_to_coo.out"])
 
 
 def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -197,7 +199,7 @@ def transfer(recorder: Recorder, name: str, other: str, args: tuple, kwargs: dic
     if other in BLIND_TO_DTYPE and kind in ("wider", "integer"):
         kind = "right"
     targets = [torch.zeros(0) if r is None else out_like(r, kind) for r in results]
-    if kind == "shared" and targets:
+    if kind == "shared" and targets and other not in BLIND_TO_SHARING:
         args, targets[0] = sharing(args, targets[0])
     given: list[Any] = [targets] if len(outs) == 1 and outs[0].type == "Tensor[]" else targets
     if len(given) == len(outs):

@@ -83,7 +83,7 @@ def rows(names: str, rule: Rule) -> dict[str, Rule]:
 # torch's mm and bmm of the same matrices give zeros of other signs, as its BLAS starts a sum at zero or at a product.
 SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
 _PRODUCTS = (
-    "mm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
+    "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
     "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
     "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "

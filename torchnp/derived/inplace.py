@@ -227,7 +227,8 @@ def _make_inplace_list(
                 for one in _steps(into, step):
                     write(one, narrow)
             else:
-                _raise_sooner(error, into[0], [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)], writes)
+                operands = [x for k, v in step.items() if k != "scalars" for x in tensors_of(v)]
+                _raise_sooner(error, into[0], operands, writes)
             raise
         for target, value in zip(into, values, strict=True):
             rule.write_inplace(target, value)

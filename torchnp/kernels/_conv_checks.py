@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_no_dilation, check_type, require
+from torchnp.checks import check, check_type, require
 from torchnp.errors import (
     AXES,
     by,
@@ -45,13 +45,23 @@ def geometry(
     check(groups > 0, "non-positive groups is not supported")
     given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
     found = Geometry(**{name: expand(value, name, n) for name, value in given.items()})
+    check_shapes(input, weight, bias_shape, found, transposed, groups)
+    return found
+
+
+def check_shapes(
+    input: ndarray, weight: ndarray, bias_shape: Ints | None, found: Geometry, transposed: bool, groups: int
+) -> None:
+    """Refuse numbers that no convolution has, and shapes that do not go together."""
     check(min(found.padding) >= 0, "negative padding is not supported")
     check(min(found.output_padding) >= 0, "negative output_padding is not supported")
     check(min(found.stride) > 0, "non-positive stride is not supported")
     check(min(found.dilation) >= 0, "dilation should be greater than zero")
+    if weight.ndim != input.ndim:
+        raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, 0, 0)
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    of_groups = weight.ndim == input.ndim and weight.shape[0] >= groups and not weight.shape[0] % groups
+    of_groups = weight.shape[0] >= groups and not weight.shape[0] % groups
     fits = bias_shape is None or tuple(bias_shape) == (outputs,)
     if not (of_groups and input.shape[1] == channels and fits):
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, channels, outputs)
@@ -62,9 +72,6 @@ def geometry(
             sizes = f"({by(padded)}). Kernel size: ({by(window)})."
             words = f"Calculated padded input size per channel: {sizes} Kernel size can't be"
             raise RuntimeError(f"{words} greater than actual input size")
-    if min(found.dilation) == 0:
-        check_no_dilation(found.dilation, weight, transposed, by_vendor(input, weight, found, transposed, groups))
-    return found
 
 
 def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
@@ -76,6 +83,8 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
     return values * n if len(values) == 1 else values
 
 
+# What oneDNN has formats of.
+TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
 _VENDOR = (dt.float32, *dt.HALVES)  # computed by oneDNN for the most part, which has rules of its own
 
 
@@ -89,11 +98,13 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
     return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > 20480
 
 
-def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int):
+def check_dtypes(
+    input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, vendor: bool
+) -> None:
     """Refuse what torch's CPU backends have no code for, or will not mix."""
     dtype = input.dtype
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
-    if by_vendor(input, weight, g, transposed, groups):
+    if vendor:
         for name, x in given:
             words = f"Input type ({tensor_type(dtype)}) and {name} type ({tensor_type(x.dtype)}) should be the same or"
             check(x.dtype == dtype, f"{words} input should be a MKLDNN tensor and {name} is a dense tensor")
@@ -101,20 +112,29 @@ def check_dtypes(input: ndarray, weight: ndarray, bias: ndarray | None, transpos
             raise no_primitive("deconvolution" if transposed else "convolution")
         return
     dims = 3 if input.ndim == 5 else 2
-    kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
-    if 0 in kernel_size:
-        raise no_filter(kernel_size, weight.shape, transposed, max(g.dilation) > 1)
+    check_filter(weight, transposed, max(g.dilation) > 1)
     if transposed or max(g.dilation) > 1:
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
     else:
-        require("slow_conv2d_cpu" if dims == 2 else "compute_columns3d", dtype, (*_VENDOR, dt.float64, *dt.INTS))
+        require(COLUMNS[dims], dtype, WITH_COLUMNS)
     check_type(dtype, weight)
     if bias is None or not transposed:
         return  # copied, of any dtype, to where products are added
     if dims == 3:
         check_type(dtype, bias)
     check(not dt.is_complex(bias.dtype), cannot_cast(bias.dtype, dtype))
+
+
+COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's code of windows, by their dimensions
+WITH_COLUMNS = (*_VENDOR, dt.float64, *dt.INTS)
+
+
+def check_filter(weight: ndarray, transposed: bool, dilated: bool) -> None:
+    """Refuse a filter without elements, in the words of torch's own code."""
+    kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
+    if 0 in kernel_size:
+        raise no_filter(kernel_size, weight.shape, transposed, dilated)
 
 
 _WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show
@@ -152,7 +172,7 @@ def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
     return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 
 
-def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) -> list[int]:
+def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, vendor: bool) -> list[int]:
     """The sizes of a transposed convolution's result, checked."""
     sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
     flat, unit = ((0,), (1,)) if len(sizes) == 1 else ((), ())  # torch runs one dimension as two
@@ -161,7 +181,6 @@ def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int) 
         given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
         found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
-    vendor = by_vendor(input, weight, g, True, groups)
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
         raise small_output((*unit, *sizes), (*unit, *out))

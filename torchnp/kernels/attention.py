@@ -169,16 +169,14 @@ def scaled_dot_product_attention(
     _check_operands(query, key, value, attn_mask)
     if not value.size or not query.shape[-2]:
         return np.zeros((*query.shape[:-1], value.shape[-1]), query.dtype)
-    given = (query, key, value, attn_mask, dropout_p, is_causal)
-    fused = _fused_sdp_choice(*given, scale=scale, enable_gqa=enable_gqa)
+    shared = {"scale": scale, "enable_gqa": enable_gqa}
+    fused = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **shared)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
-    given = (query, key, value)
     if fused:
         rest = {"attn_mask": attn_mask, "scale": scale}
-        return _scaled_dot_product_flash_attention_for_cpu(*given, dropout_p, is_causal, **rest)[0]
-    given = (*given, attn_mask, dropout_p, is_causal, None)
-    return _scaled_dot_product_attention_math(*given, scale=scale, enable_gqa=enable_gqa)[0]
+        return _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **rest)[0]
+    return _scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, **shared)[0]
 
 
 @kernel("_scaled_dot_product_attention_math", differs=["masked-row", "half-opmath"])

@@ -47,8 +47,6 @@ def channel_dot(x: ndarray, y: ndarray) -> ndarray:
 def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> np.dtype:
     """Check the arguments; the dtype of the statistics."""
     wrap_dim(1, x.ndim)
-    if training and not _dense(x) and not dt.is_inexact(x.dtype):
-        raise mean_of(x.dtype)
     require("batch_norm", x.dtype, dt.FLOATS)
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     for r in (running_mean, running_var):
@@ -60,6 +58,13 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     else:
         check(running_mean is not None, "running_mean and running_var must be defined in evaluation mode")
     return stats
+
+
+def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
+    """Refuse a mean of integers, which torch takes first of strided memory, where the first parameter has their dtype."""
+    first = next((p for p in parameters if p is not None), x)
+    if not dt.is_inexact(x.dtype) and not _dense(x) and first.dtype == x.dtype:
+        raise mean_of(x.dtype)
 
 
 def check_sizes(x: ndarray, **given: ndarray | None) -> None:
@@ -140,6 +145,8 @@ def batch_norm_values(
     x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[ndarray, ndarray, ndarray, Any, Any]:
     """Output, saved mean and 1 / deviation, and what the running statistics become."""
+    if training:
+        _check_mean(x, weight, bias, running_mean, running_var)
     words = "running_mean and running_var must either both be None or neither be None"
     check((running_mean is None) == (running_var is None), words, ValueError)
     stats = _check(x, weight, bias, running_mean, running_var, training)
@@ -215,6 +222,7 @@ def batch_norm_update_stats(input, running_mean, running_var, momentum):
     """Means and biased variances of the channels; writes the running statistics."""
     require("batch_norm_update_stats_cpu", input.dtype, dt.FLOATS)
     dim_of(input, 1)
+    _check_mean(input, running_mean, running_var)
     stats = _check(input, None, None, running_mean, running_var, True)
     mean, squares = _statistics(input, stats)
     given = [np.zeros(mean.shape, stats) if r is None else r for r in (running_mean, running_var)]

@@ -152,9 +152,9 @@ def tensordot(self, other, dims_self, dims_other):
     a, b = self, other
     for i, j in zip(dims_self, dims_other, strict=True):
         dim_of(self, i), dim_of(other, j)
-        if b.shape[j] == 1 and a.shape[i] != 1:
+        if b.shape[j] == 1:
             a = sum_dim(a, i, True, dtype=a.dtype)
-        elif a.shape[i] == 1 and b.shape[j] != 1:
+        elif a.shape[i] == 1:
             b = sum_dim(b, j, True, dtype=b.dtype)
         elif a.shape[i] != b.shape[j]:
             sizes = f"first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
@@ -166,9 +166,15 @@ def tensordot(self, other, dims_self, dims_other):
     columns = [j for j in range(b.ndim) if j not in right]
     shape = [*(a.shape[i] for i in rows), *(b.shape[j] for j in columns)]
     depth = math.prod(a.shape[i] for i in left)
-    a2 = a.transpose(*rows, *left).reshape(math.prod(a.shape[i] for i in rows), depth)
-    b2 = b.transpose(*right, *columns).reshape(depth, math.prod(b.shape[j] for j in columns))
-    out = dot(a2[0], b2[:, 0]) if len(a2) == 1 == b2.shape[1] else mm(a2, b2)
+    a, b = a.transpose(*rows, *left), b.transpose(*right, *columns)
+    a2 = a.reshape(math.prod(a.shape[: len(rows)]), depth)
+    b2 = b.reshape(depth, math.prod(b.shape[len(right) :]))
+    if not len(a2) == 1 == b2.shape[1]:
+        out = mm(a2, b2)
+    elif a.flags.c_contiguous and b.flags.c_contiguous:
+        out = dot(a2[0], b2[:, 0])
+    else:  # torch multiplies and adds what is not dense, of bools too
+        out = sum_all(mul(a2[0], b2[:, 0]), dtype=a.dtype)
     return out.reshape(shape)
 
 

@@ -10,13 +10,22 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_positive, check_shape, check_type, dim_of, require, wrap_dims
-from torchnp.errors import EMPTY_FILTER, ambiguous_view, by, dense_dtype, shape_text, small_output, tensor_type
+from torchnp.checks import check, check_no_dilation, check_positive, check_shape, check_type, dim_of, require, wrap_dims
+from torchnp.errors import (
+    EMPTY_FILTER,
+    ambiguous_view,
+    by,
+    dense_dtype,
+    no_primitive,
+    shape_text,
+    small_output,
+    tensor_type,
+)
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
-from torchnp.kernels.backward.conv import convolution_backward
+from torchnp.kernels.backward.conv import convolution_backward, gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
@@ -29,23 +38,31 @@ Body = Callable[..., ndarray]
 @kernel("convolution", differs=["correlation", "conv-layout"])
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
+    return _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, own=False):
+    """`convolution`, or what torch's ``own`` code makes of it."""
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
-    sizes = checks.transposed_sizes(input, weight, g, groups) if transposed and 0 not in weight.shape[2:] else ()
-    checks.check_dtypes(input, weight, bias, transposed, g, groups)
+    vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
+    if 0 in g.dilation:
+        check_no_dilation(g.dilation, weight, transposed, vendor)
+    sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
+    checks.check_dtypes(input, weight, bias, transposed, g, vendor)
     channels_last = checks.wants_channels_last(input, weight)
     points = input.shape[2:] if transposed else out_sizes(input.shape[2:], weight.shape[2:], *g[:3])
     inner = checks.sum_dtype(input, weight, points)
     x, w = dt.cast(input, inner), dt.cast(weight, inner)
     if transposed:
-        y = correlate_input(x, w, sizes, g.stride, g.padding, g.dilation, groups, channels_last)
+        window = (g.stride, g.padding, g.dilation, groups, channels_last)
+        y = correlate_input(x, w, sizes, *window, half=input.dtype == dt.float16 and not vendor)
     else:
         y = correlate(x, w, g.stride, g.padding, g.padding, g.dilation, groups, channels_last)
     if bias is not None:
         y += dt.cast(bias, inner).reshape(-1, *[1] * (y.ndim - 2))
-    vendor = checks.by_vendor(input, weight, g, transposed, groups)
     return layout.place(dt.cast(y, input.dtype), checks.result_strides(y.shape, input, weight, vendor))
 
 
@@ -101,7 +118,7 @@ def _adjoint(input, weight, bias, stride, padding, output_padding, groups, dilat
 def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
     """A complex convolution by three real ones, as torch does it."""
     for y, name in ((w, "weight"), (bias, "bias")):
-        if y is not None and not dt.is_complex(y.dtype):
+        if y is not None and y.dtype != x.dtype:
             pair = f"Input type ({tensor_type(x.dtype)}) and {name} type ({tensor_type(y.dtype)})"
             raise RuntimeError(f"{pair} should be the same")
     (xr, xi), (wr, wi) = (_parts(z) for z in (x, w))
@@ -197,14 +214,13 @@ def _plain(self, weight, bias, stride, padding, dilation):
     """A convolution without groups; these backends take an item without its batch."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
-    y = convolution(x, weight, bias, stride, padding, dilation, False, [0] * n, 1)
+    y = _convolve(x, weight, bias, stride, padding, dilation, False, [0] * n, 1, own=True)
     return y if x is self else y[0]
 
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
-    check_type(self.dtype, *([weight] if self.dtype in dt.FLOATS else []))  # in torch's own words, never oneDNN's
-    return _plain(self, weight, None if bias is None else dt.cast(bias, self.dtype), stride, padding, (1,) * n)
+    return _plain(self, weight, bias, stride, padding, (1,) * n)
 
 
 def _as_window(self, weight, kernel_size, bias, stride, padding, n):
@@ -265,7 +281,6 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     check_type(self.dtype, weight)
     if not len(weight) or 0 in out:
         return layout.dense(np.empty((*self.shape[:at], len(weight), *out), self.dtype))
-    bias = None if bias is None else dt.cast(bias, self.dtype)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -286,10 +301,8 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     out = checks.sizes_back(sizes, kernel_size, checks.Geometry(stride, padding, dilation, output_padding))
     check(min(out) > 0, small_output(sizes, out))
     check_shape(self, (*self.shape[: -n - 1], len(weight), *sizes))
-    require(f"slow_conv_transpose{n}d_out_cpu", self.dtype, (*dt.FLOATS, dt.int64))
-    check_type(self.dtype, weight)
     x = self[None] if self.ndim == n + 1 else self
-    y = convolution(x, weight, bias, stride, padding, dilation, True, output_padding, 1)
+    y = _convolve(x, weight, bias, stride, padding, dilation, True, output_padding, 1, own=True)
     return y if x is self or n == 2 else y[0]  # torch keeps the batch that it made in two dimensions
 
 
@@ -299,10 +312,26 @@ rows("slow_conv_transpose2d slow_conv_transpose3d", _transposed, "The adjoint of
 
 @kernel("mkldnn_convolution")
 def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
-    """`convolution` with its parameters in another order, for the dtypes that oneDNN has."""
+    """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates."""
+    given = {"padding": padding, "stride": stride, "dilation": dilation}
+    found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
     check(groups > 0, "non-positive groups is not supported")
-    check(self.dtype in (dt.float32, *dt.HALVES), dense_dtype(self.dtype))
-    return convolution(self, weight, bias, stride, padding, dilation, False, [0] * (weight.ndim - 2), groups)
+    g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
+    check(min(g.dilation, default=1) > 0, "non-positive dilation is not supported")
+    checks.check_shapes(self, weight, None if bias is None else bias.shape, g, False, groups)
+    for x in (self, weight) if bias is None else (self, weight, bias):
+        check(x.dtype in checks.TAKEN, dense_dtype(x.dtype))
+    fits = bias is None or bias.dtype in (dt.float32, *[x for x in dt.HALVES if x == self.dtype])
+    check(fits and self.shape[1] and weight.size, no_primitive("convolution"))
+    words = "mkldnn_to_dense expects float, bfloat16, half, uint8, int8, float8_e4m3fn tensor input"
+    check(self.dtype not in dt.FLOAT8S, words)
+    inner = dt.float32 if self.dtype.kind in "iu" else self.dtype
+    x, w, b = (None if x is None else dt.cast(x, inner) for x in (self, weight, bias))
+    y = convolution(x, w, b, stride, padding, dilation, False, [0], groups)
+    if inner != self.dtype:
+        limits = np.iinfo(self.dtype)
+        np.clip(np.rint(y, out=y), limits.min, limits.max, out=y)
+    return layout.place(dt.cast(y, self.dtype), layout.layout_of(y)[1])
 
 
 @kernel("_slow_conv2d_backward.output_mask")
@@ -313,7 +342,7 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
         return None, None, sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype) if output_mask[2] else None
     window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
-    of_x, of_w, of_b = convolution_backward(grad_output, self, window, [len(weight)], *rest)
+    of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, own=True)
     return of_x, None if of_w is None or not output_mask[1] else of_w.reshape(weight.shape), of_b
 
 

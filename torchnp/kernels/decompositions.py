@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, dim_of
+from torchnp.checks import broadcast_shapes, check, dim_of
 from torchnp.errors import out_dtype, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
@@ -252,6 +252,7 @@ def _tolerance(a: ndarray, top: ndarray, atol: Any, rtol: Any) -> ndarray:
     absolute = np.asarray(0.0 if atol is None else atol)
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
     relative = np.where(absolute > 0, 0.0, eps) if rtol is None else np.asarray(rtol)
+    broadcast_shapes(absolute.shape, broadcast_shapes(relative.shape, top.shape[:-1]))
     return np.maximum(absolute[..., None], relative[..., None] * top)
 
 

@@ -84,6 +84,7 @@ def _check(weight: ndarray, indices: ndarray, offsets: ndarray, mode: int, scale
         a, b = (tensor_type(x.dtype) for x in (weight, scale))
         found = f"type {a} does not equal {b} (while checking arguments for embedding_bag)"
         check(a == b, f"{words} 'per_sample_weights'; but {found}")
+        check(scale.ndim == 1, expected_true("per_sample_weights.value().dim() == 1"))
         check(scale.size == indices.size, expected_true("per_sample_weights.value().numel() == indices.numel()"))
     check(not last or offsets.size >= 1, "include_last_offset: number of offset should be at least 1")
 

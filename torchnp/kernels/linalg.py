@@ -13,6 +13,7 @@ from torchnp import layout
 from torchnp.checks import broadcast_shapes, check
 from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import add
 from torchnp.kernels.slicing import diagonal
 from torchnp.overlap import check_apart
 from torchnp.registry import kernel
@@ -276,7 +277,7 @@ def logdet(self):
     check_inexact("logdet", self, False)
     sign, logabsdet = _linalg_slogdet(self)[:2]
     if dt.is_complex(self.dtype):
-        return layout.dense(np.log(sign) + logabsdet)
+        return layout.dense(add(np.log(sign), logabsdet))  # torch's sum of infinities has a nan imaginary part
     out = np.where(sign == -1, self.dtype.type(np.nan), logabsdet)
     return (
         out if out.size else layout.place(out, layout.iterated([(out.shape, layout.contiguous(out.shape)), ((), ())]))

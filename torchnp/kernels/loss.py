@@ -95,6 +95,8 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference over ``beta``, limited to [-1, 1]."""
     g, x, norm = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
+    if not dt.is_inexact(x.dtype):  # beta is no integer, but in torch's vectors, which divide by 0 in place of 0.5
+        x = dt.cast(x, dt.float64)
     b = number(float(beta), x.dtype)
     return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
@@ -362,19 +364,24 @@ def _multilabel(
     x = _samples(self)
     words = f"inconsistent target size: {shape_text(target.shape)} for input of size: {shape_text(self.shape)}"
     check(target.shape == self.shape or (target.ndim <= 1 >= self.ndim and target.size == self.size), words)
+    if is_target is not None and is_target.shape != target.shape:
+        same = "Expected tensor for argument #3 'target' to have same size as tensor for argument #5 'is_target'; but"
+        sizes = f"{shape_text(target.shape)} does not equal {shape_text(is_target.shape)}"
+        raise RuntimeError(
+            f"{same} {sizes} (while checking arguments for multilabel_margin_loss_backward_cpu_template)"
+        )
     rows = target.reshape(x.shape)
     check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
     if x.size:
         require(cpu, self.dtype, el.WIDE)
         check_type(dt.int64, target)
+        check_type(self.dtype, is_target)
     listed = np.logical_and.accumulate(rows >= 0, axis=1)
     if is_target is None:
         is_target = np.zeros(x.shape, np.bool_)
         sample, _ = np.nonzero(listed)
         is_target[sample, rows[listed]] = True
     else:
-        sizes = f"{shape_text(is_target.shape)} for target of size: {shape_text(target.shape)}"
-        check(is_target.shape == target.shape, f"inconsistent is_target size: {sizes}")
         is_target = is_target.reshape(x.shape) != 0
     index = np.where(listed, rows, 0)
     reach = 1 - np.take_along_axis(x, index, axis=1)[:, :, None] + x[:, None, :]

@@ -14,11 +14,11 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.numerics.products import (
-    beta_times,
     blas_ready,
     check_products,
     product,
     weighted,
+    without_product,
     words,
 )
 from torchnp.kernels.view import view
@@ -124,8 +124,9 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     check(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
     check_matrices(mat1, mat2)
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
-    if mat1.size and mat2.size:
-        check_products("addmm_impl_cpu_", self.dtype, float8=True)
+    if not (mat1.size and mat2.size):
+        return without_product(base, beta)
+    check_products("addmm_impl_cpu_", self.dtype, float8=True)
     return weighted(base, beta, alpha, mat1, mat2)
 
 
@@ -157,7 +158,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
         raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
     _check_batches(batch1, batch2)
     if not (batch1.size and batch2.size):
-        return dt.cast(beta_times(base, beta), batch2.dtype)
+        return dt.cast(without_product(base, beta), batch2.dtype)
     check_products("baddbmm", self.dtype)
     check_type(batch1.dtype, batch2)
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
@@ -174,7 +175,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     check(n == count, f"batch1 and batch2 must have same number of batches, got {n} and {count}")
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
     if batch1.shape[0] == 0 or base.size == 0:
-        return dt.cast(np.asarray(beta_times(base, beta)), self.dtype)
+        return dt.cast(without_product(base, beta), self.dtype)
     if dt.is_half(self.dtype):  # torch rounds after each matrix
         out = base
         for a, b in zip(batch1, batch2, strict=True):

@@ -182,11 +182,14 @@ def linalg_matrix_exp(self):
         code = "abs" if self.dtype == dt.float8_e8m0fnu else "sum" if self.size else "le"
         raise not_implemented(f"{'exp_vml' if n == 1 else code}_cpu", self.dtype)
     if self.size == 0:
-        return self.copy()
+        return layout.dense(self)
     if n > 1 and self.ndim > 3:
         view(self, (math.prod(self.shape[:-2]), n, n))
     wide = dt.complex128 if dt.is_complex(self.dtype) else dt.float64
-    return dt.cast(expm(dt.cast(self, wide)), self.dtype)
+    out = dt.cast(expm(dt.cast(self, wide)), self.dtype)
+    return (
+        layout.place(out, layout.iterated([layout.layout_of(self)])) if n == 1 else layout.dense(out)
+    )  # of lone numbers torch calls exp
 
 
 @kernel("linalg_vander", like=np.vander, differs=["vander-increasing"])

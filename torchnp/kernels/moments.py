@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, refuse
 from torchnp.errors import not_implemented, output_shape
 from torchnp.kernels._elementwise import int_to_float
@@ -119,8 +120,9 @@ def _look_out(bound: Bound, outs: list[ndarray]) -> None:
     dims = [dims] if isinstance(dims, int) else dims
     reduced = range(x.ndim) if not dims else [i + x.ndim if i < 0 else i for i in dims]
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
-    if dt.is_half(x.dtype) and not dt.is_half(d) and dt.is_inexact(d) and left == 1 and x.size:
-        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
+    real = dt.to_real(x.dtype)
+    if dt.is_half(real) and not dt.is_half(d) and dt.is_inexact(d) and left == 1 and x.size:
+        raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(real)}")
 
 
 _WRITES = Writes(out=_look_out)
@@ -192,7 +194,8 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
         freedom = np.zeros_like(freedom)
     d = sub(rows, mean[:, None])
     weighted = d if w is None else mul(d, w)
-    return div(mm(d, weighted.conj().T if dt.is_complex(weighted.dtype) else weighted.T), freedom).squeeze()
+    out = div(mm(d, weighted.conj().T if dt.is_complex(weighted.dtype) else weighted.T), freedom)
+    return out.squeeze() if out.size else layout.dense(out)
 
 
 def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:

@@ -36,8 +36,6 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
-    if n == 0:
-        return layout.cloned(self)
     axis = wrap_dim(dim, self.ndim)
     parts = [p for p in (prepend, self, append) if p is not None]
     words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
@@ -45,6 +43,8 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         check(part.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input")
         for i, (a, b) in enumerate(zip(self.shape, part.shape, strict=True)):
             check(i == axis or a == b, f"{words} dimension; input.size({i}) = {a}, but got tensor.size({i}) = {b}")
+    if n == 0:
+        return layout.cloned(self)
     common = dt.result_type(*parts)
     x = self
     if len(parts) > 1:  # in the memory format that all suggest as they were given

@@ -61,11 +61,11 @@ def _backward(
     total_weight: ndarray, each: bool,
 ) -> ndarray:  # fmt: skip
     """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
-    index, counted, factor = _factors(cpu, self, target, weight, ignore_index)
     if not each:
         check_type(self.dtype, total_weight)
         g = g.reshape(())
     check_type(self.dtype, g)
+    index, counted, factor = _factors(cpu, self, target, weight, ignore_index)
     inner = factor.dtype
     g = dt.cast(g, inner)
     if reduction == MEAN:

@@ -136,9 +136,10 @@ def _space_dtype(
 
 def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype, fused: bool) -> ndarray:
     """``steps`` points, counted from the nearer end; torch's linspace rounds product and sum once (``fused``)."""
-    first, last = scalar(start, dtype), scalar(end, dtype)
-    if steps == 1:
+    first = scalar(start, dtype)
+    if steps == 1:  # at the end torch does not look
         return first.reshape(1).copy()
+    last = scalar(end, dtype)
     if dt.is_complex(dtype):
         out = np.empty(steps, dtype)
         out.real = _points(first.real, last.real, steps, fused)

@@ -141,14 +141,14 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     if dim is None:
         self, dim = self.reshape(-1), 0
     check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
-    dim = dim_of(self, dim)
-    extent = self.shape[dim]
+    axis = dim_of(self, dim)
+    extent = self.shape[axis]
     if repeats.size == 1:
         repeats = np.broadcast_to(repeats.reshape(1), (extent,))
     elif repeats.size != extent:
         words = f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and"
         raise RuntimeError(f"{words} input.size({dim}) = {extent}")
-    return index_select(self, dim, repeat_interleave_tensor(repeats, output_size=output_size))
+    return index_select(self, axis, repeat_interleave_tensor(repeats, output_size=output_size))
 
 
 @kernel("repeat_interleave.self_int", like=np.repeat)
@@ -331,7 +331,8 @@ def vander(x, N=None, increasing=False):
     n = x.size if N is None else N
     check(n >= 0, "N must be non-negative.")
     dtype = promote_types(x.dtype, int64)
-    refuse_elements("cumprod_out_cpu", x, frozenset({complex32}))
+    if n > 1:
+        refuse_elements("cumprod_out_cpu", x, frozenset({complex32}))
     powers = np.ones((x.size, n), dtype)
     powers[:, 1:] = cumprod(np.repeat(cast(x, dtype)[:, None], max(n - 1, 0), 1), 1)
     return powers if increasing else flip(powers, [1])

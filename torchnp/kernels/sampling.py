@@ -89,6 +89,9 @@ _declare("geometric", _sampled, _DOC, draw=_geometric, like=np.random.geometric)
 # ---------------------------------------------------------------- multinomial
 
 
+_NO_WEIGHT = "invalid multinomial distribution (sum of probabilities <= 0)"
+
+
 @kernel("multinomial", like=np.random.choice, differs=["random-stream"])
 def multinomial(self, num_samples, replacement=False, *, generator=None):
     """Indices drawn in proportion to the weights of each row."""
@@ -105,6 +108,10 @@ def multinomial(self, num_samples, replacement=False, *, generator=None):
         return np.empty(shape, int64)
     draw, cpu = (_with_replacement, "multinomial") if replacement and num_samples > 1 else (_race, "aminmax_cpu")
     require(cpu, self.dtype, FLOATS)
+    if not categories:
+        words = "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        check(draw is _with_replacement, words)
+        raise RuntimeError(_NO_WEIGHT)
     return draw(self.reshape(-1, categories), num_samples, generator).reshape(shape)
 
 
@@ -115,7 +122,7 @@ def _with_replacement(weights: ndarray, samples: int, generator: Generator | Non
     check(np.isfinite(wide).all(), words)
     bounds = np.add.accumulate(wide, -1)  # accumulate adds one by one, as torch does
     total = bounds[:, -1:].copy()
-    check((total > 0).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
+    check((total > 0).all(), _NO_WEIGHT)
     bounds /= total
     bounds[:, -1] = 1
     u = (generator or default_generator).uniform64(weights.shape[0] * samples).reshape(-1, samples)
@@ -127,7 +134,7 @@ def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarra
     wide = cast(weights, opmath(weights.dtype))
     fair = np.max(wide) < math.inf and np.min(wide) >= 0
     check(fair, "probability tensor contains either `inf`, `nan` or element < 0")
-    check(np.all(np.any(wide != 0, -1)), "invalid multinomial distribution (sum of probabilities <= 0)")
+    check(np.all(np.any(wide != 0, -1)), _NO_WEIGHT)
     # The largest of p / Exp(1) is at i in proportion to p[i].
     race = cast(wide / cast(exponential(weights, generator=generator), wide.dtype), weights.dtype)
     if samples == 1:

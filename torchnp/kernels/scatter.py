@@ -24,7 +24,7 @@ from torchnp.writes import Bound, Writes, look_apart
 ndarray = np.ndarray
 
 # Their targets share no memory with index or source, which scatter looks at first.
-_APART, _APART_LAST = Writes(inplace=look_apart), Writes(after=look_apart)
+_APART_LAST = Writes(after=look_apart)
 
 # ---------------------------------------------------------------- scatter
 
@@ -39,10 +39,7 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
             "release. Use torch.scatter_reduce instead for more reduction options."
         )
-    dim = wrap_dim(dim, self.ndim)
-    check(index.dtype in accumulate.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
-    words = "scatter(): Expected self.dtype to be equal to src.dtype"
-    check(src is None or self.dtype == src.dtype, words)
+    dim = _check_kinds(self, dim, index, src)
     if reduce not in known:
         one_of_two = RuntimeError("reduce argument must be either add or multiply.")
         raise one_of_two if op == "scatter" else unknown_reduction(reduce)
@@ -63,6 +60,23 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
     values = np.broadcast_to(values, places.shape) if src is None else values
     reduced = accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), reduce, include_self)
     return reduced.reshape(self.shape)
+
+
+def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
+    dim = wrap_dim(dim, self.ndim)
+    check(index.dtype in accumulate.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
+    words = "scatter(): Expected self.dtype to be equal to src.dtype"
+    check(src is None or self.dtype == src.dtype, words)
+    return dim
+
+
+def _look_scatter(bound: Bound, written: list[ndarray]) -> None:
+    """In place torch looks at dtypes and sizes before it looks at memory."""
+    self, index, src = written[0], bound["index"], bound.get("src")
+    dim = _check_kinds(self, bound["dim"], index, src)
+    if index.size:
+        _check_sizes(self, dim, index, src)
+    look_apart(bound, written)
 
 
 def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> None:
@@ -90,24 +104,25 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
 
+_WRITES = Writes(inplace=_look_scatter)
 _AT = "along a dimension at the positions of the index."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
-    differs=["gather-negative", "index-write-overlap"], writes=_APART,
+    differs=["gather-negative", "index-write-overlap"], writes=_WRITES,
 )  # fmt: skip
 rows(
     "scatter.value", _scattered, f"The tensor with one number written {_AT}", like=np.put_along_axis,
-    differs=["gather-negative"], writes=_APART,
+    differs=["gather-negative"], writes=_WRITES,
 )  # fmt: skip
 _DOC = "`scatter` of {} that adds or multiplies where it would write."
-rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_APART)
-rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_APART)
+rows("scatter.reduce", _scattered, _DOC.format("a tensor"), writes=_WRITES)
+rows("scatter.value_reduce", _scattered, _DOC.format("one number"), writes=_WRITES)
 (scatter_add,) = rows(
     "scatter_add", _scattered, f"The tensor with ``src``'s elements added {_AT}", reduce="sum", known=_ANY,
-    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_APART,
+    like=np.add.at, differs=["gather-negative", "half-opmath", "index-write-overlap"], writes=_WRITES,
 )  # fmt: skip
 _DOC = f"The tensor with ``src``'s elements reduced into it {_AT}"
-rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"], writes=_APART)
+rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"], writes=_WRITES)
 
 # ---------------------------------------------------------------- index_add
 
@@ -234,6 +249,14 @@ def index_copy(self, dim, index, source):
     return out
 
 
+def _check_filled(self: ndarray, dim: int, index: ndarray) -> None:
+    """Refuse an index, counted from the end too, that lies outside of slices that have elements."""
+    size = self.shape[dim] if self.ndim else 1
+    wrong = index[(index < -size) | (index >= size)]
+    if wrong.size and 0 not in _around(self, dim):
+        raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {dim} with size {size}")
+
+
 @kernel("index_fill.int_Scalar", like=np.put_along_axis, writes=_APART_LAST)
 def index_fill(self, dim, index, value):
     """The tensor with one number in the slices that a vector names."""
@@ -246,9 +269,7 @@ def index_fill(self, dim, index, value):
     number = scalar(value, self.dtype)
     shape, i = self.shape or (1,), index.reshape(-1)
     _check_window(self, dim, i.size)
-    wrong = i[(i < -shape[dim]) | (i >= shape[dim])]
-    if wrong.size and 0 not in _around(self, dim):
-        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
+    _check_filled(self, dim, i)
     out = np.array(self, order="C", copy=True)
     if self.size:
         bits(out).reshape(shape)[at(dim, i)] = bits(number)
@@ -281,6 +302,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     if not include_self:
         refuse("index_reduce_func_exclude_input_init", self.dtype, _NO_INDEX_REDUCE)
         _check_window(self, dim, index.size)
+        _check_filled(self, dim, index)
     if self.ndim < 2:
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:

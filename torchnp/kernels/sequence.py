@@ -217,7 +217,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 
 @kernel("_segment_reduce_backward")
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
-    """The gradient of `segment_reduce`; equal extremes share it."""
+    """The gradient of `segment_reduce`; equal extremes share what is positive of it."""
     check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
@@ -236,7 +236,8 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
         equal = (rows == result) | (rows != rows)
         counts = np.zeros(shape, dtype)
         add_rows(counts, segment, equal.astype(dtype))
-        found = np.where(equal, given / counts[segment], np.zeros((), dtype))
+        shared = np.where(given > 0, given / counts[segment], given)
+        found = np.where(equal, shared, np.zeros((), dtype))
     out = np.zeros(data.shape, dtype)
     out.reshape(kept.size, rows.shape[1])[kept] = found
     return out

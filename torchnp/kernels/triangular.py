@@ -162,7 +162,8 @@ def cholesky_inverse(self, upper=False):
     """Inverse of A from its Cholesky factor."""
     check_square("cholesky_inverse", self)
     check_lapack("cholesky_inverse_out_cpu", self, True)
-    half, _ = factored("potri", self, lower=not upper)
+    half, info = factored("potri", self, lower=not upper)
+    raise_first(info, "cholesky_inverse")
     part, other = (np.triu, np.tril) if upper else (np.tril, np.triu)
     half[...] = part(half)
     half += other(half.mT.conj(), -1 if upper else 1)

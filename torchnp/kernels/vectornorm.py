@@ -143,6 +143,8 @@ def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
     wide = x.dtype if dtype is None else dt.as_dtype(dtype)
     words = "norm(): the desired output dtype should be either floating point or complex. Got"
     check(dt.is_inexact(wide), f"{words} {dt.scalar_name(wide)} instead.")
+    for dim in over[:1]:  # looked at first
+        axes_of(dim, x.ndim)
     out = linalg_vector_norm(x, 2 if p is None else p, *over, dtype=wide)
     check(dtype is None or out.dtype == wide, out_dtype(out.dtype, wide))
     return out

@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_shape, check_type, require
-from torchnp.errors import dense_dtype, shape_text
+from torchnp.checks import check, check_no_dilation, check_shape, check_type, require
+from torchnp.errors import dense_dtype, no_primitive, shape_text
 from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
 from torchnp.kernels.numerics.correlate import correlate, correlate_input, correlate_weight
@@ -25,6 +25,15 @@ def convolution_backward(
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
     """Gradients of `convolution` in its input, weight and bias; None for those not asked for."""
+    rest = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    return gradients(grad_output, input, weight, bias_sizes, *rest)
+
+
+def gradients(
+    grad_output: ndarray, input: ndarray, weight: ndarray, bias_sizes: Ints | None, stride: Ints, padding: Ints,
+    dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool], own: bool = False,
+) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
+    """`convolution_backward`, or what torch's ``own`` code makes of it."""
     check(groups > 0 or weight.ndim < 3, f"expected groups to be greater than 0, but got groups={groups}")
     g = checks.geometry(input, weight, None, stride, padding, dilation, transposed, output_padding, groups)
     ranks = f"but got: {input.ndim} and {grad_output.ndim}"
@@ -34,14 +43,22 @@ def convolution_backward(
     check(transposed or not any(g.output_padding), f"{words} {' '.join(map(str, g.output_padding))}")
     if 0 in input.shape:
         return _backward_of_nothing(input, weight, bias_sizes, output_mask)
-    vendor = checks.by_vendor(input, weight, g, transposed, groups)
-    if vendor or any(output_mask[:2]):  # torch's own code looks at the gradient alone for that of the bias
-        _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask[0])
-    channels_last = checks.wants_channels_last(input, weight)
-    dtype = input.dtype
+    vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
+    if vendor:
+        g = _check_by_vendor(grad_output, input, weight, g, transposed, groups, output_mask)
+    else:
+        _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask)
+    dtype = grad_output.dtype
     inner = checks.sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
-    y, x, w = (dt.cast(a, inner) for a in (grad_output, input, weight))
     grad_input = grad_weight = grad_bias = None
+    if output_mask[2]:
+        wide = inner if dtype == input.dtype else dt.opmath(dtype)
+        grad_bias = dt.cast(dt.cast(grad_output, wide).sum((0, *range(2, input.ndim)), dtype=wide), dtype)
+    of_weight = output_mask[1] or (output_mask[2] and vendor)  # which makes both
+    if not (output_mask[0] or of_weight):
+        return None, None, grad_bias
+    channels_last = checks.wants_channels_last(input, weight)
+    y, x, w = (dt.cast(a, inner) for a in (grad_output, input, weight))
     window = (g.stride, g.padding, g.dilation, groups, channels_last)
     if output_mask[0]:
         if transposed:
@@ -49,15 +66,14 @@ def convolution_backward(
             part: Any = (..., *(slice(s) for s in x.shape[2:]))  # output_padding may leave room for one window more
             grad_input = in_format(dt.cast(grad[part], dtype), channels_last)
         else:
-            grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window), dtype)
-    if output_mask[1] or (output_mask[2] and vendor):  # which makes both
+            half = dtype == dt.float16 and not vendor
+            grad_input = dt.cast(correlate_input(y, w, x.shape[2:], *window, half=half), dtype)
+    if of_weight:
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
-    if output_mask[2]:
-        grad_bias = dt.cast(y.sum((0, *range(2, y.ndim)), dtype=inner), dtype)
     # torch's own code goes by the weight in that format, which one that has it already keeps as it is.
-    own = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
-    kept = not vendor and layout.is_channels_last(*own)
+    image = layout.layout_of(weight) if weight.ndim > 3 else layout.as_image(*layout.layout_of(weight))
+    kept = not vendor and layout.is_channels_last(*image)
     given = (weight, weight) if kept else (input, weight)
     return _laid(grad_input, input, weight, vendor), _laid(grad_weight, *given, vendor), grad_bias
 
@@ -66,23 +82,70 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool) -> n
     return x if x is None else layout.place(x, checks.result_strides(x.shape, input, weight, vendor))
 
 
-_TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, *dt.FLOAT8S))  # what oneDNN has formats of
+def _check_by_vendor(
+    y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
+) -> checks.Geometry:
+    """oneDNN reads the weight for the gradient of the input alone, and has one word of all that does not fit."""
+    if not any(mask):
+        return g
+    for a in (y, w) if mask[0] else (y,):
+        check(a.dtype in checks.TAKEN, dense_dtype(a.dtype))
+    if 0 in g.dilation:  # it takes all for 1 then
+        check(x.ndim < 5, "dimensions are invalid")
+        g = g._replace(dilation=(1,) * len(g.dilation))
+    fits = w.size and y.shape == _shape_of_gradient(x, w, g, transposed, groups)
+    beside = {a.dtype for a, read in ((x, any(mask[1:])), (w, transposed and mask[0])) if read}
+    check(fits and beside <= {y.dtype}, no_primitive("deconvolution" if transposed else "convolution"))
+    return g
+
+
+def _shape_of_gradient(x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> tuple[int, ...]:
+    if transposed:
+        return (len(x), w.shape[1] * groups, *checks.sizes_back(x.shape[2:], w.shape[2:], g))
+    return (len(x), len(w), *out_sizes(x.shape[2:], w.shape[2:], *g[:3]))
 
 
 def _check_gradient(
-    y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, of_input: bool
+    y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> None:
+    """What torch's own code checks; of the gradient of the bias some looks at nothing else."""
     dims = 3 if x.ndim == 5 else 2
-    name = f"slow_conv_transpose{dims}d_backward_out_cpu" if transposed else f"slow_conv{dims}d_cpu"
-    require(name + "_grad_input" * (of_input and not transposed), x.dtype, dt.FLOATS)
-    if checks.by_vendor(x, w, g, transposed, groups):
-        for a in (y, w):
-            check(a.dtype in _TAKEN, dense_dtype(a.dtype))
-    read = of_input or checks.by_vendor(x, w, g, transposed, groups)
-    checks.check_dtypes(x, w if read else np.empty(w.shape, x.dtype), None, transposed, g, groups)
-    check_type(x.dtype, y)
-    sizes = checks.transposed_sizes(x, w, g, groups) if transposed else out_sizes(x.shape[2:], w.shape[2:], *g[:3])
-    check_shape(y, (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *sizes))
+    dilated = not transposed and set(g.dilation) != {1}
+    of_weight = mask[1] or (mask[2] and transposed and dims == 3)
+    if not (dilated or mask[0] or of_weight):
+        return
+    if 0 in g.dilation:
+        check_no_dilation(g.dilation, w, transposed, False)
+    checks.check_filter(w, transposed, dilated)
+    shape = _shape_of_gradient(x, w, g, transposed, groups)
+    if dilated:
+        _check_dilated(y, x, w, shape, mask)
+        return
+    if transposed:
+        checks.transposed_sizes(x, w, g, False)
+    check_shape(y, shape, 1)
+    check_shape(y, shape)  # which torch does not: it reads beyond a smaller batch
+    stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
+    if mask[0]:
+        first, *others = (y, x, w) if transposed and dims == 2 else (x, y, w)
+        require(stem + ("backward_out_cpu" if transposed else "grad_input"), first.dtype, dt.FLOATS)
+        check_type(first.dtype, *others)
+    if of_weight:
+        if not transposed:
+            require(checks.COLUMNS[dims], x.dtype, checks.WITH_COLUMNS)
+        require(stem + ("acc_grad_parameters_cpu" if transposed else "grad_weight"), x.dtype, dt.FLOATS)
+        check_type(x.dtype, y if mask[1] else None)
+
+
+def _check_dilated(y: ndarray, x: ndarray, w: ndarray, shape: tuple[int, ...], mask: Sequence[bool]) -> None:
+    check(len(y) == len(x), f"grad_output.size(0)={len(y)} must be input.size(0)={len(x)}")
+    check(y.shape[1] == len(w), f"grad_output.size(1)={y.shape[1]} must be weight.size(0)={len(w)}")
+    unit = (1,) * (x.ndim == 3)  # torch runs one dimension as two
+    found, wanted = unit + y.shape[2:], unit + shape[2:]
+    words = f"grad_output[2:] shape{shape_text(found)} must be equal to output size {' '.join(map(str, wanted))}"
+    check(found == wanted, words)
+    require("slow_conv_dilated<>", x.dtype, (*dt.FLOATS, dt.int64))
+    check_type(x.dtype, w if mask[0] else None, y if any(mask[:2]) else None)
 
 
 def _backward_of_nothing(

@@ -59,13 +59,18 @@ def correlate(
 
 
 def correlate_input(
-    y: ndarray, w: ndarray, sizes: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, channels_last: bool
-) -> ndarray:
-    """The adjoint in ``x``: every ``y`` spreads ``w`` over the window it came from. ``sizes`` are those of ``x``."""
+    y: ndarray, w: ndarray, sizes: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int,
+    channels_last: bool, half: bool = False,
+) -> ndarray:  # fmt: skip
+    """The adjoint in ``x``: every ``y`` spreads ``w`` over the window it came from. ``sizes`` are those of ``x``.
+
+    ``half`` says that torch rounds what each weight adds, and each sum, to float16: that shows where they overflow.
+    """
     n, o, *out = y.shape
     per_group, *kernel = w.shape[1:]
     spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    if max(stride) == 1 and np.isfinite(w).all():  # the zeros beyond the edge would make inf NaN
+    half = half and not _largest(y) * _largest(w) * math.prod(kernel) * (o // groups) < 65504
+    if max(stride) == 1 and not half and np.isfinite(w).all():  # the zeros beyond the edge would make inf NaN
         before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]
         after = [s + k - 1 - b - m for s, k, b, m in zip(sizes, spread, before, out, strict=True)]
         flipped = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, o // groups, per_group, *kernel)
@@ -77,18 +82,24 @@ def correlate_input(
     c = groups * per_group
     parts = _parts(n, c * math.prod(kernel) * math.prod(out) * y.itemsize)
     if len(parts) > 1:
-        rest = (w, sizes, stride, padding, dilation, groups, channels_last)
+        rest = (w, sizes, stride, padding, dilation, groups, channels_last, half)
         return np.concatenate([correlate_input(y[part], *rest) for part in parts])
     x = np.zeros((n, c, *padded), y.dtype)
     if x.size and o:
         grouped = np.ascontiguousarray(y).reshape(n, groups, o // groups, math.prod(out))
         columns = np.matmul(w.reshape(groups, o // groups, -1).swapaxes(1, 2), grouped)
-        columns = columns.reshape(n, c, *kernel, *out)
+        columns = (columns.astype(np.float16) if half else columns).reshape(n, c, *kernel, *out)
         for tap in taps(kernel):
             at: Any = (..., *tap_slices(tap, out, stride, dilation))
             x[at] += columns[(slice(None), slice(None), *tap)]
+            if half:
+                x[at] = x[at].astype(np.float16)
     inner: Any = (..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))
     return in_format(x[inner], channels_last)
+
+
+def _largest(x: ndarray) -> float:
+    return float(max(x.max(initial=0), -x.min(initial=0)))
 
 
 def correlate_weight(

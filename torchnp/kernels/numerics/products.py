@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.errors import not_implemented
+from torchnp.errors import cannot_cast, not_implemented
 from torchnp.scalars import scalar
 
 ndarray = np.ndarray
@@ -84,6 +84,14 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
     if total is None:
         return scaled.copy()
     return np.add(scaled, total, total if total.dtype == scaled.dtype and total.ndim else None)
+
+
+def without_product(base: ndarray, beta: Any) -> ndarray:
+    """`beta_times` where the factors are empty: torch multiplies as it does anywhere, and the base has to hold that."""
+    common = dt.result_type(base, beta)
+    if base.size and beta != 0 and not dt.can_cast(common, base.dtype):
+        raise cannot_cast(common, base.dtype)
+    return beta_times(base, beta)
 
 
 def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:

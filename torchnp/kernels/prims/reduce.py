@@ -65,11 +65,10 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
     _refuse_dtype(output_dtype, "_prod_aten")
     if type(inp) is not ndarray:
         return _portable("prod", inp, list(dims)) if len(dims) else namespace(inp).asarray(inp, copy=True)
-    if not len(dims):
-        return cloned(inp)
+    out = inp
     for d in sorted(dims, reverse=True):
-        inp = aten("prod.dim_int")(inp, d)
-    return dense(inp)
+        out = aten("prod.dim_int")(out, d)
+    return dense(out) if len(dims) else cloned(inp)
 
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim"])
