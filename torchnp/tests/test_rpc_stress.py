@@ -104,9 +104,8 @@ def conversation():
         wire.encode(wire.Ops(1, [wire.Op(add, 1, 1, [wire.Handle(0), 2], {"alpha": 1}, [[3, 1]])])),
         wire.encode(wire.Ops(2, [wire.Op(add, 2, 1, [wire.Handle(0), wire.Handle(1)], {})])),
         wire.encode(wire.Del(3, [(0, 0)])),
-        wire.encode(wire.Seed(3, 5)),
-        wire.encode(wire.Sync(1, 4)),
-        wire.encode(wire.Publish(2, 4, 2)),
+        wire.encode(wire.Sync(1, 3)),
+        wire.encode(wire.Publish(2, 3, 2)),
     ]
 
 

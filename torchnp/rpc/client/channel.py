@@ -83,7 +83,15 @@ class Channel:
     # ------------------------------------------------------------ sending
 
     def call(
-        self, index: int, count: int, args: list, kwargs: dict[str, Any], expected: list, where: Where, weight: int = 0
+        self,
+        index: int,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        where: Where,
+        weight: int = 0,
+        key: int | None = None,
     ) -> int:
         """Send an operator with ``count`` results and return the id of the first; does not wait for it."""
         with self._lock:
@@ -92,7 +100,7 @@ class Channel:
                 self._signal()
             first = self._next_id
             self._next_id = first + count
-            self._ops.append(wire.Op(index, first, count, args, kwargs, expected))
+            self._ops.append(wire.Op(index, first, count, args, kwargs, expected, key))
             self._seq += 1
             self._where.append(where)
             self.ops_sent += 1
@@ -124,16 +132,6 @@ class Channel:
             seq, id_ = self._seq, self._numbered(where)
             self._out.append(wire.encode(wire.Open(seq, id_, name)))
             return id_
-
-    def seed(self, seed: int, where: Where = None) -> None:
-        """Restart the session's random stream."""
-        with self._lock:
-            self._alive()
-            self._pack()
-            self._out.append(wire.encode(wire.Seed(self._seq, seed)))
-            self._seq += 1
-            self._where.append(where)
-            self._signal()
 
     def _numbered(self, where: Where) -> int:
         id_ = self._next_id

@@ -11,6 +11,7 @@ import torch
 from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
+from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import called_by_torch, caller
 from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
@@ -52,9 +53,17 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     @classmethod
     def _emit(
-        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+        cls,
+        session: Session,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
     ) -> list[RemoteObject]:
-        """Have an operator run where the values are; the objects that its results will be."""
+        """Have an operator run where the values are, seeded by ``key`` if it is random; the objects of its results."""
         raise TypeError(f"{cls.__name__} does not say where its operators run")
 
     @classmethod
@@ -121,11 +130,19 @@ class RPCTensor(BaseHandleTensor):
 
     @classmethod
     def _emit(
-        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+        cls,
+        session: Session,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
     ) -> list[RemoteObject]:
         index = session.index[name]
         session.calls[index] += 1
-        first = session.channel.call(index, count, args, kwargs, expected, caller(), weight)
+        first = session.channel.call(index, count, args, kwargs, expected, caller(), weight, key)
         return [RemoteObject(i, session) for i in range(first, first + count)]
 
     def publish(self) -> torch.Tensor:
@@ -150,6 +167,8 @@ _PLAIN_NUMBERS = frozenset((int, bool, float))
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """Lower the arguments, find the shapes, emit, wrap."""
     session = None
+    if plan.random:
+        generator, args, kwargs = _without_generator(plan, args, kwargs)
     key: list[Any] = [plan]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
@@ -178,11 +197,10 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         if _asks_for_shape(plan, kwargs):
             return plan.func(args[0]._spec.meta, **kwargs)
         for name, a in kwargs.items():
-            if name != "generator":
-                session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
-                key += (name, part)
-                sent_kwargs[name] = value
-                weight += more
+            session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
+            key += (name, part)
+            sent_kwargs[name] = value
+            weight += more
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
@@ -198,20 +216,31 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         container[place] = held[-1].wire
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
-    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight)
+    random = draw_key(generator) if plan.random else None
+    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
 
 
 def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices and generators."""
-    if kwargs.get("generator") is not None:
-        raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
+    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
     device = kwargs.get("device")
     if device is None or device_is_cpu(device):
         return False
     if plan.base == "_to_copy" and torch.device(device).type == "meta":
         return True
     raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}")
+
+
+def _without_generator(
+    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
+    """The generator of a random operator, which stays here, and the other arguments."""
+    place = plan.generator
+    if isinstance(place, int) and place < len(args):
+        return args[place], (*args[:place], *args[place + 1 :]), kwargs
+    if kwargs and "generator" in kwargs:
+        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
+    return None, args, kwargs
 
 
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:

@@ -50,6 +50,10 @@ class Plan:
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
     written : tuple
         Places of written arguments: a position, or a name if keyword-only.
+    generator : int, str or None
+        Place of the generator.
+    random : bool
+        Whether the server needs a key to seed by.
     loose : frozenset
         Places of numbers whose value cannot change a shape: the shape cache looks at their type alone.
     """
@@ -62,6 +66,7 @@ class Plan:
         "loose",
         "name",
         "only_writes",
+        "random",
         "returns",
         "single",
         "special",
@@ -76,8 +81,11 @@ class Plan:
         places: dict[str, int | str] = {}
         written: list[int | str] = []
         loose = []
+        self.generator: int | str | None = None
         for i, a in enumerate(schema.arguments):
             place = a.name if a.kwarg_only else i
+            if a.name == "generator":
+                self.generator = place
             alias = a.alias_info
             if alias is not None and alias.is_write:
                 written.append(place)
@@ -87,7 +95,7 @@ class Plan:
             if str(a.type) in _NUMBERS:
                 loose.append(place)
         self.written = tuple(written)
-        self.generator = any(a.name == "generator" for a in schema.arguments)
+        self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in func.tags
         # Ranges take their length from their numbers.
         self.loose = (
             frozenset() if self.base.rstrip("_") in ("arange", "linspace", "logspace", "range") else frozenset(loose)

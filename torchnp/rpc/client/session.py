@@ -190,14 +190,12 @@ class Session:
         return RPCTensor._wrap(spec, RemoteObject(self.channel.open(name, caller()), self))
 
     def manual_seed(self, seed: int) -> None:
-        """Restart the server's random stream for this session; the same seed gives torch's CPU stream."""
+        """``torch.manual_seed(seed)``, which seeds the operators of handles as well, those of other sessions too."""
         try:
             seed = operator.index(seed)
         except TypeError:
             raise TypeError(f"session.manual_seed takes an integer, not {_kind(seed)}") from None
-        if not -(2**63) <= seed < 2**64:
-            raise RuntimeError("Overflow when unpacking long long")
-        self.channel.seed(seed, caller())
+        torch.manual_seed(seed)
 
     # ------------------------------------------------------------ from the server
 

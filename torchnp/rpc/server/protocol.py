@@ -101,17 +101,12 @@ class Connection:
         self.closed = False
         self.known = False
         self.seq = 0
-        self.generator = Generator()
-        self.generator.seed()
-        # Draws whose number may depend on private values must not move the stream that public values come from.
-        self.private_generator = Generator()
-        self.private_generator.seed()
+        self.generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._upload: tuple[wire.Data, np.ndarray, int] | None = None
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
             wire.Data: self._data,
             wire.Del: self._delete,
-            wire.Seed: self._seed,
             wire.Open: self._open,
             wire.Sync: self._sync,
             wire.Publish: self._publish,
@@ -195,12 +190,6 @@ class Connection:
             "%s: %s failed: %s: %s", self.peer, failure.op, failure.cls or "QuotaError", " ".join(failure.text.split())
         )
         return _failed(failure)
-
-    def _seed(self, request: wire.Seed) -> list[bytes]:
-        self.generator.manual_seed(request.seed)
-        self.private_generator.manual_seed(request.seed)
-        self.seq += 1
-        return [self._ack()]
 
     def _delete(self, request: wire.Del) -> list[bytes]:
         for low, high in request.ranges:
@@ -311,14 +300,17 @@ class Connection:
             if problem := row.problem(op.args, op.kwargs):
                 raise Refusal(problem)
             self._check(row, args, kwargs, targets)
-            generator = self.generator if public else self.private_generator
+            if (op.key is None) == row.random:
+                raise Refusal("a random operator comes with a key, and no other does")
             if not public:
                 for entry in targets:
                     entry.buffer.public = False  # type: ignore[union-attr]
+            if op.key is not None:
+                self.generator.manual_seed(op.key)
             if row.generator:
-                kwargs["generator"] = generator
+                kwargs["generator"] = self.generator
             if row.random and not row.generator:
-                with _as_default(generator):
+                with _as_default(self.generator):
                     out = row.run(*args, **kwargs)
             else:
                 out = row.run(*args, **kwargs)
@@ -416,7 +408,7 @@ _default_in_use = threading.Lock()
 
 @contextlib.contextmanager
 def _as_default(generator: Generator) -> Iterator[None]:
-    """Let overloads that have no generator argument draw from a session's stream."""
+    """Let overloads that have no generator argument draw from a session's generator."""
     with _default_in_use:
         own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
         try:

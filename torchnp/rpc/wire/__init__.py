@@ -18,7 +18,7 @@ import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
 
-VERSION = 1
+VERSION = 2
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
@@ -77,7 +77,8 @@ Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX
 class Op(_Frame):
     """One operator: its index in the agreed table, the ids that its results get, and its arguments.
 
-    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order.
+    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order. ``key`` seeds
+    the random numbers of this operator, and is there if it draws any.
     """
 
     index: UInt
@@ -86,6 +87,7 @@ class Op(_Frame):
     args: Annotated[list[Arg], msgspec.Meta(max_length=256)]
     kwargs: Annotated[dict[Name, Arg], msgspec.Meta(max_length=64)]
     expected: Annotated[list[Expected], msgspec.Meta(max_length=MAX_ITEMS)] = []
+    key: UInt | None = None
 
 
 # ---------------------------------------------------------------- client to server
@@ -123,11 +125,6 @@ class Del(_Frame, tag=3):
 
     seq: UInt
     ranges: Annotated[list[tuple[UInt, UInt]], msgspec.Meta(max_length=MAX_ITEMS)]
-
-
-class Seed(_Frame, tag=4):
-    seq: UInt
-    seed: int
 
 
 class Open(_Frame, tag=5):
@@ -205,7 +202,7 @@ class Status(_Frame, tag=20):
     bytes: UInt
 
 
-Request = Hello | Ops | Data | Del | Seed | Open | Sync | Publish
+Request = Hello | Ops | Data | Del | Open | Sync | Publish
 Reply = Welcome | Ack | Err | Result | Status
 
 encode = msgspec.msgpack.Encoder().encode
