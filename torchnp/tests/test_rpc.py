@@ -12,6 +12,7 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional as F
 
+from torchnp import rpc
 from torchnp.tests import models, rpc_server
 from torchnp.tests.keyed import Keyed
 
@@ -229,20 +230,77 @@ def test_a_stale_version_is_noticed(session):
         y.sum().backward()
 
 
-def test_lazy_conjugates_are_copies_that_do_not_go_stale(session):
+def _set(x, value):
+    x[0] = value
+
+
+CONJUGATES = {
+    "setitem": lambda z: _set(z.conj(), 5 + 2j),
+    "setitem of a view": lambda z: _set(z.conj()[1:], 5 + 2j),
+    "setitem of a tensor": lambda z: _set(z.conj(), torch.tensor(1 + 2j, dtype=torch.complex128)),
+    "mul_": lambda z: z.mH.mul_(2 + 1j),
+    "mul_ by itself": lambda z: z.conj().mul_(z.conj()),
+    "add_": lambda z: z.conj().add_(1j),
+    "imag": lambda z: z.imag.add_(1),
+    "real": lambda z: z.real.fill_(7),
+    "imag of conj": lambda z: z.conj().imag.add_(3),
+    "imag of conj filled": lambda z: _set(z.conj().imag, 3),
+    "real of conj": lambda z: z.conj().real.mul_(3),
+    "negative": lambda z: torch._neg_view(z).add_(4),
+    "both": lambda z: torch._neg_view(z.conj()).copy_(z.clone() * 2j),
+    "copy_": lambda z: z.conj().copy_(torch.arange(3)),
+    "copy_ from": lambda z: z.copy_(z.clone().conj()),
+    "conj_physical_": lambda z: z.conj().conj_physical_(),
+    "chunks": lambda z: z.conj().chunk(3)[1].mul_(1j),
+    "t_": lambda z: z.conj().t_().add_(1j),
+    "diagonal": lambda z: z.mH.diagonal().mul_(1j),
+    "matmul": lambda z: z.add_(z.mH @ z),
+    "twice": lambda z: z.conj().conj().add_(1j),
+    "vdot": lambda z: z.add_(torch.vdot(z[0].conj(), z[1])),
+    "detached": lambda z: z.conj().detach().mul_(1j),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_what_is_written_through_lazy_conjugates_arrives(session, name):
+    z = torch.randn(3, 3, dtype=torch.complex128)
+    h = session.send(z)
+    CONJUGATES[name](h)
+    CONJUGATES[name](z)
+    torch.testing.assert_close(h.publish(), z)
+    torch.testing.assert_close(h.mH.publish(), z.mH.resolve_conj())
+    assert h.mH.is_conj() and h.imag.is_neg() == z.imag.is_neg()
+
+
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_gradients_through_lazy_conjugates(session, name):
+    z = torch.randn(3, 3, dtype=torch.complex128)
+    grads = []
+    for leaf in (z.clone().requires_grad_(), session.send(z, requires_grad=True)):
+        y = leaf * (1 + 2j)
+        try:
+            CONJUGATES[name](y)
+            (y.conj() * y * y.imag).sum().abs().backward()
+            grad = leaf.grad.resolve_conj()
+            grads.append(grad if grads == [] else grad.publish())
+        except RuntimeError as error:
+            grads.append(str(error).partition(":")[0])
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+def test_lazy_conjugates_follow_what_they_are_views_of_and_refuse_the_rest(session):
     z = torch.randn(3, dtype=torch.complex128)
-    mine = z.clone().requires_grad_()
-    (mine * mine.conj()).real.sum().backward()
-    h = session.send(z, requires_grad=True)
-    (h * h.conj()).real.sum().backward()
-    torch.testing.assert_close(h.grad.publish(), mine.grad)
     h = session.send(z)
     c = h.conj()
     h.mul_(2)
-    with pytest.raises(RuntimeError, match="lazy conjugate"):
-        c + 1
-    with pytest.raises(RuntimeError, match="lazy conjugate"):
-        h.conj().add_(1)
+    torch.testing.assert_close((c + 1).publish(), (z * 2).conj() + 1)
+    with pytest.raises(RuntimeError, match="view_as_real doesn't work on unresolved conjugated tensors"):
+        torch.view_as_real(c)
+    with pytest.raises(rpc.HandleError, match="lazy conjugate"):
+        torch.mm(h[:, None], h[None], out=session.send(torch.zeros(3, 3, dtype=z.dtype)).conj())
+    other = session.send(z)
+    other.data = h.conj()
+    torch.testing.assert_close(other.publish(), (z * 2).conj().resolve_conj())
 
 
 def test_second_derivatives_hooks_and_functions(session):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
+from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
@@ -37,8 +38,8 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     _object: RemoteObject
     _spec: Spec
     _session: Session
-    # The version of the tensor that a lazy conjugate was taken of; such a handle is a copy that must not grow stale.
-    _taken_at: int | None = None
+    # Makes the view that ``_conj`` or ``_neg_view`` gives of a handle.
+    _toggled: Callable[[Any, Plan], Any]
 
     __torch_function__ = no_torch_function
 
@@ -109,6 +110,8 @@ class BaseHandleTensor(NoValues, torch.Tensor):
                 "the .data of a handle can only be another handle of its session: to change its values, use "
                 "handle.copy_(tensor) under torch.no_grad()"
             )
+        if not self.is_conj() and not self.is_neg():
+            value = value.detach().resolve_conj().resolve_neg()
         torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
         self._spec, self._object = value._spec, value._object
 
@@ -262,8 +265,6 @@ def _lower(
     if isinstance(a, BaseHandleTensor):
         if a._session is not session:
             session = _one_session(session, a)
-        if a._taken_at is not None:
-            _check_snapshot(a)
         return session, a._spec, a._object.wire, 0
     if isinstance(a, torch.Tensor):
         number = wrapped_number(a)
@@ -285,14 +286,6 @@ def _lower(
     return session, *lowered(plan.name, a, loose), 0
 
 
-def _check_snapshot(a: BaseHandleTensor) -> None:
-    if version_of(a) != a._taken_at:
-        raise HandleError(
-            "a tensor was changed in place after its lazy conjugate was taken, and this handle does not follow: "
-            "use conj_physical() to keep the old values, or take the conjugate again"
-        )
-
-
 def _argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
     if isinstance(place, int):
         return args[place] if place < len(args) else None
@@ -304,12 +297,7 @@ def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Ses
     for place in plan.written:
         target = _argument(place, args, kwargs)
         for t in target if isinstance(target, (list, tuple)) else (target,):
-            if isinstance(t, BaseHandleTensor):
-                if t._taken_at is not None:
-                    raise HandleError(
-                        f"{plan.name} would write into a lazy conjugate or negative, which is a copy here"
-                    )
-            elif isinstance(t, torch.Tensor):
+            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
                 refuse_plain(plan.name, t, session)
 
 
@@ -376,7 +364,6 @@ def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
 
 
 def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
-    aten = torch.ops.aten
     x = _first_handle(args, kwargs)
     match plan.special:
         case "decompose":
@@ -390,15 +377,9 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "share":
             if plan.base.endswith("_"):
                 return x
-            if x._taken_at is not None:
-                _check_snapshot(x)
             return cls._wrap(x._spec, x._object)
-        case "snapshot":
-            physical = aten.conj_physical.default if plan.base == "_conj" else aten.neg.default
-            copy = _send(RPCTensor if cls is _Snapshot else cls, plan_of(physical), (x,), None)
-            lazy = _Snapshot._wrap(copy._spec, copy._object)
-            lazy._taken_at = version_of(x)
-            return lazy
+        case "bits":
+            return cls._toggled(x, plan)
         case "known":
             return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
         case "metadata":
@@ -415,16 +396,6 @@ def _extent(x: torch.Tensor) -> int:
     if isinstance(x, BaseHandleTensor):
         return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.untyped_storage().nbytes() // x.element_size()
-
-
-class _Snapshot(RPCTensor):
-    """The lazy conjugate or negative of a handle: a copy, which refuses to be used once its origin has changed."""
-
-    @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
 
 
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
@@ -446,8 +417,7 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
 def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``x.t_()``: the handle goes over to a new view of the same memory."""
     x = args[0]
-    view = _send(type(x), plan_of(view_of(plan.func)), args, kwargs)
-    x.data = view
+    x.data = view_of(plan.func)(*args, **kwargs)
     return x
 
 

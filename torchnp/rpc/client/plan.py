@@ -43,7 +43,7 @@ class Plan:
     ----------
     special : str
         How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
-        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``snapshot`` (lazy
+        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
         conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
         for what the client knows).
     returns : tuple
@@ -130,7 +130,7 @@ class Plan:
         if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_"):
             return "share"
         if self.base in ("_conj", "_neg_view"):
-            return "snapshot"
+            return "bits"
         if torch.Tag.inplace_view in tags:
             return "metadata"
         if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:
