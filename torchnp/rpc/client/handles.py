@@ -103,7 +103,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         return self.detach()
 
     @data.setter
-    def data(self, value: torch.Tensor) -> None:
+    def data(self, value: Any) -> None:
         """Module conversions (``module.double()``) set it: the handle goes over to another object of its session."""
         if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
             raise HandleError(

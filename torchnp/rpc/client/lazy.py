@@ -121,6 +121,3 @@ def _view(plan: Plan, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     if isinstance(views, torch.Tensor):
         return _made(views._spec, views._object, _bits(meta))  # type: ignore[attr-defined]
     return [_made(v._spec, v._object, _bits(m)) for v, m in zip(views, meta, strict=True)]
-
-
-RPCTensor._toggled = staticmethod(toggled)

@@ -14,7 +14,7 @@ import torch
 
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
-from torchnp.rpc.client.lazy import LazyTensor
+from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import not_sent
@@ -52,6 +52,7 @@ class Stats:
 
 
 _numbers = itertools.count(1)
+RPCTensor._toggled = staticmethod(toggled)  # by a subclass, which needs the class to be there
 
 
 class Session:
