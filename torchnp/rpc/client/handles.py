@@ -98,9 +98,13 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
 
+    def _again(self) -> Any:
+        """Another handle on the same object, which autograd knows nothing of."""
+        return self._wrap(self._spec, self._object)
+
     @property
     def data(self) -> Any:
-        return self.detach()
+        return self._again()
 
     @data.setter
     def data(self, value: Any) -> None:

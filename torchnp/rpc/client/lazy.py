@@ -40,6 +40,9 @@ class LazyTensor(RPCTensor):
             return _view(plan, types, args, kwargs)
         return RPCTensor.__torch_dispatch__(func, types, _each(_resolved, args), _each(_resolved, kwargs))
 
+    def _again(self) -> Any:
+        return _made(self._spec, self._object, _bits(self))
+
     def publish(self) -> torch.Tensor:
         """The values, as `RPCTensor.publish` gives them."""
         return self._session._publish(_resolved(self))
@@ -115,7 +118,7 @@ def _view(plan: Plan, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A view of a lazy handle: torch's meta device says which bits it has, or that it cannot be."""
     x = args[0]
     if plan.special == "share":
-        return _made(x._spec, x._object, _bits(x))
+        return x._again()
     meta = plan.func(_with_bits(x._spec.fresh(), _bits(x)), *args[1:], **kwargs)
     views = RPCTensor.__torch_dispatch__(plan.func, types, (_raw(x), *args[1:]), kwargs)
     if isinstance(views, torch.Tensor):

@@ -48,6 +48,8 @@ class Plan:
         for what the client knows).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
+    names : list
+        Of the arguments.
     written : tuple
         Places of written arguments: a position, or a name if keyword-only.
     generator : int, str or None
@@ -65,6 +67,7 @@ class Plan:
         "is_out",
         "loose",
         "name",
+        "names",
         "only_writes",
         "random",
         "returns",
@@ -78,6 +81,7 @@ class Plan:
         self.func = func
         self.name = func.name()
         self.base = schema.name.partition("::")[2]
+        self.names = [a.name for a in schema.arguments]
         places: dict[str, int | str] = {}
         written: list[int | str] = []
         loose = []
