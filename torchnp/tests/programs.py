@@ -31,20 +31,24 @@ LARGEST = 2.0**12
 class Draw:
     """The choices of one line: it sees the shapes and dtypes of the variables so far."""
 
-    def __init__(self, rng: random.Random, variables: dict[str, torch.Tensor]) -> None:
-        self.rng, self.variables = rng, variables
+    def __init__(self, rng: random.Random, variables: dict[str, torch.Tensor], writes: bool = False) -> None:
+        self.rng, self.variables, self.writes = rng, variables, writes
+        self.x = next(iter(variables))
         self.x = self.variable()
 
     def variable(self, want: Callable[[torch.Tensor], Any] | None = None) -> str:
         """A variable, rather a late one; one that is wanted if there is any."""
-        names = [n for n, v in self.variables.items() if want is None or want(v)] or list(self.variables)
+        names = [n for n, v in self.variables.items() if want is None or want(v)] or [self.x]
         return names[max(self.rng.randrange(len(names)), self.rng.randrange(len(names)))]
 
     def tensor(self, name: str | None = None) -> torch.Tensor:
         return self.variables[name or self.x]
 
     def like(self) -> str:
-        """A variable that goes with x in an elementwise operator, most of the time."""
+        """A variable that goes with x in an elementwise operator, most of the time.
+
+        What shares memory with what is written is undefined in torch, unless it is the same tensor.
+        """
         x = self.tensor()
 
         def fits(v: torch.Tensor) -> bool:
@@ -52,9 +56,12 @@ class Draw:
                 torch.broadcast_shapes(v.shape, x.shape)
             except RuntimeError:
                 return False
-            return True
+            return apart(v)
 
-        return self.variable(fits if self.rng.random() < 0.95 else None)
+        def apart(v: torch.Tensor) -> bool:
+            return v is x or not self.writes or v.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+        return self.variable(fits if self.rng.random() < 0.95 else apart)
 
     def other(self) -> str:
         """The second operand of an elementwise operator: a variable, a number or a plain tensor."""
@@ -147,7 +154,7 @@ VIEWS = [
     choose("{x}.conj()", "{x}.real", "{x}.imag", "torch._neg_view({x})", "torch.view_as_real({x})"),
     choose("{x}.detach()", "{x}.data", "{x}.alias()" if hasattr(torch.Tensor, "alias") else "{x}.view_as({x})"),
     choose("{x}.expand_as({like})", "{x}.expand(2, *{x}.shape)", "{x}.broadcast_to({like}.shape)"),
-    choose("{x}.diagonal()", "torch.diag_embed({x})", "{x}.unfold({dim}, 1, 1)", "{x}.unfold({dim}, 2, 1)"),
+    choose("{x}.diagonal()", "torch.diag_embed({x})", "{x}.unfold({dim}, 1, 1)"),
     lambda d: _at(d, "{x}.select({dim}, {at})"),
     lambda d: _at(d, "{x}.narrow({dim}, {start}, {length})"),
     lambda d: _at(d, "{x}.chunk(2, {dim})[-1]"),
@@ -159,17 +166,40 @@ VIEWS = [
 ]
 POINTWISE = [
     choose("{x} + {other}", "{x} - {other}", "{x} * {other}", "{other} * {x}", "{other} - {x}"),
-    choose("torch.add({x}, {other}, alpha=2)", "torch.sub({x}, {other}, alpha=3)", "torch.addcmul({x}, {like}, {like})"),
+    choose(
+        "torch.add({x}, {other}, alpha=2)", "torch.sub({x}, {other}, alpha=3)", "torch.addcmul({x}, {like}, {like})"
+    ),
     choose("{x} / 2", "{x} // 2", "{x} % 3", "-{x}", "abs({x})", "{x} ** 2", "2 ** {x}.clamp(0, 3)"),
-    choose("{x} > {other}", "{x} == {other}", "{x} <= {other}", "{x} != {other}", "~{x}", "{x} & {other}", "{x} | {other}"),
+    choose(
+        "{x} > {other}", "{x} == {other}", "{x} <= {other}", "{x} != {other}", "~{x}", "{x} & {other}", "{x} | {other}"
+    ),
     choose("{x}.clamp(-2, 2)", "{x}.clamp(min={like})", "torch.maximum({x}, {like})", "{x}.sign()", "{x}.sgn()"),
-    choose("torch.where({x} > 0, {x}, {other})", "torch.where({like} > 0, {like}, {x})", "{x}.masked_fill({like} > 0, {number})"),
-    choose("{x}.relu()", "F.leaky_relu({x}, 0.5)", "{x}.round()", "{x}.floor()", "{x}.square()", "{x}.sin()", "{x}.tanh()"),
+    choose(
+        "torch.where({x} > 0, {x}, {other})",
+        "torch.where({like} > 0, {like}, {x})",
+        "{x}.masked_fill({like} > 0, {number})",
+    ),
+    choose(
+        "{x}.relu()", "F.leaky_relu({x}, 0.5)", "{x}.round()", "{x}.floor()", "{x}.square()", "{x}.sin()", "{x}.tanh()"
+    ),
     choose("{x}.to({dtype})", "{x}.to({like})", "{x}.type_as({like})", "{x}.double()", "{x}.bool()", "{x}.cfloat()"),
     choose("{x}.clone()", "{x}.contiguous()", "torch.zeros_like({x})", "{x}.new_ones(2, 3)", "torch.full_like({x}, 2)"),
-    choose("torch.complex({x}, {like})", "torch.view_as_complex({x})", "{x}.angle()", "{x}.conj_physical()", "{x}.resolve_conj()"),
-    choose("torch.lerp({x}, {like}, 0.5)", "torch.stack([{x}, {like}])", "torch.cat([{x}, {like}])", "torch.cat([{x}, {x}], {dim})"),
-    choose("F.dropout({x}, 0.5)", "torch.rand_like({x}) < 2", "torch.bernoulli({x} * 0)", "torch.empty_like({x}).fill_(3)"),
+    choose(
+        "torch.complex({x}, {like})",
+        "torch.view_as_complex({x})",
+        "{x}.angle()",
+        "{x}.conj_physical()",
+        "{x}.resolve_conj()",
+    ),
+    choose(
+        "torch.lerp({x}, {like}, 0.5)",
+        "torch.stack([{x}, {like}])",
+        "torch.cat([{x}, {like}])",
+        "torch.cat([{x}, {x}], {dim})",
+    ),
+    choose(
+        "F.dropout({x}, 0.5)", "torch.rand_like({x}) < 2", "torch.bernoulli({x} * 0)", "torch.empty_like({x}).fill_(3)"
+    ),
 ]
 REDUCTIONS = [
     choose("{x}.sum()", "{x}.sum({dims})", "{x}.sum({dim}, keepdim=True)", "{x}.sum(dtype={dtype})", "{x}.mean()", "{x}.mean({dim})"),
@@ -189,14 +219,20 @@ WRITES = [
     choose("{x}.masked_fill_({like} > 0, {number})", "{x}.index_fill_({dim}, torch.tensor([0]), {number})", "{x}.tril_()"),
     choose("{x}.T.mul_({number})", "{x}.conj().add_({number})", "{x}.imag.add_({number})", "{x}.real.mul_({number})", "{x}.mH.add_({number})"),
     choose("{x}.data.add_(1)", "{x}.detach().mul_(2)", "{x}.detach_()", "{x}.requires_grad_()", "{x}.squeeze_()", "{x}.t_()", "{x}.unsqueeze_(0)"),
-    choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})", "torch.sum({x}, {dim}, out={like})", "torch.abs({x}, out={x})"),
+    choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})", "torch.sum({x}.clone(), {dim}, out={like})", "torch.abs({x}, out={x})"),
     choose("torch.no_grad().__enter__().__class__", "exec('with torch.no_grad(): {x}.mul_(2)')", "exec('with torch.no_grad(): {x}.zero_()')"),
-    choose("torch._foreach_add_([{x}, {like}], 1)", "torch._foreach_mul_([{x}], [{like}])", "{x}.swapaxes_({dim}, {dim})", "{x}.index_put_((torch.tensor([0]),), {like})"),
+    choose("torch._foreach_add_([{x}], 1)", "torch._foreach_mul_([{x}], [{like}])", "{x}.swapaxes_({dim}, {dim})", "{x}.index_put_((torch.tensor([0]),), {like})"),
     choose("{x}.scatter_add_({dim}, torch.zeros_like({x}, dtype=torch.int64), {x}.clone())", "{x}.diagonal().fill_(2)", "{x}.view(-1)[:1].mul_(3)"),
 ]  # fmt: skip
 GRADIENTS = [
     choose("{x}.sum().abs().backward()", "{x}.sum().abs().backward(retain_graph=True)", "{x}.backward({x}.detach())"),
-    choose("{x}.retain_grad()", "{x}.requires_grad_()", "{x}.grad.zero_()", "exec('{x}.grad = None')", "{x}.grad.add_({x}.grad)"),
+    choose(
+        "{x}.retain_grad()",
+        "{x}.requires_grad_()",
+        "{x}.grad.zero_()",
+        "exec('{x}.grad = None')",
+        "{x}.grad.add_({x}.grad)",
+    ),
 ]
 RESULTS = [
     choose("torch.autograd.grad({x}.sum().abs(), {like}, allow_unused=True, retain_graph=True)[0]"),
@@ -217,7 +253,9 @@ def beginning(rng: random.Random) -> list[str]:
     a, b = rng.randint(1, 4), rng.randint(1, 4)
     lines = []
     for i in range(rng.randint(2, 4)):
-        shape = rng.choice([(a, b), (a, b), (b,), (a, 1), (2, a, b), (), (b, b), (0, b) if rng.random() < 0.3 else (1, b)])
+        shape = rng.choice(
+            [(a, b), (a, b), (b,), (a, 1), (2, a, b), (), (b, b), (0, b) if rng.random() < 0.3 else (1, b)]
+        )
         dtype = rng.choice(DTYPES)
         values = f"torch.arange({rng.randint(-3, 1)}, 99)[: {torch.Size(shape).numel()}].reshape({shape})"
         if dtype.startswith("complex"):
@@ -244,7 +282,15 @@ def step(line: str, scope: dict[str, Any]) -> Exception | None:
     """Run a line; what it raises."""
     try:
         exec(line, scope)
-    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AttributeError, ZeroDivisionError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        NotImplementedError,
+        AttributeError,
+        ZeroDivisionError,
+    ) as error:
         return error
     except NameError as error:  # of a line that was cut out
         return error
@@ -253,10 +299,9 @@ def step(line: str, scope: dict[str, Any]) -> Exception | None:
 
 def tame(x: torch.Tensor) -> bool:
     """Whether rounding cannot have decided about a tensor's values, and none overflows soon."""
-    try:
-        x = x.detach().resolve_conj().resolve_neg()
-    except NotImplementedError:  # the negative of a bool
-        return False
+    if x.is_neg() and x.dtype == torch.bool:
+        return True
+    x = x.detach().resolve_conj().resolve_neg()
     x = torch.view_as_real(x) if x.is_complex() else x
     return x.numel() < 3000 and bool(torch.isfinite(x).all() and (x.double().abs() < LARGEST).all())
 
@@ -272,7 +317,7 @@ def drawn(seed: int, length: int = 14) -> list[str]:
             step(line, scope)
         for _ in range(length):
             kind = rng.choice(KINDS) if rng.random() < 0.9 else GRADIENTS
-            d = Draw(rng, tensors(scope))
+            d = Draw(rng, tensors(scope), kind is WRITES)
             line = rng.choice(kind)(d)
             if kind not in STATEMENTS:
                 line = f"v{len(lines)} = {line}"
@@ -331,15 +376,20 @@ def difference(lines: list[str], session: rpc.Session) -> str:
         if len(about(x)) == 1:
             continue
         for a, b in ((x, y), (x.grad, y.grad)) if x.is_leaf else ((x, y),):
-            if a is not None and (said := unequal(a.detach().resolve_conj().resolve_neg(), b)):
+            if a is not None and (said := unequal(a, b)):
                 return f"{name}: {said}"
     return ""
 
 
-def unequal(want: torch.Tensor, handle: Any) -> str:
+def unequal(x: torch.Tensor, handle: Any) -> str:
+    if x.is_neg() and x.dtype == torch.bool:  # which no operator can read
+        return ""
+    want = x.detach().resolve_conj().resolve_neg()
     try:
         got = handle.publish()
-        torch.testing.assert_close(got, want, rtol=1e-3 if want.dtype == torch.float16 else 1e-5, atol=1e-5, equal_nan=True)
+        torch.testing.assert_close(
+            got, want, rtol=1e-3 if want.dtype == torch.float16 else 1e-5, atol=1e-5, equal_nan=True
+        )
     except (AssertionError, rpc.RPCError, rpc.RemoteOpError) as error:
         return str(error)
     return ""

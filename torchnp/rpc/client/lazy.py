@@ -31,8 +31,8 @@ class LazyTensor(RPCTensor):
             return toggled(args[0], plan)
         if plan.special in ("values", "dynamic", "known", "storage", "decompose", "metadata"):
             return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
-        if plan.base == "conj_physical_":
-            RPCTensor.__torch_dispatch__(func, types, (_raw(args[0]),), kwargs)  # which commutes with both bits
+        if plan.base in ("conj_physical_", "neg_"):
+            RPCTensor.__torch_dispatch__(func, types, (_raw(args[0]),), kwargs)  # they commute with both bits
             return args[0]
         if plan.written:
             return _write(plan, types, args, kwargs)
@@ -97,7 +97,7 @@ def _write(plan: Plan, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     target, others = args[0], _each(_resolved, args[1:])
     lazy = isinstance(target, LazyTensor) and any(_bits(target))
     if plan.base == "copy_" and lazy:
-        source = others[0].detach().to(target.dtype).resolve_conj().resolve_neg()
+        source = torch.as_tensor(others[0]).detach().to(target.dtype).resolve_conj().resolve_neg()
         RPCTensor.__torch_dispatch__(
             plan.func, types, (_raw(target), _changed(source, _bits(target)), *others[1:]), kwargs
         )
