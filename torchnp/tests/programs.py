@@ -145,6 +145,7 @@ def _at(d: Draw, line: str) -> str:
     return line.format(x=d.x, dim=dim, at=d.at(dim), start=start, length=d.rng.randint(0, n - start) if n else 0, n=n)
 
 
+# fmt: off
 VIEWS = [
     choose("{x}[{index}]"),
     choose("{x}.T", "{x}.mT", "{x}.mH", "{x}.t()", "{x}.H"),
@@ -152,7 +153,7 @@ VIEWS = [
     choose("{x}.unsqueeze({dim})", "{x}.squeeze()", "{x}.squeeze({dim})"),
     choose("{x}.view({shape})", "{x}.reshape({shape})", "{x}.flatten()", "{x}.ravel()", "{x}.view_as({like})"),
     choose("{x}.conj()", "{x}.real", "{x}.imag", "torch._neg_view({x})", "torch.view_as_real({x})"),
-    choose("{x}.detach()", "{x}.data", "{x}.alias()" if hasattr(torch.Tensor, "alias") else "{x}.view_as({x})"),
+    choose("{x}.detach()", "{x}.data", "{x}.view_as({x})"),
     choose("{x}.expand_as({like})", "{x}.expand(2, *{x}.shape)", "{x}.broadcast_to({like}.shape)"),
     choose("{x}.diagonal()", "torch.diag_embed({x})", "{x}.unfold({dim}, 1, 1)"),
     lambda d: _at(d, "{x}.select({dim}, {at})"),
@@ -211,7 +212,7 @@ REDUCTIONS = [
     choose("{x}.index_select({dim}, torch.tensor([0, 0]))", "{x}.gather({dim}, torch.zeros_like({x}, dtype=torch.int64))"),
     choose("torch.take_along_dim({x}, {x}.argsort({dim}, stable=True), {dim})", "{x}.repeat(2, *[1] * {x}.dim())", "{x}.tile(2)"),
     choose("{x}.index_add({dim}, torch.tensor([0]), {x}.narrow({dim}, 0, 1))", "{x}.scatter({dim}, torch.zeros_like({x}, dtype=torch.int64), 1)"),
-]  # fmt: skip
+]
 WRITES = [
     choose("{x}[{index}] = {other}", "{x}[{index}] += {number}", "{x}[{index}] *= {number}"),
     choose("{x}.add_({other})", "{x}.mul_({other})", "{x}.sub_({other}, alpha=2)", "{x}.div_(2)", "{x}.neg_()", "{x}.pow_(2)"),
@@ -220,10 +221,10 @@ WRITES = [
     choose("{x}.T.mul_({number})", "{x}.conj().add_({number})", "{x}.imag.add_({number})", "{x}.real.mul_({number})", "{x}.mH.add_({number})"),
     choose("{x}.data.add_(1)", "{x}.detach().mul_(2)", "{x}.detach_()", "{x}.requires_grad_()", "{x}.squeeze_()", "{x}.t_()", "{x}.unsqueeze_(0)"),
     choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})", "torch.sum({x}.clone(), {dim}, out={like})", "torch.abs({x}, out={x})"),
-    choose("torch.no_grad().__enter__().__class__", "exec('with torch.no_grad(): {x}.mul_(2)')", "exec('with torch.no_grad(): {x}.zero_()')"),
+    choose("exec('with torch.no_grad(): {x}.mul_(2)')", "exec('with torch.no_grad(): {x}.zero_()')"),
     choose("torch._foreach_add_([{x}], 1)", "torch._foreach_mul_([{x}], [{like}])", "{x}.swapaxes_({dim}, {dim})", "{x}.index_put_((torch.tensor([0]),), {like})"),
     choose("{x}.scatter_add_({dim}, torch.zeros_like({x}, dtype=torch.int64), {x}.clone())", "{x}.diagonal().fill_(2)", "{x}.view(-1)[:1].mul_(3)"),
-]  # fmt: skip
+]
 GRADIENTS = [
     choose("{x}.sum().abs().backward()", "{x}.sum().abs().backward(retain_graph=True)", "{x}.backward({x}.detach())"),
     choose(
@@ -241,6 +242,7 @@ RESULTS = [
     choose("torch.func.jvp(lambda x: x * x, ({x},), ({x},))[1]", "torch._foreach_add([{x}, {like}], 1)[0]"),
     choose("torch.utils.checkpoint.checkpoint(lambda x: x * x.tanh(), {x}, use_reentrant=False)"),
 ]
+# fmt: on
 KINDS = [VIEWS] * 6 + [POINTWISE] * 6 + [REDUCTIONS] * 3 + [WRITES] * 5 + [RESULTS] * 1
 STATEMENTS = [WRITES, GRADIENTS]
 

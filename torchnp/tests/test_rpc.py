@@ -47,6 +47,9 @@ def test_layouts_come_back_with_their_values_and_stay_on_the_server(session):
         h = session.send(t)
         assert h.stride() == t.clone().stride()
         assert torch.equal(h.publish(), t)
+    for size, stride in (((1,), (0,)), ((1, 1), (0, 0)), ((3, 1), (1, 0)), ((1, 3), (0, 1)), ((1, 2), (7, 0))):
+        t = torch.full(size, 3.0).as_strided(size, stride)
+        assert torch.equal((session.send(t) + t).publish(), t + t)
     y = x.permute(2, 0, 1)
     h = session.send(y)
     assert torch.equal(torch.as_strided(h, (6, 4), (4, 1)).publish(), torch.as_strided(y, (6, 4), (4, 1)))

@@ -42,12 +42,8 @@ def test_programs_have_all_kinds_of_lines():
 def test_a_difference_is_found_and_cut_down(monkeypatch):
     """A handle whose relu is wrong: the program that is shown has nothing but the lines that lead there."""
     monkeypatch.setattr(rpc.RPCTensor, "relu", rpc.RPCTensor.neg, raising=False)
-    lines = [
-        *programs.beginning(random.Random(1)),
-        "v8 = torch.arange(3.0)",
-        "v9 = send(v8, False).relu()",
-        "v10 = v9 + 1",
-    ]
+    wrong = ["v8 = send(torch.arange(3.0), False)", "v9 = v8.relu()"]
+    lines = [*programs.beginning(random.Random(1)), *wrong, "v10 = v8 + 1"]
     with rpc.local() as session:
         assert programs.difference(lines, session)
         assert programs.shortened(lines, session) == wrong

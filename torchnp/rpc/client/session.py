@@ -137,7 +137,9 @@ class Session:
         if not dense.is_contiguous():
             tensor = tensor.clone()
             order, dense = _memory_order(tensor)
-        raw = dense.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
+        raw = memoryview(b"")
+        if n := tensor.numel():  # strides of one-element dimensions may be anything, 0 too
+            raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
         id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
         # A part of a larger storage becomes a storage of its own.
