@@ -149,8 +149,9 @@ class RPCTensor(BaseHandleTensor):
     ) -> list[RemoteObject]:
         index = session.index[name]
         session.calls[index] += 1
-        first = session.channel.call(index, count, args, kwargs, expected, caller(), weight, key)
-        return [RemoteObject(i, session) for i in range(first, first + count)]
+        return session.channel.call(
+            index, count, args, kwargs, expected, caller(), weight, key, make=lambda id_: RemoteObject(id_, session)
+        )
 
     def publish(self) -> torch.Tensor:
         """The values, as a plain tensor over NumPy's memory; waits for the server.

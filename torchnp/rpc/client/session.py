@@ -141,10 +141,13 @@ class Session:
         if n := tensor.numel():  # strides of one-element dimensions may be anything, 0 too
             raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
-        id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
+        remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
         # A part of a larger storage becomes a storage of its own.
         own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        return RPCTensor._wrap(spec_of(own), RemoteObject(id_, self))
+        return RPCTensor._wrap(spec_of(own), remote)
+
+    def _object(self, id_: int) -> RemoteObject:
+        return RemoteObject(id_, self)
 
     def _constant(self, tensor: torch.Tensor) -> RemoteObject:
         """A plain tensor that met a handle, as an argument of one operator."""
@@ -191,7 +194,7 @@ class Session:
             raise ValueError(f"{self.name} has no dataset {name!r}; it has {', '.join(self.datasets) or 'none'}")
         shape, dtype = self.datasets[name]
         spec = spec_of(torch.empty(shape, dtype=dtype, device="meta"))
-        return RPCTensor._wrap(spec, RemoteObject(self.channel.open(name, caller()), self))
+        return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
 
     def manual_seed(self, seed: int) -> None:
         """``torch.manual_seed(seed)``, which seeds the operators of handles as well, those of other sessions too."""

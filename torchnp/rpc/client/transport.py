@@ -12,6 +12,7 @@ from typing import Protocol
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ConnectionLost, ProtocolError
 
+MAX_UNACKNOWLEDGED = 1 << 13
 _SLICE = 1 << 18
 # Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -36,10 +37,13 @@ class Transport(Protocol):
         The server as messages name it.
     inherited : bool
         Whether a forked process has a session of its own; over a socket it would talk into its parent's.
+    window : int
+        Operators that the program may be ahead of the server.
     """
 
     name: str
     inherited: bool
+    window: int
     bytes_sent: int
     bytes_received: int
 
@@ -49,8 +53,11 @@ class Transport(Protocol):
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
 
+    def interrupt(self) -> None:
+        """Leave the server; a `send` or `receive` that waits in another thread ends with an error."""
+
     def close(self) -> None:
-        """Leave the server."""
+        """Give back what the transport holds in this process; the first of all to do so leaves the server."""
 
 
 class InProcess:
@@ -60,6 +67,7 @@ class InProcess:
     """
 
     inherited = True
+    window = 256  # so that temporaries do not pile up
 
     def __init__(self, connection: object, name: str = "local") -> None:
         self.name = name
@@ -86,6 +94,9 @@ class InProcess:
         # Replies are there as soon as a frame is sent: waiting would never end.
         raise ConnectionLost(f"the server {self.name} has closed the session")
 
+    def interrupt(self) -> None:
+        pass  # what it does ends on its own
+
     def close(self) -> None:
         self._connection.close()  # type: ignore[attr-defined]
 
@@ -98,6 +109,7 @@ class Tcp:
     """
 
     inherited = False
+    window = MAX_UNACKNOWLEDGED
 
     def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
         self.name = f"tcp://{host}:{port}"
@@ -149,6 +161,10 @@ class Tcp:
         if key.events != events:
             self._selector.modify(self._socket, events)
         return next((found for _, found in self._selector.select(timeout)), 0)
+
+    def interrupt(self) -> None:
+        with contextlib.suppress(OSError):  # it may be gone
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._selector.close()
