@@ -206,9 +206,9 @@ REDUCTIONS = [
     choose("{x}.sum()", "{x}.sum({dims})", "{x}.sum({dim}, keepdim=True)", "{x}.sum(dtype={dtype})", "{x}.mean()", "{x}.mean({dim})"),
     choose("{x}.amax({dim})", "{x}.max()", "{x}.max({dim})[0]", "{x}.min({dim})[1]", "{x}.argmax({dim})", "{x}.any({dim})", "{x}.all()"),
     choose("{x}.cumsum({dim})", "{x}.prod({dim})", "{x}.flip({dim})", "{x}.roll(1, {dim})", "{x}.sort({dim}, stable=True)[0]"),
-    choose("{x}.norm()", "{x}.var({dim})", "{x}.logsumexp({dim})", "F.softmax({x}, {dim})", "{x}.topk(1, {dim})[0]", "{x}.tril()"),
+    choose("{x}.norm()", "{x}.logsumexp({dim})", "F.softmax({x}, {dim})", "{x}.topk(1, {dim})[0]", "{x}.tril()"),
     choose("{x} @ {other}", "{x} @ {x}.mT", "{x} @ {x}.mH", "torch.mm({x}, {like})", "torch.outer({x}, {x})", "F.linear({x}, {x})"),
-    choose("torch.einsum('...i,...i->...', {x}, {like})", "torch.dot({x}, {x})", "torch.vdot({x}, {x})", "torch.kron({x}, {x})"),
+    choose("torch.einsum('...i,...i->...', {x}, {like})", "torch.dot({x}, {x})", "torch.vdot({x}, {x})"),
     choose("{x}.index_select({dim}, torch.tensor([0, 0]))", "{x}.gather({dim}, torch.zeros_like({x}, dtype=torch.int64))"),
     choose("torch.take_along_dim({x}, {x}.argsort({dim}, stable=True), {dim})", "{x}.repeat(2, *[1] * {x}.dim())", "{x}.tile(2)"),
     choose("{x}.index_add({dim}, torch.tensor([0]), {x}.narrow({dim}, 0, 1))", "{x}.scatter({dim}, torch.zeros_like({x}, dtype=torch.int64), 1)"),
@@ -219,7 +219,7 @@ WRITES = [
     choose("{x}.copy_({other})" , "{x}.copy_({like})", "{x}.fill_({number})", "{x}.zero_()", "{x}.clamp_(-2, 2)", "{x}.relu_()"),
     choose("{x}.masked_fill_({like} > 0, {number})", "{x}.index_fill_({dim}, torch.tensor([0]), {number})", "{x}.tril_()"),
     choose("{x}.T.mul_({number})", "{x}.conj().add_({number})", "{x}.imag.add_({number})", "{x}.real.mul_({number})", "{x}.mH.add_({number})"),
-    choose("{x}.data.add_(1)", "{x}.detach().mul_(2)", "{x}.detach_()", "{x}.requires_grad_()", "{x}.squeeze_()", "{x}.t_()", "{x}.unsqueeze_(0)"),
+    choose("{x}.data.add_(1)", "{x}.detach().mul_(2)", "{x}.requires_grad_()", "{x}.squeeze_()", "{x}.t_()", "{x}.unsqueeze_(0)"),
     choose("torch.add({x}, {other}, out={x})", "torch.mul({x}, {like}, out={like})", "torch.sum({x}.clone(), {dim}, out={like})", "torch.abs({x}, out={x})"),
     choose("exec('with torch.no_grad(): {x}.mul_(2)')", "exec('with torch.no_grad(): {x}.zero_()')"),
     choose("torch._foreach_add_([{x}], 1)", "torch._foreach_mul_([{x}], [{like}])", "{x}.swapaxes_({dim}, {dim})", "{x}.index_put_((torch.tensor([0]),), {like})"),
@@ -301,8 +301,8 @@ def step(line: str, scope: dict[str, Any]) -> Exception | None:
 
 def tame(x: torch.Tensor) -> bool:
     """Whether rounding cannot have decided about a tensor's values, and none overflows soon."""
-    if x.is_neg() and x.dtype == torch.bool:
-        return True
+    if x.is_neg() and x.dtype == torch.bool:  # which next to no operator can read
+        return False
     x = x.detach().resolve_conj().resolve_neg()
     x = torch.view_as_real(x) if x.is_complex() else x
     return x.numel() < 3000 and bool(torch.isfinite(x).all() and (x.double().abs() < LARGEST).all())
@@ -384,11 +384,10 @@ def difference(lines: list[str], session: rpc.Session) -> str:
 
 
 def unequal(x: torch.Tensor, handle: Any) -> str:
-    if x.is_neg() and x.dtype == torch.bool:  # which no operator can read
-        return ""
     want = x.detach().resolve_conj().resolve_neg()
     try:
-        got = handle.publish()
+        # A few of torch's gradients that are zero whatever comes (sgn's) are made of no tensor: they are plain.
+        got = handle.publish() if isinstance(handle, rpc.RPCTensor) else handle
         torch.testing.assert_close(
             got, want, rtol=1e-3 if want.dtype == torch.float16 else 1e-5, atol=1e-5, equal_nan=True
         )

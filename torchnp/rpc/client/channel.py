@@ -227,7 +227,8 @@ class Channel:
             self._progress.clear()
             if len(self._queue) + self._seq - self._acked <= self.transport.window:
                 break
-            self._hurry()
+            self._hurried = True
+            self._wake.put(True)
             self._progress.wait(1.0)
 
     def _ask(self, request: _Request) -> None:
@@ -563,7 +564,9 @@ def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpo
     finally:
         transport.close()
         if (channel := ref()) is not None:
-            channel.die(SessionClosed(f"the session with {channel.name} is closed; its handles have no values any more"))
+            channel.die(
+                SessionClosed(f"the session with {channel.name} is closed; its handles have no values any more")
+            )
 
 
 __all__ = ["Channel", "ConnectionLost"]

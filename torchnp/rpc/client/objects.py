@@ -16,8 +16,9 @@ class RemoteObject:
     __slots__ = ("id", "session", "wire")
 
     def __init__(self, id_: int, session: Session) -> None:
-        self.id, self.session = id_, session
-        self.wire = wire.Handle(id_)
+        # In one step: an interrupt must not leave half an object to the destructor.
+        self.id, self.session, self.wire = id_, session, wire.Handle(id_)
 
     def __del__(self) -> None:
-        self.session.channel.forget(self.id)
+        if hasattr(self, "id"):  # else an interrupt came first
+            self.session.channel.forget(self.id)
