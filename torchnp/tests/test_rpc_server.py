@@ -131,7 +131,7 @@ def test_only_loopback_without_a_token():
 
 
 def test_tokens_datasets_and_limits_from_the_command_line(tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(6.0))
+    np.save(tmp_path / "x.npy", np.arange(6.0).astype(">f8"))  # of a machine with the other byte order
     options = ("--token", "sesame", "--dataset", f"x={tmp_path / 'x.npy'}", "--max-bytes", "1000")
     with rpc_server.process(*options) as (where, _):
         for token in (None, "wrong"):

@@ -391,6 +391,11 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
             return _change_metadata(plan, args, kwargs)
         case "batch_norm":
             return _batch_norm(cls, plan, args, kwargs)
+        case "lengths":
+            if isinstance(args[2], BaseHandleTensor) or isinstance(args[3], BaseHandleTensor):
+                raise _dynamic(plan, x)
+            lists = (args[2].tolist(), args[3].tolist())
+            return _send(cls, plan_of(torch.ops.aten._ctc_loss.default), (*args[:2], *lists, *args[4:]), kwargs)
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)

@@ -20,6 +20,7 @@ FIXED_SHAPE = {
     "index": "torch.where(mask, x, 0), or x * mask, which keep the shape",
     "unique": "torch.sort, then compare neighbours: x[1:] != x[:-1]",
     "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
+    "_ctc_loss": "lengths that are plain tensors or lists of numbers",
     "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",
 }
 
@@ -44,7 +45,7 @@ class Plan:
     special : str
         How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
         (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
-        conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
+        conjugate or negative), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
         for what the client knows).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
@@ -127,6 +128,8 @@ class Plan:
             return "values"
         if self.base in ("_has_same_storage_numel", "is_pinned"):
             return "known"
+        if self.base == "_ctc_loss" and not self.is_out:
+            return "" if self.name == "aten::_ctc_loss" else "lengths"
         if torch.Tag.dynamic_output_shape in tags and self.base != "index":
             return "dynamic"
         if self.base in ("set_", "resize_", "resize_as_", "set_data", "record_stream"):

@@ -21,6 +21,7 @@ from torchnp.rpc.client.plain import not_sent
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.transport import InProcess, Tcp, Transport
+from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.protocol import Connection, Service
@@ -108,16 +109,19 @@ class Session:
 
     # ------------------------------------------------------------ to the server
 
-    def send(self, tensor: torch.Tensor, requires_grad: bool | None = None) -> RPCTensor:
-        """A handle on a copy of a tensor.
+    def send(self, tensor: Any, requires_grad: bool | None = None) -> Any:
+        """A handle on a copy of a tensor, or a copy of a nest of dicts, lists, tuples and dataclasses with handles in it.
 
         Parameters
         ----------
-        tensor : Tensor or anything that `torch.as_tensor` takes
-            Dense, on the CPU.
+        tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
+            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state, which
+            it looks at here.
         requires_grad : bool, optional
-            Of the handle, which is a leaf; by default as the tensor's.
+            Of each handle, which is a leaf; by default as the tensor's.
         """
+        if is_tree(tensor):
+            return mapped(lambda x: self.send(x, requires_grad), tensor)
         if isinstance(tensor, BaseHandleTensor):
             raise HandleError("this is a handle already; publish() it first to send its values to another server")
         if not isinstance(tensor, torch.Tensor):
@@ -159,7 +163,11 @@ class Session:
         return self._upload(tensor.detach())._object
 
     def module(self, model: torch.nn.Module) -> Any:
-        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server."""
+        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server.
+
+        What is on the server already is copied there. The counter of a batch norm with ``momentum=None`` stays here, as
+        the module computes with it here.
+        """
         if not isinstance(model, torch.nn.Module):
             hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
             raise TypeError(f"session.module takes a torch.nn.Module, not {_kind(model)}{hint}")
@@ -168,6 +176,10 @@ class Session:
 
         def move(tensor: torch.Tensor) -> Any:
             if isinstance(tensor, BaseHandleTensor):
+                if tensor._session is not self:
+                    raise HandleError(
+                        f"the module is of {tensor._session.title}: publish its state_dict() and load that into a plain module"
+                    )
                 return tensor
             if id(tensor) not in handles:
                 handle: Any = self.send(tensor, requires_grad=False)
@@ -183,7 +195,8 @@ class Session:
             for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
                 setattr(part, name, move(parameter))
             for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
-                setattr(part, name, move(buffer))
+                if not (name == "num_batches_tracked" and getattr(part, "momentum", 0) is None):
+                    setattr(part, name, move(buffer))
         return moved
 
     def dataset(self, name: str) -> RPCTensor:
@@ -211,6 +224,18 @@ class Session:
         status = self.channel.sync()
         self._held = status.objects, status.bytes
         return self.stats
+
+    def publish(self, tree: Any) -> Any:
+        """A nest of dicts, lists, tuples and dataclasses with the values of its handles in their place.
+
+        What is no handle stays as it is. ``session.publish(model.state_dict())`` can be saved and loaded anywhere.
+
+        Raises
+        ------
+        RemoteOpError, PrivacyError
+            As `RPCTensor.publish` does, of the first handle that cannot be had.
+        """
+        return mapped(lambda x: x.publish() if isinstance(x, RPCTensor) else x, tree)
 
     def _publish(self, handle: BaseHandleTensor) -> torch.Tensor:
         dtype, shape, raw = self.channel.publish(handle._object.id)
@@ -283,8 +308,6 @@ def _as_tensor(value: Any) -> torch.Tensor:
         hint = ""
         if isinstance(value, torch.nn.Module):
             hint = "; a module goes with session.module(model)"
-        elif isinstance(value, dict):
-            hint = "; send each of its values: {key: session.send(value) for key, value in ...}"
         raise TypeError(
             f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
         ) from None

@@ -7,6 +7,7 @@ import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol
 
 from torchnp.rpc import wire
@@ -73,20 +74,28 @@ class InProcess:
         self.name = name
         self.bytes_sent = self.bytes_received = 0
         self._connection = connection
-        self._replies: deque[bytes] = deque()
+        self._coming: deque[Iterator[bytes]] = deque()  # what a large tensor is cut into is made as it is received
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
             if self._connection.closed:  # type: ignore[attr-defined]
-                if self._replies:  # the reason is among them
+                if reply := self._reply():  # the reason is among them
+                    self._coming.appendleft(iter([reply]))
                     return
                 raise ConnectionLost(f"the server {self.name} has closed the session")
             self.bytes_sent += len(frame) + 4
-            self._replies.extend(self._connection.handle(frame))  # type: ignore[attr-defined]
+            self._coming.append(iter(self._connection.handle(frame)))  # type: ignore[attr-defined]
+
+    def _reply(self) -> bytes | None:
+        while self._coming:
+            if (reply := next(self._coming[0], None)) is not None:
+                return reply
+            self._coming.popleft()
+        return None
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
-        if self._replies:
-            reply = self._replies.popleft()
+        reply = self._reply()
+        if reply is not None:
             self.bytes_received += len(reply) + 4
             return reply
         if timeout == 0.0:
@@ -146,13 +155,14 @@ class Tcp:
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
-        self._read()
+        if not self._replies:
+            self._read(one=True)
         while not self._replies:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return None
             if self._wait(selectors.EVENT_READ, left):
-                self._read()
+                self._read(one=True)
         return self._replies.popleft()
 
     def _wait(self, events: int, timeout: float | None = None) -> int:
@@ -178,8 +188,8 @@ class Tcp:
         with contextlib.suppress(ConnectionLost):
             self._read()
 
-    def _read(self) -> None:
-        """Take what has arrived, without waiting."""
+    def _read(self, one: bool = False) -> None:
+        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice."""
         while True:
             try:
                 part = self._socket.recv(1 << 18)
@@ -196,6 +206,8 @@ class Tcp:
             self.bytes_received += len(part)
             self._buffer += part
             self._split()
+            if one and self._replies:
+                return
 
     def _split(self) -> None:
         start, buffer = 0, self._buffer
