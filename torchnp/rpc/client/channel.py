@@ -7,19 +7,19 @@ append to a queue, one step that nothing can cut in two: a KeyboardInterrupt, wh
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from types import CodeType
 from typing import Any, TypeVar
 
 import numpy as np
 
 import torchnp
 from torchnp.rpc import wire
+from torchnp.rpc.client import forks
+from torchnp.rpc.client.tasks import Opening, Request, Task, Upload, Where
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
@@ -31,57 +31,7 @@ LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
-Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
 Object = TypeVar("Object")
-
-
-class _Task:
-    """Something that the program may wait for until the channel's thread has done it."""
-
-    __slots__ = ("_done", "error")
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-        self.error: BaseException | None = None
-
-    def finish(self, error: BaseException | None = None) -> None:
-        self.error = error
-        self._done.set()
-
-    def wait(self) -> None:
-        """Wait until it is done; raises what went wrong with the session."""
-        self._done.wait()
-        if self.error is not None:
-            raise self.error.with_traceback(None)
-
-
-class _Upload(_Task):
-    __slots__ = ("dtype", "id", "order", "raw", "shape", "where")
-
-    def __init__(self, dtype: str, shape: list[int], order: list[int], raw: Any, where: Where) -> None:
-        super().__init__()
-        self.dtype, self.shape, self.order, self.raw, self.where = dtype, shape, order, raw, where
-        self.id = -1
-
-
-class _Opening(_Task):
-    __slots__ = ("id", "name", "where")
-
-    def __init__(self, name: str, where: Where) -> None:
-        super().__init__()
-        self.id, self.name, self.where = -1, name, where
-
-
-class _Request(_Task):
-    """SYNC, or PUBLISH of an object; ``reply`` is the last frame of the answer and ``raw`` the bytes of the tensor."""
-
-    __slots__ = ("object", "raw", "reply")
-
-    def __init__(self, object_: int | None = None) -> None:
-        super().__init__()
-        self.object = object_
-        self.raw: Any = None
-        self.reply: Any = None
 
 
 class Channel:
@@ -117,7 +67,7 @@ class Channel:
         self._where: deque[Where] = deque()  # one per sequence number from _acked on
         self._failures: dict[int, wire.Err] = {}
         self._places: dict[int, Where] = {}
-        self._task: _Task | None = None
+        self._task: Task | None = None
         self._ops: list[wire.Op] = []  # of a batch that is not full
         self._ops_weight = 0
         self._deletes: list[int] = []
@@ -128,7 +78,7 @@ class Channel:
             self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
             refused.pop_all()
         self._start()
-        _channels.add(self)
+        forks.watch(self)
 
     def _start(self) -> None:
         self._busy = self._signalled = self._hurried = False
@@ -184,7 +134,7 @@ class Channel:
     ) -> Object:
         """Send a tensor's bytes and return what ``make`` makes of its id; waits until large ones are on their way."""
         small = len(raw) <= MAX_COPIED
-        task = _Upload(dtype, shape, order, bytes(raw) if small else raw, where)
+        task = Upload(dtype, shape, order, bytes(raw) if small else raw, where)
         made = self._append(task, make)
         if not small:
             self._hurry()
@@ -193,7 +143,7 @@ class Channel:
 
     def open(self, name: str, where: Where = None, *, make: Callable[[int], Object]) -> Object:
         """Bind an id to a dataset of the server's."""
-        return self._append(_Opening(name, where), make)
+        return self._append(Opening(name, where), make)
 
     def _append(self, task: Any, make: Callable[[int], Object]) -> Object:
         with self._lock:
@@ -231,7 +181,7 @@ class Channel:
             self._wake.put(True)
             self._progress.wait(1.0)
 
-    def _ask(self, request: _Request) -> None:
+    def _ask(self, request: Request) -> None:
         with self._lock:
             self._alive()
             self.round_trips += 1
@@ -242,7 +192,7 @@ class Channel:
 
     def sync(self) -> wire.Status:
         """Wait until everything sent has been done; raises the earliest failure since the last time."""
-        request = _Request()
+        request = Request()
         self._ask(request)
         if self._failures:
             error = self._error(self._failures[min(self._failures)], len(self._failures) - 1)
@@ -255,7 +205,7 @@ class Channel:
 
         Raises the failure that the object depends on, and no other: values that did not depend on it are right.
         """
-        request = _Request(id_)
+        request = Request(id_)
         self._ask(request)
         reply = request.reply
         if type(reply) is wire.Err:
@@ -291,10 +241,10 @@ class Channel:
         """End the session, and tell whoever waits for something."""
         with self._lock:
             self._dead = self._dead or error
-            waiting = [m for m in (self._task, *self._queue) if isinstance(m, _Task)]
+            waiting = [m for m in (self._task, *self._queue) if isinstance(m, Task)]
             self._queue.clear()
             self._task = None
-        self._untold = not self.closed and not any(type(task) is _Request for task in waiting)
+        self._untold = not self.closed and not any(type(task) is Request for task in waiting)
         for task in waiting:
             task.finish(self._dead)
 
@@ -319,12 +269,12 @@ class Channel:
                 message.finish()
 
     def _perform(self, task: Any) -> None:
-        if type(task) is _Request:
+        if type(task) is Request:
             self._answer(task)
             return
         seq, self._seq = self._seq, self._seq + 1
         self._where.append(task.where)
-        if type(task) is _Opening:
+        if type(task) is Opening:
             self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
         else:
             for offset, part in wire.chunks(memoryview(task.raw)):
@@ -351,7 +301,7 @@ class Channel:
                 self._take(self.transport.receive(None))
             self._progress.set()
 
-    def _answer(self, request: _Request) -> None:
+    def _answer(self, request: Request) -> None:
         """Ask the server and wait for its answer."""
         self._requests += 1
         number = self._requests
@@ -472,6 +422,14 @@ class Channel:
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS)
 
+    def pause(self) -> None:
+        """Wait until the channel's thread is at rest, and keep it so until `resume`."""
+        self._owned.acquire()
+
+    def resume(self) -> None:
+        """Let the channel's thread go on."""
+        self._owned.release()
+
     def forked(self) -> None:
         """In a forked process: no thread of the parent's is here, nor what one of them held."""
         self._lock = threading.RLock()
@@ -482,32 +440,6 @@ class Channel:
             self.die(SessionClosed(text))
             self._untold = False
             self.transport.close()
-
-
-_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    """A server in this process must not be copied in the middle of an operator."""
-    _paused.extend(c._owned for c in _channels if c.transport.inherited)
-    for owned in _paused:
-        owned.acquire()
-
-
-def _after_fork_in_parent() -> None:
-    while _paused:
-        _paused.pop().release()
-
-
-def _after_fork_in_child() -> None:
-    _paused.clear()
-    for channel in list(_channels):
-        channel.forked()
-
-
-_paused: list[threading.Lock] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def _location(where: Where) -> str:

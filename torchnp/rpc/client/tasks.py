@@ -1,0 +1,58 @@
+"""What a program may wait for until the thread of its session has done it."""
+
+from __future__ import annotations
+
+import threading
+from types import CodeType
+from typing import Any
+
+Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
+
+
+class Task:
+    """Something that the program may wait for until the channel's thread has done it."""
+
+    __slots__ = ("_done", "error")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self.error: BaseException | None = None
+
+    def finish(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait until it is done; raises what went wrong with the session."""
+        self._done.wait()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+class Upload(Task):
+    __slots__ = ("dtype", "id", "order", "raw", "shape", "where")
+
+    def __init__(self, dtype: str, shape: list[int], order: list[int], raw: Any, where: Where) -> None:
+        super().__init__()
+        self.dtype, self.shape, self.order, self.raw, self.where = dtype, shape, order, raw, where
+        self.id = -1
+
+
+class Opening(Task):
+    __slots__ = ("id", "name", "where")
+
+    def __init__(self, name: str, where: Where) -> None:
+        super().__init__()
+        self.id, self.name, self.where = -1, name, where
+
+
+class Request(Task):
+    """SYNC, or PUBLISH of an object; ``reply`` is the last frame of the answer and ``raw`` the bytes of the tensor."""
+
+    __slots__ = ("object", "raw", "reply")
+
+    def __init__(self, object_: int | None = None) -> None:
+        super().__init__()
+        self.object = object_
+        self.raw: Any = None
+        self.reply: Any = None
