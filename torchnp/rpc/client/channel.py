@@ -14,14 +14,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 import torchnp
+from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client import forks
+from torchnp.rpc.client.failures import as_exception
+from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.tasks import Opening, Request, Task, Upload, Where
 from torchnp.rpc.client.transport import Transport
-from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
+from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
 
 BATCH_OPS = 64
@@ -82,7 +83,7 @@ class Channel:
 
     def _start(self) -> None:
         self._busy = self._signalled = self._hurried = False
-        self._owned = threading.Lock()  # held while the thread is at work
+        self.owned = threading.Lock()  # held while the thread is at work
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
         arguments = weakref.ref(self), self._wake, self.transport
@@ -200,7 +201,7 @@ class Channel:
             raise error
         return request.reply
 
-    def publish(self, id_: int) -> tuple[str, list[int], np.ndarray]:
+    def publish(self, id_: int) -> tuple[str, list[int], Any]:
         """The dtype's name, the shape and the bytes of an object, in C order.
 
         Raises the failure that the object depends on, and no other: values that did not depend on it are right.
@@ -221,7 +222,7 @@ class Channel:
 
         Only the channel's thread does this.
         """
-        with self._owned:
+        with self.owned:
             self._busy, self._signalled, self._hurried, self._weight = True, False, False, 0
             try:
                 if self._dead is None:
@@ -230,7 +231,7 @@ class Channel:
                         self._send_batch()
             except RPCError as error:
                 self.die(error)
-            except BaseException as error:  # whoever waits for this thread would wait for ever
+            except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
                 self.die(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
             finally:
                 self._busy = False
@@ -291,7 +292,7 @@ class Channel:
             frames.append(wire.encode(wire.Ops(self._seq, ops)))
             self._seq += len(ops)
         if deletes:
-            ranges = _ranges(deletes)
+            ranges = ranges_of(deletes)
             for start in range(0, len(ranges), wire.MAX_ITEMS):
                 frames.append(wire.encode(wire.Del(self._seq, ranges[start : start + wire.MAX_ITEMS])))
         if frames:
@@ -303,25 +304,14 @@ class Channel:
 
     def _answer(self, request: Request) -> None:
         """Ask the server and wait for its answer."""
-        self._requests += 1
-        number = self._requests
+        number = self._requests = self._requests + 1
         if request.object is None:
             self.transport.send([wire.encode(wire.Sync(number, self._seq))])
             request.reply = self._reply(wire.Status, number)
             return
         self.transport.send([wire.encode(wire.Publish(number, self._seq, request.object))])
-        raw, done = None, 0
-        while raw is None or done < raw.size:
-            reply = request.reply = self._reply(wire.Result, number)
-            if type(reply) is wire.Err:
-                return
-            if raw is None:
-                raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
-            if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
-                raise ProtocolError("the chunks of a published tensor do not fit together")
-            raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
-            done += len(reply.raw)
-        request.raw = raw
+        while request.reply is None or not request.whole:
+            request.take(self._reply(wire.Result, number))
 
     def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
         """Wait for the answer to a request."""
@@ -375,15 +365,7 @@ class Channel:
     # ------------------------------------------------------------ failures, and the end
 
     def _error(self, err: wire.Err, more: int = 0) -> Exception:
-        location = _location(self._places.get(err.seq))
-        also = f"; {more} more failed on their own" if more else ""
-        if err.kind == "op":
-            cls = KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])
-            error: Any = cls(f"{err.text}\n  {err.op}, issued at {location}, failed on {self.name}{also}")
-            error.op, error.seq, error.location, error.remote_text = err.op, err.seq, location, err.text
-            return error
-        issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
-        return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name}){issued}{also}")
+        return as_exception(err, self._places.get(err.seq), self.name, more)
 
     @property
     def dead(self) -> bool:
@@ -422,14 +404,6 @@ class Channel:
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS)
 
-    def pause(self) -> None:
-        """Wait until the channel's thread is at rest, and keep it so until `resume`."""
-        self._owned.acquire()
-
-    def resume(self) -> None:
-        """Let the channel's thread go on."""
-        self._owned.release()
-
     def forked(self) -> None:
         """In a forked process: no thread of the parent's is here, nor what one of them held."""
         self._lock = threading.RLock()
@@ -440,31 +414,6 @@ class Channel:
             self.die(SessionClosed(text))
             self._untold = False
             self.transport.close()
-
-
-def _location(where: Where) -> str:
-    if where is None:
-        return "an unknown place"
-    code, instruction = where
-    for i, (line, *_) in enumerate(code.co_positions()):
-        if i == instruction // 2:
-            return f"{code.co_filename}:{line or code.co_firstlineno}"
-    return f"{code.co_filename}:{code.co_firstlineno}"
-
-
-def _ranges(ids: list[int]) -> list[tuple[int, int]]:
-    """Ids as inclusive ranges."""
-    ids.sort()
-    ranges: list[tuple[int, int]] = []
-    low = high = ids[0]
-    for id_ in ids[1:]:
-        if id_ == high + 1:
-            high = id_
-        else:
-            ranges.append((low, high))
-            low = high = id_
-    ranges.append((low, high))
-    return ranges
 
 
 def _leave(transport: Transport, wake: queue.SimpleQueue) -> None:
@@ -499,6 +448,3 @@ def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpo
             channel.die(
                 SessionClosed(f"the session with {channel.name} is closed; its handles have no values any more")
             )
-
-
-__all__ = ["Channel", "ConnectionLost"]

@@ -22,13 +22,13 @@ def _before() -> None:
     """A server in this process must not be copied in the middle of an operator."""
     for channel in list(_channels):
         if channel.transport.inherited:
-            channel.pause()
+            channel.owned.acquire()
             _paused.append(channel)
 
 
 def _in_parent() -> None:
     while _paused:
-        _paused.pop().resume()
+        _paused.pop().owned.release()
 
 
 def _in_child() -> None:

@@ -22,3 +22,18 @@ class RemoteObject:
     def __del__(self) -> None:
         if hasattr(self, "id"):  # else an interrupt came first
             self.session.channel.forget(self.id)
+
+
+def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
+    """Ids of objects as inclusive ranges."""
+    ids.sort()
+    ranges: list[tuple[int, int]] = []
+    low = high = ids[0]
+    for id_ in ids[1:]:
+        if id_ == high + 1:
+            high = id_
+        else:
+            ranges.append((low, high))
+            low = high = id_
+    ranges.append((low, high))
+    return ranges

@@ -6,6 +6,11 @@ import threading
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+
 Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
 
 
@@ -49,10 +54,29 @@ class Opening(Task):
 class Request(Task):
     """SYNC, or PUBLISH of an object; ``reply`` is the last frame of the answer and ``raw`` the bytes of the tensor."""
 
-    __slots__ = ("object", "raw", "reply")
+    __slots__ = ("_done_bytes", "object", "raw", "reply")
 
     def __init__(self, object_: int | None = None) -> None:
         super().__init__()
         self.object = object_
         self.raw: Any = None
         self.reply: Any = None
+        self._done_bytes = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the reply is an error, or the last chunk of a tensor."""
+        return type(self.reply) is wire.Err or self._done_bytes == self.raw.size
+
+    def take(self, reply: Any) -> None:
+        """Take a part of the answer to PUBLISH."""
+        self.reply = reply
+        if type(reply) is wire.Err:
+            return
+        if self.raw is None:
+            self.raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
+        raw, done = self.raw, self._done_bytes
+        if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
+            raise ProtocolError("the chunks of a published tensor do not fit together")
+        raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
+        self._done_bytes += len(reply.raw)
