@@ -1,7 +1,7 @@
 """What an operator on a handle costs, beside local torch: ``python scripts/bench_rpc.py [--steps N]``.
 
 The client's cost is the processor time of the calling thread until the call returns, the least of several rounds,
-so that other work on the machine does not count; with the server in process (``local``) it includes the kernel.
+so that other work on the machine does not count; packing and sending are the work of the session's own thread.
 ops/s counts wall time until everything has been computed. Local torch is measured in alternation.
 """
 

@@ -372,13 +372,20 @@ def is_plain(x: ndarray) -> bool:
     return 1 not in x.shape or layout.layout_of(x)[1] == contiguous(x.shape)
 
 
+def rules_of(schema: Schema) -> list[Rule | None]:
+    """The rule of each result of a row, None where the kernel's own strides stay; empty for a row without."""
+    parsed = [parse(text, schema) for text in rules().get(schema.name, ())]
+    if all(rule is None for rule in parsed):
+        return []
+    return parsed + [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
+
+
 def settler(schema: Schema) -> Settle | None:
     """What gives the fresh results of a row the strides of its rules; None for a row without."""
-    texts = rules().get(schema.name, ())
-    parsed = [parse(text, schema) for text in texts]
-    if all(rule is None for rule in parsed):
+    parsed = rules_of(schema)
+    if not parsed:
         return None
-    parsed += [_row_major] * (len(schema.returns) - len(parsed))  # of which all that torch gave was 0-d
+    texts = rules()[schema.name]
     fixed = set(texts) <= {"contiguous", "vectors"}
     turned = any(text.partition(":")[0] in ("columns", "cut", "padded", "solved", "swept") for text in texts)
     names = [a.name for a in schema.args]

@@ -87,6 +87,10 @@ def _has_no_storage(tensor: torch.Tensor) -> bool:
 is_zero: Callable[[torch.Tensor], bool] = lookup("Tensor._is_zerotensor", _has_no_storage)
 """Whether a tensor is one of forward-mode AD's zeros, which have no memory."""
 
+set_conj: Callable[[torch.Tensor, bool], None] = lookup("_C._set_conj", absent("torch._C._set_conj"))
+set_neg: Callable[[torch.Tensor, bool], None] = lookup("_C._set_neg", absent("torch._C._set_neg"))
+"""Say that a tensor's values are the conjugates or the negatives of what its memory holds."""
+
 version_of: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 """How often a tensor was written in place."""
 if lookup("Tensor._version") is None:

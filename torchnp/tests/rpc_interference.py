@@ -107,8 +107,6 @@ class Player:
         self.pool: list[tuple[int, tuple, np.dtype, bool]] = []
         ours = self.agreed
         self._play(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "fuzzer", ""), "hello")
-        self._play(wire.Seed(0, self.random.randrange(99)), "seed")
-        self.seq += 1
         for name, shape, dtype in self.random.sample(NAMES, 36):
             self._play(wire.Open(self.seq, self.next, name), "open")
             self._add(shape, dtype, True)
@@ -199,7 +197,8 @@ class Player:
                 args.append(value)
         kwargs.pop("", None)
         count = sum((lists if x.type == "Tensor[]" else 1) for x in schema.returns if not x.is_write)
-        return wire.Op(index, self.next, count, args, kwargs), schema.name
+        key = self.random.randrange(99) if self.services[0].row(index).random else None
+        return wire.Op(index, self.next, count, args, kwargs, key=key), schema.name
 
     def _written(self, op: wire.Op) -> Iterator[int]:
         """The objects that an operator writes."""

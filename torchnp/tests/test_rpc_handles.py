@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import operator
 import pickle
@@ -216,7 +215,7 @@ def test_plain_tensors_are_not_silently_left_alone(session, name):
     assert session.name in str(caught.value)
 
 
-def test_handles_are_not_saved_or_copied_behind_the_servers_back(session):
+def test_handles_are_not_saved_or_moved_behind_the_servers_back(session):
     x = session.send(torch.ones(2, 3))
     for save in (
         lambda: torch.save(x, io.BytesIO()),
@@ -226,13 +225,9 @@ def test_handles_are_not_saved_or_copied_behind_the_servers_back(session):
     ):
         with pytest.raises(rpc.HandleError, match=r"Save what \.publish\(\) gives"):
             save()
-    with pytest.raises(rpc.HandleError, match=r"handle\.clone\(\)"):
-        copy.deepcopy(x)
     for move in (lambda m: m.to("cpu"), lambda m: m.cpu(), lambda m: m.to(torch.device("cpu"), torch.float64)):
         with pytest.raises(rpc.ValueAccessError, match="publish"):
             move(session.module(nn.Linear(2, 2)))
-    with pytest.raises(rpc.HandleError, match=r"session\.module\(model\)"):
-        copy.deepcopy(session.module(nn.Linear(2, 2)))
 
 
 def test_storage_and_data_are_not_replaced(session):

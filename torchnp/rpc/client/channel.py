@@ -1,43 +1,48 @@
-"""The client's side of a session, without torch: numbers operators, batches them, and matches replies to them."""
+"""The client's side of a session, without torch: numbers operators, batches them, and matches replies to them.
+
+One thread per session owns the transport: it packs, sends, receives and keeps the books. The threads of the program only
+append to a queue, one step that nothing can cut in two: a KeyboardInterrupt, wherever it comes, leaves the session whole.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import secrets
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from types import CodeType
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torchnp
+from torchnp.registry import FAILURES
 from torchnp.rpc import wire
+from torchnp.rpc.client import forks
+from torchnp.rpc.client.failures import as_exception
+from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.quotes import Quote
+from torchnp.rpc.client.tasks import Opening, Request, Task, Upload, Where
 from torchnp.rpc.client.transport import Transport
-from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ConnectionLost, ProtocolError, RPCError, SessionClosed
+from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
 IDLE_SECONDS = 0.002
-MAX_UNACKNOWLEDGED = 1 << 13
+LEAVE_SECONDS = 5.0  # that closing waits for the thread
+MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
+ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.Quote: wire.Quoted}
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
-Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
+Object = TypeVar("Object")
 
 
 class Channel:
     """One session with one server, from the thread or threads that use it.
 
-    Nothing waits for the server but `sync`, `publish`, `finish`, and a sender that is MAX_UNACKNOWLEDGED operators ahead.
-    A failure is raised by whoever asks for a value that depends on it; those that nobody asked about, by `sync` or
-    `finish`.
+    Nothing waits for the server but `sync`, `publish`, `finish`, and a sender that is far ahead. A failure is raised by
+    whoever asks for a value that depends on it; those that nobody asked about, by `sync` or `finish`.
 
     Parameters
     ----------
@@ -58,96 +63,105 @@ class Channel:
         self.closed = False
         self._dead: RPCError | None = None
         self._untold = False  # whether the session died while nobody was there to be told
-        self._lock = threading.RLock()
-        self._ops: list[wire.Op] = []
-        self._weight = 0
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-        self._seq = self._acked = self._next_id = self._requests = 0
+        self._lock = threading.RLock()  # ids stand in the queue in their order
+        self._queue: deque[Any] = deque()
+        self._next_id = self._weight = 0
+        # What follows is the thread's.
+        self._seq = self._acked = self._requests = 0
         self._where: deque[Where] = deque()  # one per sequence number from _acked on
         self._failures: dict[int, wire.Err] = {}
         self._places: dict[int, Where] = {}
-        self._forgotten: deque[int] = deque()
-        self._signalled = False
-        self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._task: Task | None = None
+        self._ops: list[wire.Op] = []  # of a batch that is not full
+        self._ops_weight = 0
+        self._deletes: list[int] = []
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
         with contextlib.ExitStack() as refused:
             refused.callback(self.transport.close)
             self.transport.send([wire.encode(hello)])
             self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
             refused.pop_all()
-        _channels.add(self)
-        threading.Thread(
-            target=_idle, args=(weakref.ref(self), self._wake), name="torchnp-rpc-idle", daemon=True
-        ).start()
-        weakref.finalize(self, _leave, transport, self._wake)
+        self._start()
+        forks.watch(self)
 
-    # ------------------------------------------------------------ sending
+    def _start(self) -> None:
+        self._busy = self._signalled = self._hurried = False
+        self.owned = threading.Lock()  # held while the thread is at work
+        self._progress = threading.Event()
+        self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        arguments = weakref.ref(self), self._wake, self.transport
+        self._thread = threading.Thread(target=_work, args=arguments, name="torchnp-rpc", daemon=True)
+        self._thread.start()
+        self._finalizer = weakref.finalize(self, _leave, self.transport, self._wake)
+
+    # ------------------------------------------------------------ the program's side
 
     def call(
-        self, index: int, count: int, args: list, kwargs: dict[str, Any], expected: list, where: Where, weight: int = 0
-    ) -> int:
-        """Send an operator with ``count`` results and return the id of the first; does not wait for it."""
+        self,
+        index: int,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        where: Where,
+        weight: int = 0,
+        key: int | None = None,
+        *,
+        make: Callable[[int], Object],
+    ) -> list[Object]:
+        """Send an operator and return what ``make`` makes of the ids of its ``count`` results; does not wait for it."""
+        if len(self._queue) + self._seq - self._acked > self.transport.window:
+            self._hold_back()
         with self._lock:
             self._alive()
-            if not self._ops:
-                self._signal()
             first = self._next_id
             self._next_id = first + count
-            self._ops.append(wire.Op(index, first, count, args, kwargs, expected))
-            self._seq += 1
-            self._where.append(where)
+            made = [make(i) for i in range(first, first + count)]
+            self._queue.append((wire.Op(index, first, count, args, kwargs, expected, key), where, weight))
             self.ops_sent += 1
-            self._weight += 48 + weight
-            if len(self._ops) >= BATCH_OPS or self._weight >= BATCH_BYTES:
-                self.flush()
-            return first
-
-    def upload(self, dtype: str, shape: list[int], order: list[int], raw: memoryview, where: Where = None) -> int:
-        """Send a tensor's bytes and return its id."""
-        with self._lock:
-            self._alive()
-            self._pack()
-            seq, id_ = self._seq, self._numbered(where)
-            for offset, part in wire.chunks(raw):
-                frame = wire.encode(wire.Data(seq, id_, dtype, shape, order, offset, part))
-                self._out.append(frame)
-                self._out_bytes += len(frame)
-                if self._out_bytes >= BATCH_BYTES:
-                    with self._fatal():
-                        self._push()
-            return id_
-
-    def open(self, name: str, where: Where = None) -> int:
-        """Bind an id to a dataset of the server's."""
-        with self._lock:
-            self._alive()
-            self._pack()
-            seq, id_ = self._seq, self._numbered(where)
-            self._out.append(wire.encode(wire.Open(seq, id_, name)))
-            return id_
-
-    def seed(self, seed: int, where: Where = None) -> None:
-        """Restart the session's random stream."""
-        with self._lock:
-            self._alive()
-            self._pack()
-            self._out.append(wire.encode(wire.Seed(self._seq, seed)))
-            self._seq += 1
-            self._where.append(where)
+            self._weight += weight
+        if len(self._queue) >= BATCH_OPS or self._weight >= BATCH_BYTES:
+            self._hurry()
+        elif not self._signalled:
             self._signal()
+        return made
 
-    def _numbered(self, where: Where) -> int:
-        id_ = self._next_id
-        self._next_id += 1
-        self._seq += 1
-        self._where.append(where)
+    def upload(
+        self,
+        dtype: str,
+        shape: list[int],
+        order: list[int],
+        raw: memoryview,
+        where: Where = None,
+        *,
+        make: Callable[[int], Object],
+    ) -> Object:
+        """Send a tensor's bytes and return what ``make`` makes of its id; waits until large ones are on their way."""
+        small = len(raw) <= MAX_COPIED
+        task = Upload(dtype, shape, order, bytes(raw) if small else raw, where)
+        made = self._append(task, make)
+        if not small:
+            self._hurry()
+            task.wait()
+        return made
+
+    def open(self, name: str, where: Where = None, *, make: Callable[[int], Object]) -> Object:
+        """Bind an id to a dataset of the server's."""
+        return self._append(Opening(name, where), make)
+
+    def _append(self, task: Any, make: Callable[[int], Object]) -> Object:
+        with self._lock:
+            self._alive()
+            task.id = self._next_id
+            self._next_id += 1
+            made = make(task.id)
+            self._queue.append(task)
         self._signal()
-        return id_
+        return made
 
     def forget(self, id_: int) -> None:
         """Say that no handle needs an object any more; safe in a destructor, on any thread."""
-        self._forgotten.append(id_)
+        self._queue.append(id_)  # behind whatever uses it, which held it alive
         if not self._signalled:
             self._signal()
 
@@ -155,52 +169,168 @@ class Channel:
         self._signalled = True
         self._wake.put(True)
 
-    def _pack(self) -> None:
-        """Turn the operators that wait into a frame."""
-        if self._ops:
-            frame = wire.encode(wire.Ops(self._seq - len(self._ops), self._ops))
-            self._out.append(frame)
-            self._out_bytes += len(frame)
-            self._ops, self._weight = [], 0
+    def _hurry(self) -> None:
+        """Have what waits sent at once."""
+        if not self._hurried:
+            self._hurried = True
+            self._wake.put(True)
 
-    def _pack_deletes(self) -> None:
-        """Turn the ids that died into ranges; whatever used them has been packed before, as it held them alive."""
-        ids = []
-        while self._forgotten:
-            ids.append(self._forgotten.popleft())
-        if not ids:
-            return
-        ids.sort()
-        ranges: list[tuple[int, int]] = []
-        low = high = ids[0]
-        for id_ in ids[1:]:
-            if id_ == high + 1:
-                high = id_
-            else:
-                ranges.append((low, high))
-                low = high = id_
-        ranges.append((low, high))
-        for start in range(0, len(ranges), wire.MAX_ITEMS):
-            self._out.append(wire.encode(wire.Del(self._seq, ranges[start : start + wire.MAX_ITEMS])))
+    def _hold_back(self) -> None:
+        """Wait for a thread that has much to do."""
+        while self._dead is None and not self.closed:
+            self._progress.clear()
+            if len(self._queue) + self._seq - self._acked <= self.transport.window:
+                break
+            self._hurried = True
+            self._wake.put(True)
+            self._progress.wait(1.0)
 
-    def _push(self) -> None:
-        out, self._out, self._out_bytes = self._out, [], 0
-        if out:
-            self.transport.send(out)
-        self._take_all()
-
-    def flush(self) -> None:
-        """Send what waits, and wait only if the server is far behind."""
+    def _ask(self, request: Request) -> None:
         with self._lock:
             self._alive()
-            with self._fatal():
-                self._pack()
-                self._pack_deletes()
-                self._push()
-                while self._seq - self._acked > MAX_UNACKNOWLEDGED:
-                    self._take(self.transport.receive(None))
+            self.round_trips += 1
+            self._queue.append(request)
+        self._hurried = True
+        self._wake.put(True)
+        request.wait()
 
-    # ------------------------------------------------------------ replies
+    def sync(self) -> wire.Status:
+        """Wait until everything sent has been done; raises the earliest failure since the last time."""
+        request = Request(wire.Sync)
+        self._ask(request)
+        if self._failures:
+            error = self._error(self._failures[min(self._failures)], len(self._failures) - 1)
+            self._failures = {}
+            raise error
+        return request.reply
+
+    def quote(self, id_: int, terms: wire.Terms) -> Quote:
+        """What a release of an object would cost."""
+        request = Request(wire.Quote, id_, terms)
+        self._ask(request)
+        if type(request.reply) is wire.Err:
+            raise self._error(request.reply)
+        return Quote(*[getattr(request.reply, name) for name in Quote.__dataclass_fields__])
+
+    def publish(self, id_: int, terms: wire.Terms | None = None) -> tuple[str, list[int], Any]:
+        """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
+
+        Raises the failure that the object depends on, and no other: values that did not depend on it are right.
+        """
+        request = Request(wire.Publish, id_, *(() if terms is None else (secrets.token_hex(16), terms)))
+        self._ask(request)
+        reply = request.reply
+        if type(reply) is wire.Err:
+            error = self._error(reply)
+            self._failures.pop(reply.seq, None)
+            raise error
+        return reply.dtype, reply.shape, request.raw
+
+    # ------------------------------------------------------------ the thread's side
+
+    def pump(self, quiet: bool) -> bool:
+        """Send full batches, all that waits if it is quiet, and answer what was asked; whether anything is left.
+
+        Only the channel's thread does this.
+        """
+        with self.owned:
+            self._busy, self._signalled, self._hurried, self._weight = True, False, False, 0
+            try:
+                if self._dead is None:
+                    self._drain()
+                    if quiet:
+                        self._send_batch()
+            except RPCError as error:
+                self.die(error)
+            except (*FAILURES, OSError, MemoryError) as error:  # whoever waits for this thread must not wait for ever
+                self.die(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
+            finally:
+                self._busy = False
+                self._progress.set()
+        return self._dead is None and bool(self._ops or self._deletes or self._queue)
+
+    def die(self, error: RPCError) -> None:
+        """End the session, and tell whoever waits for something."""
+        with self._lock:
+            self._dead = self._dead or error
+            waiting = [m for m in (self._task, *self._queue) if isinstance(m, Task)]
+            self._queue.clear()
+            self._task = None
+        self._untold = not self.closed and not any(type(task) is Request for task in waiting)
+        for task in waiting:
+            task.finish(self._dead)
+
+    def _drain(self) -> None:
+        """Take what the queue holds in order; deletes may come later than they were said, and go with full batches."""
+        while self._queue:
+            message = self._queue.popleft()
+            if type(message) is tuple:
+                op, where, weight = message
+                self._ops.append(op)
+                self._where.append(where)
+                self._ops_weight += 48 + weight
+                if len(self._ops) >= BATCH_OPS or self._ops_weight >= BATCH_BYTES:
+                    self._send_batch()
+            elif type(message) is int:
+                self._deletes.append(message)
+            else:
+                self._task = message
+                self._send_batch()
+                self._perform(message)
+                self._task = None
+                message.finish()
+
+    def _perform(self, task: Any) -> None:
+        if type(task) is Request:
+            self._answer(task)
+            return
+        seq, self._seq = self._seq, self._seq + 1
+        self._where.append(task.where)
+        if type(task) is Opening:
+            self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
+        else:
+            for offset, part in wire.chunks(memoryview(task.raw)):
+                data = wire.Data(seq, task.id, task.dtype, task.shape, task.order, offset, part)
+                self.transport.send([wire.encode(data)])
+                self._take_all()
+        self._take_all()
+
+    def _send_batch(self) -> None:
+        ops, deletes = self._ops, self._deletes
+        self._ops, self._deletes, self._ops_weight = [], [], 0
+        frames = []
+        if ops:
+            frames.append(wire.encode(wire.Ops(self._seq, ops)))
+            self._seq += len(ops)
+        if deletes:
+            ranges = ranges_of(deletes)
+            for start in range(0, len(ranges), wire.MAX_ITEMS):
+                frames.append(wire.encode(wire.Del(self._seq, ranges[start : start + wire.MAX_ITEMS])))
+        if frames:
+            self.transport.send(frames)
+            self._take_all()
+            while self._seq - self._acked > self.transport.window:
+                self._take(self.transport.receive(None))
+            self._progress.set()
+
+    def _answer(self, request: Request) -> None:
+        """Ask the server and wait for its answer."""
+        number = self._requests = self._requests + 1
+        self.transport.send([wire.encode(request.kind(number, self._seq, *request.values))])
+        while not request.whole:
+            request.take(self._reply(ANSWERS[request.kind], number))
+
+    def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
+        """Wait for the answer to a request."""
+        while True:
+            frame = self.transport.receive(timeout)
+            if frame is None:
+                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
+            reply = self._take(frame)
+            if type(reply) is kind and getattr(reply, "request", 0) == request:
+                return reply
+            if type(reply) is wire.Err and request and reply.request == request:
+                return reply
 
     def _take_all(self) -> None:
         while (reply := self.transport.receive(0.0)) is not None:
@@ -216,8 +346,7 @@ class Channel:
             self._acknowledge(reply.seq)
         elif kind is wire.Err:
             if reply.fatal:
-                self._dead = INFRASTRUCTURE.get(reply.kind, ProtocolError)(f"{reply.text} (server: {self.name})")
-                raise self._dead
+                raise INFRASTRUCTURE.get(reply.kind, ProtocolError)(f"{reply.text} (server: {self.name})")
             if reply.seq >= 0:
                 self._note(reply)
         elif kind is wire.Status:
@@ -240,93 +369,10 @@ class Channel:
             if len(self._places) > MAX_FAILURES:
                 del self._places[next(iter(self._places))]
 
-    def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
-        """Wait for the answer to a request."""
-        while True:
-            with self._fatal():
-                frame = self.transport.receive(timeout)
-                if frame is None:
-                    raise ConnectionLost(
-                        f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?"
-                    )
-                reply = self._take(frame)
-            if type(reply) is kind and getattr(reply, "request", 0) == request:
-                return reply
-            if type(reply) is wire.Err and request and reply.request == request:
-                return reply
-
-    def sync(self) -> wire.Status:
-        """Wait until everything sent has been done; raises the earliest failure since the last time."""
-        with self._lock:
-            request = self._ask(wire.Sync)
-            status = self._reply(wire.Status, request)
-            self._raise_failure()
-            return status
-
-    def quote(self, id_: int, terms: wire.Terms) -> Quote:
-        """What a release of an object would cost."""
-        with self._lock:
-            reply = self._reply(wire.Quoted, self._ask(wire.Quote, id_, terms))
-            if type(reply) is wire.Err:
-                raise self._error(reply)
-            return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
-
-    def publish(self, id_: int, terms: wire.Terms | None = None) -> tuple[str, list[int], np.ndarray]:
-        """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
-
-        Raises the failure that the object depends on, and no other: values that did not depend on it are right.
-        """
-        with self._lock:
-            request = self._ask(wire.Publish, id_, *(() if terms is None else (secrets.token_hex(16), terms)))
-            raw, done = None, 0
-            while raw is None or done < raw.size:
-                reply = self._reply(wire.Result, request)
-                if type(reply) is wire.Err:
-                    self._failures.pop(reply.seq, None)
-                    raise self._error(reply)
-                with self._fatal():
-                    if raw is None:
-                        raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
-                    if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
-                        raise ProtocolError("the chunks of a published tensor do not fit together")
-                raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
-                done += len(reply.raw)
-            return reply.dtype, reply.shape, raw
-
-    def _ask(self, kind: type, *values: Any) -> int:
-        self.flush()
-        self._requests += 1
-        self.round_trips += 1
-        with self._fatal():
-            self.transport.send([wire.encode(kind(self._requests, self._seq, *values))])
-        return self._requests
-
-    # ------------------------------------------------------------ failures
-
-    @contextlib.contextmanager
-    def _fatal(self) -> Iterator[None]:
-        """Whatever goes wrong with the transport ends the session, and is what every later use of it raises."""
-        try:
-            yield
-        except RPCError as error:
-            self._dead = self._dead or error
-            raise
-
-    def _raise_failure(self) -> None:
-        if self._failures:
-            failures, self._failures = self._failures, {}
-            raise self._error(failures[min(failures)], len(failures) - 1)
+    # ------------------------------------------------------------ failures, and the end
 
     def _error(self, err: wire.Err, more: int = 0) -> Exception:
-        location = _location(self._places.get(err.seq))
-        also = f"; {more} more failed on their own" if more else ""
-        if err.kind == "op":
-            cls = KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])
-            error: Any = cls(f"{err.text}\n  {err.op}, issued at {location}, failed on {self.name}{also}")
-            error.op, error.seq, error.location, error.remote_text = err.op, err.seq, location, err.text
-            return error
-        issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
-        return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name}){issued}{also}")
+        return as_exception(err, self._places.get(err.seq), self.name, more)
 
     @property
     def dead(self) -> bool:
@@ -341,85 +387,71 @@ class Channel:
             # The same error is raised each time: without the frames of the last time, which hold handles.
             raise self._dead.with_traceback(None)
 
-    def _forked(self) -> None:
-        """In a forked process: no thread of the parent's is here, not the one that holds the lock either."""
-        self._lock = threading.RLock()
-        if not self.transport.inherited and not self.closed:
-            self._dead = SessionClosed(
-                f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
-            )
-            self.transport.close()
+    def _unsettled(self) -> bool:
+        """Whether anything was sent, or is to be, of which the server has not said that it went well."""
+        waits = any(type(message) is not int for message in list(self._queue))
+        return waits or self._busy or bool(self._ops) or self._seq > self._acked or bool(self._failures)
 
     def finish(self) -> None:
         """Close, and raise what went wrong and has not been raised yet."""
-        with self._lock:
-            try:
-                if self.closed:
-                    return
-                if self._untold:
-                    self._alive()
-                if self._dead is None and (self._seq > self._acked or self._failures):
-                    self.sync()
-            finally:
-                self.close()
+        try:
+            if self.closed:
+                return
+            if self._untold:
+                self._alive()
+            if self._dead is None and self._unsettled():
+                self.sync()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End the session; the server forgets its objects. Does nothing the second time."""
-        with self._lock:
-            if not self.closed:
-                self.closed = True
-                self._wake.put(False)
-                self.transport.close()
+        self.closed = True
+        _leave(self.transport, self._wake)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(LEAVE_SECONDS)
 
-
-_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for channel in list(_channels):
-        channel._forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-def _location(where: Where) -> str:
-    if where is None:
-        return "an unknown place"
-    code, instruction = where
-    for i, (line, *_) in enumerate(code.co_positions()):
-        if i == instruction // 2:
-            return f"{code.co_filename}:{line or code.co_firstlineno}"
-    return f"{code.co_filename}:{code.co_firstlineno}"
+    def forked(self) -> None:
+        """In a forked process: no thread of the parent's is here, nor what one of them held."""
+        self._lock = threading.RLock()
+        self._finalizer.detach()
+        self._start()
+        if not self.transport.inherited and not self.closed:
+            text = f"the session with {self.name} is the parent process's, and so are its handles: connect in this one"
+            self.die(SessionClosed(text))
+            self._untold = False
+            self.transport.close()
 
 
 def _leave(transport: Transport, wake: queue.SimpleQueue) -> None:
+    """Have the channel's thread end, which closes the transport."""
     wake.put(False)
-    transport.close()
+    transport.interrupt()
 
 
-def _idle(channel: weakref.ref[Channel], wake: queue.SimpleQueue) -> None:
-    """Send what waits once nothing new has come for IDLE_SECONDS."""
-    while wake.get():
-        seen = -1
+def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transport) -> None:
+    """What the channel's thread does: pump when there is hurry, or when nothing new has come for IDLE_SECONDS."""
+    left, seen = False, -1
+    try:
         while True:
-            time.sleep(IDLE_SECONDS)
-            alive = channel()
-            if alive is None or alive.closed:
+            timed_out = False
+            try:
+                if not wake.get(timeout=IDLE_SECONDS if left else None):
+                    return
+            except queue.Empty:
+                timed_out = True
+            channel = ref()
+            if channel is None or channel.closed:
                 return
-            if alive._seq == seen or not alive._ops:
-                break
-            seen = alive._seq
-            del alive
-        alive._signalled = False
-        with alive._lock:
-            if alive._dead is None and not alive.closed:
-                try:
-                    alive.flush()
-                except RPCError:  # it is kept, and raised to whoever uses the session next
-                    alive._untold = True
-        del alive
-
-
-__all__ = ["Channel", "ConnectionLost"]
+            waiting = len(channel._queue)
+            quiet = timed_out and waiting == seen
+            left, seen = True, waiting
+            if quiet or channel._hurried:
+                left, seen = channel.pump(quiet), 0
+            del channel
+    finally:
+        transport.close()
+        if (channel := ref()) is not None:
+            channel.die(
+                SessionClosed(f"the session with {channel.name} is closed; its handles have no values any more")
+            )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function, version_of
+from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
+from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import called_by_torch, caller
 from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
@@ -37,8 +39,8 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     _object: RemoteObject
     _spec: Spec
     _session: Session
-    # The version of the tensor that a lazy conjugate was taken of; such a handle is a copy that must not grow stale.
-    _taken_at: int | None = None
+    # Makes the view that ``_conj`` or ``_neg_view`` gives of a handle.
+    _toggled: Callable[[Any, Plan], Any]
 
     __torch_function__ = no_torch_function
 
@@ -53,9 +55,17 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     @classmethod
     def _emit(
-        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+        cls,
+        session: Session,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
     ) -> list[RemoteObject]:
-        """Have an operator run where the values are; the objects that its results will be."""
+        """Have an operator run where the values are, seeded by ``key`` if it is random; the objects of its results."""
         raise TypeError(f"{cls.__name__} does not say where its operators run")
 
     @classmethod
@@ -89,18 +99,24 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
 
+    def _again(self) -> Any:
+        """Another handle on the same object, which autograd knows nothing of."""
+        return self._wrap(self._spec, self._object)
+
     @property
     def data(self) -> Any:
-        return self.detach()
+        return self._again()
 
     @data.setter
-    def data(self, value: torch.Tensor) -> None:
+    def data(self, value: Any) -> None:
         """Module conversions (``module.double()``) set it: the handle goes over to another object of its session."""
         if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
             raise HandleError(
                 "the .data of a handle can only be another handle of its session: to change its values, use "
                 "handle.copy_(tensor) under torch.no_grad()"
             )
+        if not self.is_conj() and not self.is_neg():
+            value = value.detach().resolve_conj().resolve_neg()
         torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
         self._spec, self._object = value._spec, value._object
 
@@ -122,12 +138,21 @@ class RPCTensor(Published, BaseHandleTensor):
 
     @classmethod
     def _emit(
-        cls, session: Session, name: str, count: int, args: list, kwargs: dict[str, Any], expected: list, weight: int
+        cls,
+        session: Session,
+        name: str,
+        count: int,
+        args: list,
+        kwargs: dict[str, Any],
+        expected: list,
+        weight: int,
+        key: int | None,
     ) -> list[RemoteObject]:
         index = session.index[name]
         session.calls[index] += 1
-        first = session.channel.call(index, count, args, kwargs, expected, caller(), weight)
-        return [RemoteObject(i, session) for i in range(first, first + count)]
+        return session.channel.call(
+            index, count, args, kwargs, expected, caller(), weight, key, make=lambda id_: RemoteObject(id_, session)
+        )
 
 
 # ---------------------------------------------------------------- from a torch call to a wire call
@@ -139,6 +164,8 @@ _PLAIN_NUMBERS = frozenset((int, bool, float))
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """Lower the arguments, find the shapes, emit, wrap."""
     session = None
+    if plan.random:
+        generator, args, kwargs = _without_generator(plan, args, kwargs)
     key: list[Any] = [plan]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
@@ -167,11 +194,10 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         if _asks_for_shape(plan, kwargs):
             return plan.func(args[0]._spec.meta, **kwargs)
         for name, a in kwargs.items():
-            if name != "generator":
-                session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
-                key += (name, part)
-                sent_kwargs[name] = value
-                weight += more
+            session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
+            key += (name, part)
+            sent_kwargs[name] = value
+            weight += more
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
@@ -187,20 +213,31 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
         container[place] = held[-1].wire
     if outcome.count > 1:
         check_length(plan.name, outcome.count)
-    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight)
+    random = draw_key(generator) if plan.random else None
+    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
 
 
 def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices and generators."""
-    if kwargs.get("generator") is not None:
-        raise HandleError("a local torch.Generator cannot drive a server: use session.manual_seed(n)")
+    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
     device = kwargs.get("device")
     if device is None or device_is_cpu(device):
         return False
     if plan.base == "_to_copy" and torch.device(device).type == "meta":
         return True
     raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}")
+
+
+def _without_generator(
+    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
+    """The generator of a random operator, which stays here, and the other arguments."""
+    place = plan.generator
+    if isinstance(place, int) and place < len(args):
+        return args[place], (*args[:place], *args[place + 1 :]), kwargs
+    if kwargs and "generator" in kwargs:
+        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
+    return None, args, kwargs
 
 
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
@@ -222,8 +259,6 @@ def _lower(
     if isinstance(a, BaseHandleTensor):
         if a._session is not session:
             session = _one_session(session, a)
-        if a._taken_at is not None:
-            _check_snapshot(a)
         return session, a._spec, a._object.wire, 0
     if isinstance(a, torch.Tensor):
         number = wrapped_number(a)
@@ -245,14 +280,6 @@ def _lower(
     return session, *lowered(plan.name, a, loose), 0
 
 
-def _check_snapshot(a: BaseHandleTensor) -> None:
-    if version_of(a) != a._taken_at:
-        raise HandleError(
-            "a tensor was changed in place after its lazy conjugate was taken, and this handle does not follow: "
-            "use conj_physical() to keep the old values, or take the conjugate again"
-        )
-
-
 def _argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
     if isinstance(place, int):
         return args[place] if place < len(args) else None
@@ -264,12 +291,7 @@ def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Ses
     for place in plan.written:
         target = _argument(place, args, kwargs)
         for t in target if isinstance(target, (list, tuple)) else (target,):
-            if isinstance(t, BaseHandleTensor):
-                if t._taken_at is not None:
-                    raise HandleError(
-                        f"{plan.name} would write into a lazy conjugate or negative, which is a copy here"
-                    )
-            elif isinstance(t, torch.Tensor):
+            if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
                 refuse_plain(plan.name, t, session)
 
 
@@ -336,7 +358,6 @@ def _first_handle(args: tuple, kwargs: dict[str, Any]) -> BaseHandleTensor:
 
 
 def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
-    aten = torch.ops.aten
     x = _first_handle(args, kwargs)
     match plan.special:
         case "decompose":
@@ -350,21 +371,20 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "share":
             if plan.base.endswith("_"):
                 return x
-            if x._taken_at is not None:
-                _check_snapshot(x)
             return cls._wrap(x._spec, x._object)
-        case "snapshot":
-            physical = aten.conj_physical.default if plan.base == "_conj" else aten.neg.default
-            copy = _send(RPCTensor if cls is _Snapshot else cls, plan_of(physical), (x,), None)
-            lazy = _Snapshot._wrap(copy._spec, copy._object)
-            lazy._taken_at = version_of(x)
-            return lazy
+        case "bits":
+            return cls._toggled(x, plan)
         case "known":
             return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
         case "metadata":
             return _change_metadata(plan, args, kwargs)
         case "batch_norm":
             return _batch_norm(cls, plan, args, kwargs)
+        case "lengths":
+            if isinstance(args[2], BaseHandleTensor) or isinstance(args[3], BaseHandleTensor):
+                raise _dynamic(plan, x)
+            lists = (args[2].tolist(), args[3].tolist())
+            return _send(cls, plan_of(torch.ops.aten._ctc_loss.default), (*args[:2], *lists, *args[4:]), kwargs)
         case "index":
             return _send(cls, plan, (args[0], [_index(plan, i, x) for i in args[1]]), kwargs)
     raise AssertionError(plan.special)
@@ -375,16 +395,6 @@ def _extent(x: torch.Tensor) -> int:
     if isinstance(x, BaseHandleTensor):
         return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return x.untyped_storage().nbytes() // x.element_size()
-
-
-class _Snapshot(RPCTensor):
-    """The lazy conjugate or negative of a handle: a copy, which refuses to be used once its origin has changed."""
-
-    @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return RPCTensor.__torch_dispatch__(func, types, args, kwargs)
 
 
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
@@ -406,8 +416,7 @@ def _index(plan: Plan, index: Any, x: BaseHandleTensor) -> Any:
 def _change_metadata(plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``x.t_()``: the handle goes over to a new view of the same memory."""
     x = args[0]
-    view = _send(type(x), plan_of(view_of(plan.func)), args, kwargs)
-    x.data = view
+    x.data = view_of(plan.func)(*args, **kwargs)
     return x
 
 

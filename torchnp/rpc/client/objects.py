@@ -16,8 +16,24 @@ class RemoteObject:
     __slots__ = ("id", "session", "wire")
 
     def __init__(self, id_: int, session: Session) -> None:
-        self.id, self.session = id_, session
-        self.wire = wire.Handle(id_)
+        # In one step: an interrupt must not leave half an object to the destructor.
+        self.id, self.session, self.wire = id_, session, wire.Handle(id_)
 
     def __del__(self) -> None:
-        self.session.channel.forget(self.id)
+        if hasattr(self, "id"):  # else an interrupt came first
+            self.session.channel.forget(self.id)
+
+
+def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
+    """Ids of objects as inclusive ranges."""
+    ids.sort()
+    ranges: list[tuple[int, int]] = []
+    low = high = ids[0]
+    for id_ in ids[1:]:
+        if id_ == high + 1:
+            high = id_
+        else:
+            ranges.append((low, high))
+            low = high = id_
+    ranges.append((low, high))
+    return ranges

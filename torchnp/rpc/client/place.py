@@ -46,10 +46,10 @@ def called_by_torch() -> bool:
     return filename.startswith(_TORCH) and not filename.endswith(os.path.join("nn", "modules", "module.py"))
 
 
-def optimizer_file() -> str:
-    """The file of torch's optimizers that the innermost frame outside torchnp is in, or ""."""
+def file_of_torch() -> str:
+    """The file of torch's, as a path below torch/, that the innermost frame outside torchnp is in, or ""."""
     frame = sys._getframe(1)
     while frame is not None and (name := frame.f_code.co_filename).startswith(_OURS) and not name.startswith(_TESTS):
         frame = frame.f_back  # type: ignore[assignment]
-    directory, file = os.path.split(frame.f_code.co_filename if frame is not None else "")
-    return file if directory == _TORCH + "optim" else ""
+    name = frame.f_code.co_filename if frame is not None else ""
+    return name.removeprefix(_TORCH).replace(os.sep, "/") if name.startswith(_TORCH) else ""

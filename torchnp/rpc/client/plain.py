@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 import torch
 
 from torchnp.rpc import wire
+from torchnp.rpc.client.place import file_of_torch
+from torchnp.rpc.client.refuse import way_round
 from torchnp.rpc.exceptions import HandleError
 
 WORDS = {
@@ -71,6 +73,10 @@ def check_length(name: str, n: int) -> None:
 
 def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
     """A plain tensor would have to hold values that are on a server."""
+    if (file := file_of_torch()).startswith("amp/"):
+        raise HandleError(
+            f"{name} would write into a plain tensor what is on the server {session.name}. {way_round(file)}"
+        )
     raise HandleError(
         f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
         "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "

@@ -20,6 +20,7 @@ FIXED_SHAPE = {
     "index": "torch.where(mask, x, 0), or x * mask, which keep the shape",
     "unique": "torch.sort, then compare neighbours: x[1:] != x[:-1]",
     "bincount": "torch.zeros_like(counts).scatter_add_(0, x, ones), with as many counts as there can be values",
+    "_ctc_loss": "lengths that are plain tensors or lists of numbers",
     "repeat_interleave": "x.repeat_interleave(n) with a number, or x[index] with an index of known length",
 }
 
@@ -43,13 +44,19 @@ class Plan:
     ----------
     special : str
         How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
-        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``snapshot`` (lazy
-        conjugate or negative), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
+        (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
+        conjugate or negative), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
         for what the client knows).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
+    names : list
+        Of the arguments.
     written : tuple
         Places of written arguments: a position, or a name if keyword-only.
+    generator : int, str or None
+        Place of the generator.
+    random : bool
+        Whether the server needs a key to seed by.
     loose : frozenset
         Places of numbers whose value cannot change a shape: the shape cache looks at their type alone.
     """
@@ -61,7 +68,9 @@ class Plan:
         "is_out",
         "loose",
         "name",
+        "names",
         "only_writes",
+        "random",
         "returns",
         "single",
         "special",
@@ -73,11 +82,15 @@ class Plan:
         self.func = func
         self.name = func.name()
         self.base = schema.name.partition("::")[2]
+        self.names = [a.name for a in schema.arguments]
         places: dict[str, int | str] = {}
         written: list[int | str] = []
         loose = []
+        self.generator: int | str | None = None
         for i, a in enumerate(schema.arguments):
             place = a.name if a.kwarg_only else i
+            if a.name == "generator":
+                self.generator = place
             alias = a.alias_info
             if alias is not None and alias.is_write:
                 written.append(place)
@@ -87,7 +100,7 @@ class Plan:
             if str(a.type) in _NUMBERS:
                 loose.append(place)
         self.written = tuple(written)
-        self.generator = any(a.name == "generator" for a in schema.arguments)
+        self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in func.tags
         # Ranges take their length from their numbers.
         self.loose = (
             frozenset() if self.base.rstrip("_") in ("arange", "linspace", "logspace", "range") else frozenset(loose)
@@ -115,6 +128,8 @@ class Plan:
             return "values"
         if self.base in ("_has_same_storage_numel", "is_pinned"):
             return "known"
+        if self.base == "_ctc_loss" and not self.is_out:
+            return "" if self.name == "aten::_ctc_loss" else "lengths"
         if torch.Tag.dynamic_output_shape in tags and self.base != "index":
             return "dynamic"
         if self.base in ("set_", "resize_", "resize_as_", "set_data", "record_stream"):
@@ -122,7 +137,7 @@ class Plan:
         if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_"):
             return "share"
         if self.base in ("_conj", "_neg_view"):
-            return "snapshot"
+            return "bits"
         if torch.Tag.inplace_view in tags:
             return "metadata"
         if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:

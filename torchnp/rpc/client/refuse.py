@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
-from torchnp.rpc.client.place import optimizer_file
+from torchnp.rpc.client.place import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ class NoValues:
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is on the server {self._session.name}: "
             f"call .publish() to get them as a plain tensor{also}"
         )
-        if file := optimizer_file():
-            text += (
-                f". The optimizer in torch/optim/{file} reads values in each step, so it cannot run over handles: take "
-                "SGD, Adam, AdamW, Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you "
-                "publish"
-            )
+        if way := way_round(file_of_torch()):
+            text += f". {way}"
         elif what == ".item()" and torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
             text += (
                 ". Anomaly detection looks for NaN in each gradient: use torch.autograd.detect_anomaly(check_nan=False)"
@@ -61,11 +58,42 @@ class NoValues:
         handle: Any = self
         return handle.detach().requires_grad_(handle.requires_grad)
 
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise HandleError(
-            f"a handle cannot be copied deeply: this tensor of shape {tuple(self.shape)} is on the server {self._session.name}. "
-            "handle.clone() copies it there; copy a module before session.module(model)"
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """``copy.deepcopy``: a handle on a copy that is made on the server; of leaves alone, as with any tensor."""
+        if id(self) in memo:
+            return memo[id(self)]
+        handle: Any = self
+        if not handle.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
+        with torch.no_grad():
+            copied = handle.clone().requires_grad_(handle.requires_grad)
+        memo[id(self)] = copied
+        own = {name: value for name, value in vars(self).items() if name not in ("_object", "_session", "_spec")}
+        vars(copied).update(copy.deepcopy(own, memo))
+        if handle.grad is not None:
+            copied.grad = copy.deepcopy(handle.grad, memo)
+        return copied
+
+
+def way_round(file: str) -> str:
+    """What to do where it is a file of torch's that asks for values."""
+    if file == "optim/lr_scheduler.py":
+        return "A scheduler that looks at a metric runs on the client: give its step() what .publish() gives"
+    if file.startswith("optim/"):
+        return (
+            f"The optimizer in torch/{file} reads values in each step, so it cannot run over handles: take SGD, Adam, AdamW, "
+            "Muon, RMSprop or another that reads none, or give it plain parameters whose .grad you publish"
         )
+    if file.startswith("amp/"):
+        return (
+            "A GradScaler looks at all gradients in each step: autocast to bfloat16, which needs none, or make it with "
+            "enabled=False"
+        )
+    if file.startswith("distributions/"):
+        return "Distributions look at their parameters: make them with validate_args=False"
+    return ""
 
 
 _CONVERSION = "conversion to a NumPy array"

@@ -15,6 +15,14 @@ from torchnp.rpc.exceptions import HandleError
 # The operator that chooses, and the flag that it looks at: LSTMs would become one opaque oneDNN operator, attention
 # one flash operator.
 _ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
+# Composite operators that read an argument's memory: its name and place.
+_READERS = {
+    "tensor_split.tensor_indices_or_sections": ("the indices of tensor_split", 1),
+    "lstm.data": ("the batch_sizes of a packed sequence", 1),
+    "gru.data": ("the batch_sizes of a packed sequence", 1),
+    "rnn_tanh.data": ("the batch_sizes of a packed sequence", 1),
+    "rnn_relu.data": ("the batch_sizes of a packed sequence", 1),
+}
 # Tensor subclasses have this key above autograd's, where the choice has not been made yet.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
@@ -26,6 +34,8 @@ def take_composite_routes() -> None:
         library = torch.library.Library("aten", "IMPL")
         for name, flag in _ROUTES.items():
             library.impl(name, _routed(name, flag), _KEY.name, with_keyset=True)
+        for name, (what, place) in _READERS.items():
+            library.impl(name, _reading(name, what, place), _KEY.name, with_keyset=True)
         library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
         _library.append(library)
         for module in (torch, torch.utils.dlpack):
@@ -42,9 +52,24 @@ def _to_dlpack(tensor: Any) -> Any:
     return _theirs(tensor)
 
 
-def _routed(name: str, flag: Flag) -> Callable[..., Any]:
+def _overload(name: str) -> Any:
     packet, _, overload = name.partition(".")
-    func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _reading(name: str, what: str, place: int) -> Callable[..., Any]:
+    func = _overload(name)
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(args[place], BaseHandleTensor):
+            args[place]._no_values(what)
+        return func.redispatch(keys.remove(_KEY), *args, **kwargs)
+
+    return run
+
+
+def _routed(name: str, flag: Flag) -> Callable[..., Any]:
+    func = _overload(name)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
         below = keys.remove(_KEY)

@@ -15,6 +15,7 @@ import torch
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
+from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import not_sent
@@ -22,6 +23,7 @@ from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.transport import InProcess, Tcp, Transport
+from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.protocol import Connection, Service
@@ -53,6 +55,7 @@ class Stats:
 
 
 _numbers = itertools.count(1)
+RPCTensor._toggled = staticmethod(toggled)  # by a subclass, which needs the class to be there
 
 
 class Session:
@@ -108,16 +111,19 @@ class Session:
 
     # ------------------------------------------------------------ to the server
 
-    def send(self, tensor: torch.Tensor, requires_grad: bool | None = None) -> RPCTensor:
-        """A handle on a copy of a tensor.
+    def send(self, tensor: Any, requires_grad: bool | None = None) -> Any:
+        """A handle on a copy of a tensor, or a copy of a nest of dicts, lists, tuples and dataclasses with handles in it.
 
         Parameters
         ----------
-        tensor : Tensor or anything that `torch.as_tensor` takes
-            Dense, on the CPU.
+        tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
+            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state, which
+            it looks at here.
         requires_grad : bool, optional
-            Of the handle, which is a leaf; by default as the tensor's.
+            Of each handle, which is a leaf; by default as the tensor's.
         """
+        if is_tree(tensor):
+            return mapped(lambda x: self.send(x, requires_grad), tensor)
         if isinstance(tensor, BaseHandleTensor):
             raise HandleError("this is a handle already; publish() it first to send its values to another server")
         if not isinstance(tensor, torch.Tensor):
@@ -137,12 +143,17 @@ class Session:
         if not dense.is_contiguous():
             tensor = tensor.clone()
             order, dense = _memory_order(tensor)
-        raw = dense.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
+        raw = memoryview(b"")
+        if n := tensor.numel():  # strides of one-element dimensions may be anything, 0 too
+            raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
-        id_ = self.channel.upload(dtype, list(tensor.shape), order, raw, caller())
+        remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
         # A part of a larger storage becomes a storage of its own.
         own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        return RPCTensor._wrap(spec_of(own), RemoteObject(id_, self))
+        return RPCTensor._wrap(spec_of(own), remote)
+
+    def _object(self, id_: int) -> RemoteObject:
+        return RemoteObject(id_, self)
 
     def _constant(self, tensor: torch.Tensor) -> RemoteObject:
         """A plain tensor that met a handle, as an argument of one operator."""
@@ -154,7 +165,11 @@ class Session:
         return self._upload(tensor.detach())._object
 
     def module(self, model: torch.nn.Module) -> Any:
-        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server."""
+        """A copy of a module whose parameters and buffers are handles: it, and optimizers over it, run on the server.
+
+        What is on the server already is copied there. The counter of a batch norm with ``momentum=None`` stays here, as
+        the module computes with it here.
+        """
         if not isinstance(model, torch.nn.Module):
             hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
             raise TypeError(f"session.module takes a torch.nn.Module, not {_kind(model)}{hint}")
@@ -163,6 +178,10 @@ class Session:
 
         def move(tensor: torch.Tensor) -> Any:
             if isinstance(tensor, BaseHandleTensor):
+                if tensor._session is not self:
+                    raise HandleError(
+                        f"the module is of {tensor._session.title}: publish its state_dict() and load that into a plain module"
+                    )
                 return tensor
             if id(tensor) not in handles:
                 handle: Any = self.send(tensor, requires_grad=False)
@@ -178,7 +197,8 @@ class Session:
             for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
                 setattr(part, name, move(parameter))
             for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
-                setattr(part, name, move(buffer))
+                if not (name == "num_batches_tracked" and getattr(part, "momentum", 0) is None):
+                    setattr(part, name, move(buffer))
         return moved
 
     def dataset(self, name: str) -> RPCTensor:
@@ -189,17 +209,15 @@ class Session:
             raise ValueError(f"{self.name} has no dataset {name!r}; it has {', '.join(self.datasets) or 'none'}")
         shape, dtype = self.datasets[name]
         spec = spec_of(torch.empty(shape, dtype=dtype, device="meta"))
-        return RPCTensor._wrap(spec, RemoteObject(self.channel.open(name, caller()), self))
+        return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
 
     def manual_seed(self, seed: int) -> None:
-        """Restart the server's random stream for this session; the same seed gives torch's CPU stream."""
+        """``torch.manual_seed(seed)``, which seeds the operators of handles as well, those of other sessions too."""
         try:
             seed = operator.index(seed)
         except TypeError:
             raise TypeError(f"session.manual_seed takes an integer, not {_kind(seed)}") from None
-        if not -(2**63) <= seed < 2**64:
-            raise RuntimeError("Overflow when unpacking long long")
-        self.channel.seed(seed, caller())
+        torch.manual_seed(seed)
 
     # ------------------------------------------------------------ from the server
 
@@ -208,6 +226,29 @@ class Session:
         status = self.channel.sync()
         self._held = status.objects, status.bytes
         return self.stats
+
+    def publish(self, tree: Any, **terms: Any) -> Any:
+        """A nest of dicts, lists, tuples and dataclasses with the values of its handles in their place.
+
+        What is no handle stays as it is. ``session.publish(model.state_dict())`` can be saved and loaded anywhere.
+
+        Parameters
+        ----------
+        tree : nest, or a handle
+        **terms
+            Of a release of an owner's rows, as `RPCTensor.publish` takes them. They go with one handle: of a nest, the
+            first releases would be paid for when a later one is refused.
+
+        Raises
+        ------
+        RemoteOpError, PrivacyError
+            As `RPCTensor.publish` does, of the first handle that cannot be had.
+        """
+        if terms and not isinstance(tree, RPCTensor):
+            raise TypeError(
+                "a release is of one handle, on terms of its own: handle.publish(reduce='sum', clip=, eps=)"
+            )
+        return mapped(lambda x: x.publish(**terms) if isinstance(x, RPCTensor) else x, tree)
 
     def quote(self, handle: BaseHandleTensor, **terms: Any) -> Quote:
         """What `RPCTensor.publish` with the same terms would cost; spends nothing."""
@@ -284,8 +325,6 @@ def _as_tensor(value: Any) -> torch.Tensor:
         hint = ""
         if isinstance(value, torch.nn.Module):
             hint = "; a module goes with session.module(model)"
-        elif isinstance(value, dict):
-            hint = "; send each of its values: {key: session.send(value) for key, value in ...}"
         raise TypeError(
             f"session.send takes a tensor, an array, a number or nested lists of numbers, not {_kind(value)} ({error}){hint}"
         ) from None

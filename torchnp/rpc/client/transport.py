@@ -7,11 +7,13 @@ import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ConnectionLost, ProtocolError
 
+MAX_UNACKNOWLEDGED = 1 << 13
 _SLICE = 1 << 18
 # Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -36,10 +38,13 @@ class Transport(Protocol):
         The server as messages name it.
     inherited : bool
         Whether a forked process has a session of its own; over a socket it would talk into its parent's.
+    window : int
+        Operators that the program may be ahead of the server.
     """
 
     name: str
     inherited: bool
+    window: int
     bytes_sent: int
     bytes_received: int
 
@@ -49,8 +54,11 @@ class Transport(Protocol):
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
 
+    def interrupt(self) -> None:
+        """Leave the server; a `send` or `receive` that waits in another thread ends with an error."""
+
     def close(self) -> None:
-        """Leave the server."""
+        """Give back what the transport holds in this process; the first of all to do so leaves the server."""
 
 
 class InProcess:
@@ -60,31 +68,43 @@ class InProcess:
     """
 
     inherited = True
+    window = 256  # so that temporaries do not pile up
 
     def __init__(self, connection: object, name: str = "local") -> None:
         self.name = name
         self.bytes_sent = self.bytes_received = 0
         self._connection = connection
-        self._replies: deque[bytes] = deque()
+        self._coming: deque[Iterator[bytes]] = deque()  # what a large tensor is cut into is made as it is received
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
             if self._connection.closed:  # type: ignore[attr-defined]
-                if self._replies:  # the reason is among them
+                if reply := self._reply():  # the reason is among them
+                    self._coming.appendleft(iter([reply]))
                     return
                 raise ConnectionLost(f"the server {self.name} has closed the session")
             self.bytes_sent += len(frame) + 4
-            self._replies.extend(self._connection.handle(frame))  # type: ignore[attr-defined]
+            self._coming.append(iter(self._connection.handle(frame)))  # type: ignore[attr-defined]
+
+    def _reply(self) -> bytes | None:
+        while self._coming:
+            if (reply := next(self._coming[0], None)) is not None:
+                return reply
+            self._coming.popleft()
+        return None
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
-        if self._replies:
-            reply = self._replies.popleft()
+        reply = self._reply()
+        if reply is not None:
             self.bytes_received += len(reply) + 4
             return reply
         if timeout == 0.0:
             return None
         # Replies are there as soon as a frame is sent: waiting would never end.
         raise ConnectionLost(f"the server {self.name} has closed the session")
+
+    def interrupt(self) -> None:
+        pass  # what it does ends on its own
 
     def close(self) -> None:
         self._connection.close()  # type: ignore[attr-defined]
@@ -98,6 +118,7 @@ class Tcp:
     """
 
     inherited = False
+    window = MAX_UNACKNOWLEDGED
 
     def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
         self.name = f"tcp://{host}:{port}"
@@ -134,13 +155,14 @@ class Tcp:
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
-        self._read()
+        if not self._replies:
+            self._read(one=True)
         while not self._replies:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return None
             if self._wait(selectors.EVENT_READ, left):
-                self._read()
+                self._read(one=True)
         return self._replies.popleft()
 
     def _wait(self, events: int, timeout: float | None = None) -> int:
@@ -149,6 +171,10 @@ class Tcp:
         if key.events != events:
             self._selector.modify(self._socket, events)
         return next((found for _, found in self._selector.select(timeout)), 0)
+
+    def interrupt(self) -> None:
+        with contextlib.suppress(OSError):  # it may be gone
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._selector.close()
@@ -162,8 +188,8 @@ class Tcp:
         with contextlib.suppress(ConnectionLost):
             self._read()
 
-    def _read(self) -> None:
-        """Take what has arrived, without waiting."""
+    def _read(self, one: bool = False) -> None:
+        """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice."""
         while True:
             try:
                 part = self._socket.recv(1 << 18)
@@ -180,6 +206,8 @@ class Tcp:
             self.bytes_received += len(part)
             self._buffer += part
             self._split()
+            if one and self._replies:
+                return
 
     def _split(self) -> None:
         start, buffer = 0, self._buffer

@@ -18,7 +18,12 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 
 
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
-    """The array with the strides (in elements) that the client believes it has; None means C order."""
+    """The array with the strides (in elements) that the client believes it has; None means C order.
+
+    It begins where its memory does, as ``as_strided`` counts from there.
+    """
+    if array.base is not None and not _begins(array):
+        array = array.copy(order="K")
     if strides is None:
         return array if array.flags.c_contiguous else array.copy(order="C")
     itemsize = array.itemsize
@@ -31,3 +36,10 @@ def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     placed = np.ndarray(array.shape, array.dtype, np.zeros(extent, array.dtype), 0, want)
     placed[...] = array
     return placed
+
+
+def _begins(array: np.ndarray) -> bool:
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root.__array_interface__["data"][0] == array.__array_interface__["data"][0]

@@ -216,7 +216,7 @@ class Store:
         owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
-            array = array.copy()
+            array = array.copy(order="K")  # in the order that the client believes
             owner, nbytes, buffer = array, array.nbytes, None
         if buffer is None:
             if readonly:

@@ -37,11 +37,7 @@ class Executor:
     def __init__(self, service: Service, store: Store) -> None:
         self.service, self.store = service, store
         self.touched = False
-        self.generator = Generator()
-        self.generator.seed()
-        # Draws whose number may depend on private values must not move the stream that public values come from.
-        self.private_generator = Generator()
-        self.private_generator.seed()
+        self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._foreseen: dict[tuple, Outcome] = {}
         self._labels: dict[tuple, list[rowlabels.Label]] = {}
 
@@ -63,8 +59,10 @@ class Executor:
             if words := row.problem(op.args, op.kwargs):
                 raise Refusal(words)
             self._check(op, row, args, kwargs, targets)
+            if (op.key is None) == row.random:
+                raise Refusal("a random operator comes with a key, and no other does")
             if public:
-                self._keep(op, row, self._call(row, args, kwargs, targets, self.generator), True)
+                self._keep(op, row, self._call(row, args, kwargs, targets, self._seeded(op)), True)
             else:
                 self.touched = True
                 problem = self._run_on_private(op, row, args, kwargs, entries, targets)
@@ -122,8 +120,14 @@ class Executor:
         if name in ("sections", "chunks") and sizes[0] > wire.MAX_ITEMS:
             raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
 
+    def _seeded(self, op: wire.Op) -> Generator:
+        """What an operator draws from; the client knows its key, so that the numbers tell of no values."""
+        if op.key is not None:
+            self._generator.manual_seed(op.key)
+        return self._generator
+
     def _call(self, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry], generator: Generator) -> Any:
-        """What the kernel gives, with the session's stream where it draws."""
+        """What the kernel gives, drawing from the generator if it draws."""
         if row.finite and any(isinstance(a, np.ndarray) and np.isinf(a).any() for a in args):
             raise RuntimeError("the matrix contains infinities, on which LAPACK may go on without end")
         if row.generator:
@@ -152,7 +156,7 @@ class Executor:
         """
         facts = privacy.facts(op, entries, row.whole)
         if row.views:  # looks at no value
-            made = _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))
+            made = _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))
             rows = self._label(op, row, args, kwargs, entries, facts, [a.shape for a, _ in made])
             for id_, (array, view) in enumerate(made, op.first):
                 self.store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
@@ -187,7 +191,7 @@ class Executor:
         if not all(free):
             args, kwargs = given(e.array for e in entries)
         try:
-            found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self.private_generator))]
+            found = [a for a, _ in _results(op, row, self._call(row, args, kwargs, targets, self._seeded(op)))]
         except RAISED:
             for entry in targets:
                 entry.array.fill(0)  # type: ignore[union-attr]
@@ -299,7 +303,7 @@ _default_in_use = threading.Lock()
 
 @contextlib.contextmanager
 def _as_default(generator: Generator) -> Iterator[None]:
-    """Let overloads that have no generator argument draw from a session's stream."""
+    """Let overloads that have no generator argument draw from a session's generator."""
     with _default_in_use:
         own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
         try:

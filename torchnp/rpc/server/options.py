@@ -178,7 +178,8 @@ def _datasets(texts: list[str]) -> dict[str, Any]:
             raise ValueError(f"--dataset {text}: {why}") from None
         if not isinstance(array, np.ndarray):
             raise ValueError(f"--dataset {text}: write one .npy file for each array")
-        datasets[name] = array
+        # A file may be of a machine with the other byte order.
+        datasets[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
     return datasets
 
 

@@ -51,7 +51,7 @@ def greet(service: Service, hello: Any, peer: str) -> tuple[bool, bytes]:
 
 
 class Connection:
-    """One client: its store, its random stream and its place in the sequence.
+    """One client: its store and its place in the sequence.
 
     `handle` takes a frame and gives the replies; after a fatal one `closed` is true and nothing more is taken.
     """
@@ -70,7 +70,6 @@ class Connection:
             wire.Ops: self._ops,
             wire.Data: self._data,
             wire.Del: self._delete,
-            wire.Seed: self._seed,
             wire.Open: self._open,
             wire.Sync: self._sync,
             wire.Publish: self._publish,
@@ -147,12 +146,6 @@ class Connection:
             "%s: %s failed: %s: %s", self.peer, failure.op, failure.cls or "QuotaError", " ".join(failure.text.split())
         )
         return _failed(failure)
-
-    def _seed(self, request: wire.Seed) -> list[bytes]:
-        self.executor.generator.manual_seed(request.seed)
-        self.executor.private_generator.manual_seed(request.seed)
-        self.seq += 1
-        return [self._ack()]
 
     def _delete(self, request: wire.Del) -> list[bytes]:
         for low, high in request.ranges:

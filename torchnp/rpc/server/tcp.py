@@ -21,10 +21,10 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.nursery import Budget, Nursery
 from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
 from torchnp.rpc.server.protocol import greet, last_word
 from torchnp.rpc.server.service import Service
-from torchnp.rpc.server.workers import Budget, Nursery
 
 log = logging.getLogger("torchnp.rpc")
 

@@ -18,7 +18,7 @@ import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
 
-VERSION = 1
+VERSION = 2
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
@@ -77,7 +77,8 @@ Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX
 class Op(_Frame):
     """One operator: its index in the agreed table, the ids that its results get, and its arguments.
 
-    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order.
+    Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order. ``key`` seeds
+    the random numbers of this operator, and is there if it draws any.
     """
 
     index: UInt
@@ -86,6 +87,7 @@ class Op(_Frame):
     args: Annotated[list[Arg], msgspec.Meta(max_length=256)]
     kwargs: Annotated[dict[Name, Arg], msgspec.Meta(max_length=64)]
     expected: Annotated[list[Expected], msgspec.Meta(max_length=MAX_ITEMS)] = []
+    key: UInt | None = None
 
 
 # ---------------------------------------------------------------- client to server
@@ -123,11 +125,6 @@ class Del(_Frame, tag=3):
 
     seq: UInt
     ranges: Annotated[list[tuple[UInt, UInt]], msgspec.Meta(max_length=MAX_ITEMS)]
-
-
-class Seed(_Frame, tag=4):
-    seq: UInt
-    seed: int
 
 
 class Open(_Frame, tag=5):
@@ -242,7 +239,7 @@ class Quoted(_Frame, tag=21):
     releases: UInt
 
 
-Request = Hello | Ops | Data | Del | Seed | Open | Sync | Publish | Quote
+Request = Hello | Ops | Data | Del | Open | Sync | Publish | Quote
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode
@@ -332,7 +329,8 @@ def can_travel(schema: Any) -> bool:
     """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""
     if schema.base in _NEVER or "data_dependent_output" in schema.tags:
         return False
-    if "dynamic_output_shape" in schema.tags and schema.base != "index":
+    # An index without masks has a known shape, and `_ctc_loss` with its lengths as numbers.
+    if "dynamic_output_shape" in schema.tags and schema.base != "index" and schema.name != "aten::_ctc_loss":
         return False
     if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
         return False

@@ -1,0 +1,32 @@
+"""What a server tells of failures, as exceptions that name the place in the client's code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchnp.rpc import wire
+from torchnp.rpc.client.tasks import Where
+from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError
+
+
+def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
+    """The exception of an ERR frame; ``more`` others failed on their own."""
+    location = _location(where)
+    also = f"; {more} more failed on their own" if more else ""
+    if err.kind == "op":
+        cls = KERNEL_ERRORS.get(err.cls, KERNEL_ERRORS["RuntimeError"])
+        error: Any = cls(f"{err.text}\n  {err.op}, issued at {location}, failed on {server}{also}")
+        error.op, error.seq, error.location, error.remote_text = err.op, err.seq, location, err.text
+        return error
+    issued = f"\n  {err.op}, issued at {location}" if err.seq >= 0 else ""
+    return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server}){issued}{also}")
+
+
+def _location(where: Where) -> str:
+    if where is None:
+        return "an unknown place"
+    code, instruction = where
+    for i, (line, *_) in enumerate(code.co_positions()):
+        if i == instruction // 2:
+            return f"{code.co_filename}:{line or code.co_firstlineno}"
+    return f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,0 +1,87 @@
+"""What a program may wait for until the thread of its session has done it."""
+
+from __future__ import annotations
+
+import threading
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+
+Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
+
+
+class Task:
+    """Something that the program may wait for until the channel's thread has done it."""
+
+    __slots__ = ("_done", "error")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self.error: BaseException | None = None
+
+    def finish(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait until it is done; raises what went wrong with the session."""
+        self._done.wait()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+
+
+class Upload(Task):
+    __slots__ = ("dtype", "id", "order", "raw", "shape", "where")
+
+    def __init__(self, dtype: str, shape: list[int], order: list[int], raw: Any, where: Where) -> None:
+        super().__init__()
+        self.dtype, self.shape, self.order, self.raw, self.where = dtype, shape, order, raw, where
+        self.id = -1
+
+
+class Opening(Task):
+    __slots__ = ("id", "name", "where")
+
+    def __init__(self, name: str, where: Where) -> None:
+        super().__init__()
+        self.id, self.name, self.where = -1, name, where
+
+
+class Request(Task):
+    """SYNC, PUBLISH or QUOTE, and what the frame says beside its numbers.
+
+    ``reply`` is the last frame of the answer and ``raw`` the bytes of a tensor.
+    """
+
+    __slots__ = ("_done_bytes", "kind", "raw", "reply", "values")
+
+    def __init__(self, kind: type, *values: Any) -> None:
+        super().__init__()
+        self.kind, self.values = kind, values
+        self.raw: Any = None
+        self.reply: Any = None
+        self._done_bytes = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the reply has come to its end."""
+        if type(self.reply) is wire.Result:
+            return bool(self._done_bytes == self.raw.size)
+        return self.reply is not None
+
+    def take(self, reply: Any) -> None:
+        """Take a part of the answer; that to PUBLISH comes in several."""
+        self.reply = reply
+        if type(reply) is not wire.Result:
+            return
+        if self.raw is None:
+            self.raw = np.empty(wire.nbytes_of(wire.dtype_of(reply.dtype), reply.shape), np.uint8)
+        raw, done = self.raw, self._done_bytes
+        if reply.offset != done or done + len(reply.raw) > raw.size or (raw.size > done and not reply.raw):
+            raise ProtocolError("the chunks of a published tensor do not fit together")
+        raw[done : done + len(reply.raw)] = np.frombuffer(reply.raw, np.uint8)
+        self._done_bytes += len(reply.raw)

@@ -1,0 +1,24 @@
+"""Plain torch with the random numbers of the remote tensor: what its results are compared with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchnp.rpc.client.keys import draw_key
+from torchnp.rpc.client.plan import plan_of
+
+
+class Keyed(TorchDispatchMode):
+    """Each random operator draws from a stream of its own, seeded by a key from torch's generator or the one given."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if not plan_of(func).random or not any(isinstance(a, torch.Tensor) for a in args):
+            return func(*args, **kwargs)
+        key = draw_key(kwargs.pop("generator", None))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(key)
+            return func(*args, **kwargs)
