@@ -22,7 +22,7 @@ def test_random_operators_tell_nothing_of_private_values(public):
 @pytest.mark.filterwarnings("ignore")
 def test_the_comparison_finds_a_server_without_a_gate(monkeypatch):
     def bare(self, op, row, args, kwargs, entries, targets):
-        self._keep(op, row, self._call(row, args, kwargs, targets, self.private_generator), False)
+        self._keep(op, row, self._call(row, args, kwargs, targets, self._seeded(op)), False)
 
     monkeypatch.setattr(Executor, "_run_on_private", bare)
     player = Player(11)
@@ -58,7 +58,8 @@ def test_rows_leave_no_element_unwritten(name, args):
     raw = memoryview(np.ones(12, np.float32).tobytes())
     player._play(wire.Data(seq, id_, "float32", [3, 4], [0, 1], 0, raw), "data")
     count = len(player.agreed.schemas[name].returns)
-    op = wire.Op(player.agreed.index[name], id_ + 1, count, [wire.Handle(id_), *args], {})
+    key = 0 if player.services[0].row(player.agreed.index[name]).random else None
+    op = wire.Op(player.agreed.index[name], id_ + 1, count, [wire.Handle(id_), *args], {}, key=key)
     (ack,) = player._play(wire.Ops(seq + 1, [op]), name)
     assert isinstance(ack, wire.Ack)
     for i in range(count):

@@ -16,6 +16,7 @@ import torch
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
+from torchnp.rpc.server import protocol
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
@@ -27,17 +28,23 @@ def address(server):
     return f"tcp://127.0.0.1:{server.port}"
 
 
-def until(test, seconds=10.0):
+def until(test, seconds=30.0):
     end = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.01)
 
 
+def all_sent(session):
+    """Wait until the session's thread has sent everything and leaves the socket alone; for no answer."""
+    channel = session.channel
+    until(lambda: not (channel._queue or channel._busy or channel._ops or channel._deletes))
+
+
 def endless(session):
-    """Have the server look for the largest of 2**50 numbers; nothing is waited for."""
+    """Have the server look for the largest of 2**50 numbers; the answer is not waited for."""
     made = session.send(torch.ones(1)).expand(2**25, 2**25).amax()
-    session.channel.flush()
+    all_sent(session)
     return made
 
 
@@ -50,10 +57,10 @@ def works(where, token=None):
 
 
 def test_an_operator_that_takes_too_long_ends_its_session_alone():
-    with Server(Service(limits=rpc.Limits(op_seconds=0.5))) as server, rpc.connect(address(server)) as other:
+    with Server(Service(limits=rpc.Limits(op_seconds=1.0))) as server, rpc.connect(address(server)) as other:
         x = other.send(torch.ones(3))
         session = rpc.connect(address(server))
-        with pytest.raises(rpc.QuotaError, match=r"aten::amax took longer than the 0\.5 s"):
+        with pytest.raises(rpc.QuotaError, match=r"aten::amax took longer than the 1 s"):
             endless(session).publish()
         assert (x + 1).publish().tolist() == [2, 2, 2]
         until(lambda: len(server.sessions) == 1)
@@ -70,7 +77,7 @@ def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
         time.sleep(0.3)
         assert server.sessions
         session.channel.transport._socket.close()
-        until(lambda: not server.sessions, 6)
+        until(lambda: not server.sessions)
         works(address(server))
 
 
@@ -83,7 +90,7 @@ def test_a_server_ends_in_time_whatever_runs(number):
         start = time.monotonic()
         process.send_signal(number)
         process.communicate(timeout=20)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 10
         assert process.returncode == 0
         with pytest.raises(rpc.ConnectionLost):
             session.sync()
@@ -99,7 +106,7 @@ def test_a_draw_of_one_session_holds_up_no_others():
     with Server(Service(table)) as server, rpc.connect(address(server), table=table) as session:
         stuck = rpc.connect(address(server), table=table)
         torch.bernoulli(stuck.send(torch.ones(3)))
-        stuck.channel.flush()
+        all_sent(stuck)
         time.sleep(0.2)
         start = time.monotonic()
         assert torch.bernoulli(session.send(torch.zeros(3))).publish().tolist() == [0, 0, 0]
@@ -108,12 +115,12 @@ def test_a_draw_of_one_session_holds_up_no_others():
 
 
 def test_a_session_that_sends_nothing_ends():
-    with Server(Service(limits=rpc.Limits(idle_seconds=0.3))) as server:
+    with Server(Service(limits=rpc.Limits(idle_seconds=1.0))) as server:
         session = rpc.connect(address(server))
         x = session.send(torch.ones(3))
         session.sync()
         until(lambda: not server.sessions)
-        with pytest.raises(rpc.QuotaError, match=r"nothing came for 0\.3 s"):
+        with pytest.raises(rpc.QuotaError, match=r"nothing came for 1 s"):
             x.publish()
 
 
@@ -182,11 +189,11 @@ def test_wrong_tokens_cost_more_each_time(monkeypatch):
             with pytest.raises(rpc.AuthenticationError):
                 rpc.connect(address(server), "open")
             took.append(time.monotonic() - start)
-        assert took[3] > took[1] + 0.1 and took[3] > 0.2
+        assert took[1] >= 0.05 and took[2] >= 0.1 and took[3] >= 0.2
         works(address(server), "sesame")
         start = time.monotonic()
         works(address(server), "sesame")
-        assert time.monotonic() - start < took[3] + 2
+        assert time.monotonic() - start < took[3] + 5
 
 
 def test_a_worker_that_dies_is_told_and_missed_by_nobody_else():
@@ -212,17 +219,17 @@ def _descendants(pid):
 # ---------------------------------------------------------------- the time of replies
 
 
-def test_replies_about_private_data_come_at_multiples_of_the_bucket():
+def test_replies_about_private_data_come_at_multiples_of_the_bucket(monkeypatch):
+    clock, slept = iter((10.0, 10.12, 20.0, 20.12)), []
+    monkeypatch.setattr(protocol.time, "sleep", slept.append)
     connection = Connection(Service(datasets={"x": np.ones(3)}, bucket=0.05))
     agreed = connection.service.agreement
     list(connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", ""))))
     list(connection.handle(wire.encode(wire.Open(0, 0, "x"))))
     raw = memoryview(np.ones(3).tobytes())
     list(connection.handle(wire.encode(wire.Data(1, 1, "float64", [3], [0], 0, raw))))
-    took = []
+    monkeypatch.setattr(protocol.time, "monotonic", clock.__next__)
     for seq, id_ in ((2, 0), (3, 1)):
         frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
-        start = time.monotonic()
         connection.handle(frame)
-        took.append(time.monotonic() - start)
-    assert took[0] >= 0.05 > took[1]
+    assert slept == [pytest.approx(0.03)]

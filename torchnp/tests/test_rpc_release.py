@@ -198,6 +198,24 @@ def test_a_session_publishes_rows_and_nothing_else(path):
             x.publish(reduce="sum", clip=1.0, eps=-1)
 
 
+def test_a_nest_is_published_exactly_and_a_release_is_of_one_handle(path):
+    terms = {"reduce": "sum", "clip": 1.0, "sigma": 20.0}
+    with rpc.local(datasets=_arrays(), ledger=path) as session:
+        x, mine = session.dataset("d.x"), session.send(torch.ones(2))
+        assert session.publish(x, **terms).shape == (4,)
+        spent = x.quote(**terms).spent
+        with pytest.raises(TypeError, match="a release is of one handle"):
+            session.publish({"x": x, "again": x}, **terms)
+        with pytest.raises(rpc.PrivacyError, match="releases noised sums of rows"):
+            session.publish([mine, x])
+        assert x.quote(**terms).spent == spent
+        assert [t.tolist() for t in session.publish([mine, {"a": mine}["a"]])] == [[1, 1]] * 2
+        opposite = torch._neg_view(x)  # a lazy view has the rows of what it is a view of
+        assert opposite.quote(**terms) == x.quote(**terms)
+        assert opposite.publish(**terms).shape == (4,)
+        assert x.quote(**terms).spent > spent
+
+
 def test_without_a_ledger_nothing_is_released():
     with rpc.local(datasets=_arrays()) as session:
         with pytest.raises(rpc.PrivacyError, match="no ledger.*torchnp serve --ledger FILE"):

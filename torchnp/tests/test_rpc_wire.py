@@ -25,6 +25,7 @@ for name, function in {
     "aten::select.int": lambda self, dim, index: np.moveaxis(self, dim, 0)[index, ...],
     "aten::new_zeros": lambda self, size, **kwargs: np.zeros(size, self.dtype),
     "aten::repeat": lambda self, repeats: np.tile(self, repeats),
+    "aten::bernoulli": lambda self, *, generator=None: self,
 }.items():
     function.schema = load()[name]
     TABLE[name] = function
@@ -62,9 +63,9 @@ class Client:
         )
         return self.send(frame)
 
-    def op(self, name, first, count, *args, expected=(), **kwargs):
+    def op(self, name, first, count, *args, expected=(), key=None, **kwargs):
         return self.send(
-            wire.Ops(self.next(), [wire.Op(INDEX[name], first, count, list(args), kwargs, list(expected))])
+            wire.Ops(self.next(), [wire.Op(INDEX[name], first, count, list(args), kwargs, list(expected), key)])
         )
 
     def next(self):
@@ -315,6 +316,16 @@ def test_what_can_travel():
 # ---------------------------------------------------------------- order and identity
 
 
+def test_random_operators_come_with_a_key_and_no_others_do(service):
+    client = Client(service)
+    client.data(0, np.ones(2))
+    for name, key in (("aten::bernoulli", None), ("aten::neg", 1)):
+        err, _ = client.op(name, client.seq, 1, H(0), key=key)
+        assert "comes with a key" in err.text
+    (ack,) = client.op("aten::bernoulli", client.seq, 1, H(0), key=1)
+    assert type(ack) is wire.Ack
+
+
 def test_sequence_numbers_are_applied_once_and_in_order(service):
     for seq in (1, 7):
         client = Client(service)
@@ -341,7 +352,7 @@ def test_unknown_objects_are_a_protocol_error(client, frame):
 
 
 def test_an_operator_outside_the_table_is_a_protocol_error(client):
-    closed_with(client, client.send(wire.Ops(0, [wire.Op(len(TABLE), 0, 1, [], {})])), "not in the agreed table of 6")
+    closed_with(client, client.send(wire.Ops(0, [wire.Op(len(TABLE), 0, 1, [], {})])), "not in the agreed table of 7")
 
 
 # ---------------------------------------------------------------- data
