@@ -22,7 +22,7 @@ from torchnp.rpc.client import forks
 from torchnp.rpc.client.failures import as_exception
 from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.quotes import Quote
-from torchnp.rpc.client.tasks import Opening, Request, Task, Upload, Where
+from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Upload, Where
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
@@ -32,7 +32,6 @@ BATCH_BYTES = 1 << 18
 IDLE_SECONDS = 0.002
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
-ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.Quote: wire.Quoted}
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
 
 Object = TypeVar("Object")
@@ -185,7 +184,7 @@ class Channel:
             self._wake.put(True)
             self._progress.wait(1.0)
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: Request) -> Any:
         with self._lock:
             self._alive()
             self.round_trips += 1
@@ -193,24 +192,24 @@ class Channel:
         self._hurried = True
         self._wake.put(True)
         request.wait()
+        if type(reply := request.reply) is wire.Err:
+            self._failures.pop(reply.seq, None)
+            raise self._error(reply)
+        return reply
 
     def sync(self) -> wire.Status:
         """Wait until everything sent has been done; raises the earliest failure since the last time."""
-        request = Request(wire.Sync)
-        self._ask(request)
+        status = self._ask(Request(wire.Sync))
         if self._failures:
             error = self._error(self._failures[min(self._failures)], len(self._failures) - 1)
             self._failures = {}
             raise error
-        return request.reply
+        return status
 
     def quote(self, id_: int, terms: wire.Terms) -> Quote:
         """What a release of an object would cost."""
-        request = Request(wire.Quote, id_, terms)
-        self._ask(request)
-        if type(request.reply) is wire.Err:
-            raise self._error(request.reply)
-        return Quote(*[getattr(request.reply, name) for name in Quote.__dataclass_fields__])
+        reply = self._ask(Request(wire.Quote, id_, terms))
+        return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
 
     def publish(self, id_: int, terms: wire.Terms | None = None) -> tuple[str, list[int], Any]:
         """The dtype's name, the shape and the bytes of an object, or of a release of it, in C order.
@@ -218,12 +217,7 @@ class Channel:
         Raises the failure that the object depends on, and no other: values that did not depend on it are right.
         """
         request = Request(wire.Publish, id_, *(() if terms is None else (secrets.token_hex(16), terms)))
-        self._ask(request)
-        reply = request.reply
-        if type(reply) is wire.Err:
-            error = self._error(reply)
-            self._failures.pop(reply.seq, None)
-            raise error
+        reply = self._ask(request)
         return reply.dtype, reply.shape, request.raw
 
     # ------------------------------------------------------------ the thread's side
@@ -452,6 +446,5 @@ def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpo
     finally:
         transport.close()
         if (channel := ref()) is not None:
-            channel.die(
-                SessionClosed(f"the session with {channel.name} is closed; its handles have no values any more")
-            )
+            text = f"the session with {channel.name} is closed; its handles have no values any more"
+            channel.die(SessionClosed(text))

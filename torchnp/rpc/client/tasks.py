@@ -11,6 +11,7 @@ import numpy as np
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
+ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.Quote: wire.Quoted}
 Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.place
 
 
