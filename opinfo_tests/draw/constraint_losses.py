@@ -128,9 +128,9 @@ NORMS_AND_LOSSES = (
         # torch multiplies the formula out: of infinities and of sums beyond the dtype another nan is left.
         "native_group_norm_backward",
         args={
-            "grad_out": T("n g*c h", values="tame"),
-            "input": T("n g*c h", "same", "tame"),
-            # torch reads these three as one run of memory, whatever their strides
+            # torch reads all five as one run of memory, whatever their strides
+            "grad_out": T("n g*c h", values="tame", layout="c"),
+            "input": T("n g*c h", "same", "tame", layout="c"),
             "mean": T("n g", "same", "tame", layout="c"),
             "rstd": T("n g", "same", "positive", layout="c"),
             "weight": T("g*c", "same", layout="c"),

@@ -86,7 +86,7 @@ _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "
     "tensordot chain_matmul linalg_multi_dot matrix_power linalg_matrix_power cov corrcoef convolution* conv?d* "
     "conv_transpose* _convolution* linalg_cholesky* cholesky* linalg_solve* _linalg_solve_ex linalg_inv* inverse "
-    "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
+    "_cholesky_solve_helper linalg_ldl_* linalg_tensorinv linalg_pinv* pinverse linalg_lu* _lu_with_info _linalg_det* _linalg_slogdet* lu_solve triangular_solve linalg_lstsq linalg_householder_product orgqr ormqr "
     "_weight_int8pack_mm _weight_int8pack_mm.*"
 )
 

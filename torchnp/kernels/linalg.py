@@ -313,7 +313,15 @@ def _lu_solved(lu: ndarray, pivots: ndarray, b: ndarray, left: bool, adjoint: bo
     return solutions(lambda b, lu, pivots: getrs(lu, pivots - 1, b, trans=trans)[0], b, lu, pivots)
 
 
-_OF_SOLVE: Any = {"differs": ["solve-vectors", "no-integers-linalg"]}
+def _look_solved(bound: Bound, outs: list[ndarray]) -> None:
+    """Into an out in the layout of its side the right side is copied."""
+    b, out = bound["B"], outs[0]
+    side = out[..., None] if b.shape == bound["A"].shape[:-1] else out
+    if out.shape == b.shape and out.dtype == b.dtype and (side.mT if bound["left"] else side).flags.c_contiguous:
+        check_apart(out, b)
+
+
+_OF_SOLVE: Any = {"differs": ["solve-vectors", "no-integers-linalg"], "writes": Writes(out=_look_solved)}
 _DOC = "Solution of A X = B or X A = B"
 rows("_linalg_solve_ex", _solve, f"{_DOC}, with the LU factors, pivots and error codes.", **_OF_SOLVE)
 rows("linalg_solve_ex", _solve, f"{_DOC}, with error codes.", part=slice(None, None, 3), **_OF_SOLVE)

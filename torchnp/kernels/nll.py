@@ -52,8 +52,10 @@ def _forward(
     loss = np.where(counted, -picked * factor, inner.type(0))
     if reduction == NONE:
         return finish(loss, x.dtype), np.zeros((), x.dtype)
-    total, total_weight = (np.asarray(v.sum(dtype=np.float64)).astype(inner) for v in (loss, factor))
-    return finish(total / total_weight if reduction == MEAN else total, x.dtype), finish(total_weight, x.dtype)
+    # Sums of half precision are held in it.
+    total, total_weight = (finish(np.asarray(v.sum(dtype=np.float64)).astype(inner), x.dtype) for v in (loss, factor))
+    mean = reduction == MEAN
+    return finish(dt.cast(total, inner) / dt.cast(total_weight, inner), x.dtype) if mean else total, total_weight
 
 
 def _backward(

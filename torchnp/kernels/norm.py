@@ -262,6 +262,8 @@ def renorm(self, p, dim, maxnorm):
     check(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
     axis = wrap_dim(dim, self.ndim)
+    if self.dtype in (dt.float8_e4m3fn, dt.float8_e5m2):
+        dt.promote_types(self.dtype, dt.float32)
     others = [i for i in range(self.ndim) if i != axis]
     norms = linalg_vector_norm(inner(self) if dt.is_inexact(self.dtype) else self, p, others, True)
     limit = norms.dtype.type(maxnorm)

@@ -15,7 +15,7 @@ from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Bound, Writes, resize_out
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -104,10 +104,26 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
     return el.finish(small(dt.cast(self, common)), common)
 
 
-@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "scalar-left-operand"])
+def _filled(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
+    """Of 1 torch fills the out, whatever its dtype."""
+    if not _is_one(bound["self"]):
+        return ()
+    out, shape = outs[0], bound["exponent"].shape
+    (out if out.shape == shape else resize_out(out, shape))[...] = 1
+    return (0,)
+
+
+def _is_one(base: Any) -> bool:
+    return base == 1 and not isinstance(base, bool)
+
+
+_FILLS = Writes(out=_filled)
+
+
+@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "scalar-left-operand"], writes=_FILLS)
 def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     """A number to the power of a tensor."""
-    if self == 1 and not isinstance(self, bool):
+    if _is_one(self):
         return np.ones(exponent.shape, dt.result_type(self, exponent))
     return _POWER(self, np.ascontiguousarray(exponent).reshape(exponent.shape))
 
