@@ -148,7 +148,8 @@ def test_the_reason_always_arrives(server):
         with rpc.connect(address(server)) as session:
             x = session.send(torch.ones(3))
             session.sync()
-            session.channel.transport.send([b"\x91\x63", *[bytes(1000)] * 300])
+            with session.channel.owned:  # the transport is its thread's
+                session.channel.transport.send([b"\x91\x63", *[bytes(1000)] * 300])
             with pytest.raises(rpc.ProtocolError, match="malformed"):
                 x.publish()
 
