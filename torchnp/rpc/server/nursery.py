@@ -276,6 +276,11 @@ def _work(client: socket.socket, service: Service, budget: Budget, slot: int, pe
         for reply in replies:
             client.sendall(wire.lengthened(reply))
     connection.close()
+    client.shutdown(socket.SHUT_WR)  # a socket that is closed with unread data takes the last words with it
+    client.settimeout(FRAME_SECONDS)
+    with contextlib.suppress(TimeoutError):
+        while client.recv(1 << 16):
+            pass
 
 
 def _frame(client: socket.socket, frames: object, idle: float) -> bytes | None:

@@ -282,6 +282,9 @@ class Server:
                 if not back.done():
                     log.info("%s: session closed: its client has left in the middle of an operator", peer)
                 return b""
+            there.cancel()
+            with contextlib.suppress(OSError):  # the worker reads what is left, and goes
+                down.write_eof()
             with contextlib.suppress(TimeoutError):
                 return self._why(await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS), slot, peer)
             return b""
