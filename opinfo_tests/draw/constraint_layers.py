@@ -9,7 +9,12 @@ from typing import Any
 from .constraints import C, D, I, L, Rule, T, rule, sizes
 
 SPACES = ((1, "h"), (2, "h w"), (3, "d h w"))
-GRID = {"input": T("n c h w"), "grid": T("n 2 3 2", "same"), "interpolation_mode": C((0, 1, 2)), "padding_mode": C((0, 1, 2))}
+GRID = {
+    "input": T("n c h w"),
+    "grid": T("n 2 3 2", "same"),
+    "interpolation_mode": C((0, 1, 2)),
+    "padding_mode": C((0, 1, 2)),
+}
 GRID3 = {**GRID, "input": T("n c d h w"), "grid": T("n 2 3 1 3", "same"), "interpolation_mode": I(0, 1)}
 TAME: dict[str, Any] = {"dtypes": "wide", "values": "tame", "wild": 0}
 
