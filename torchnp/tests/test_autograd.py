@@ -288,15 +288,14 @@ def test_a_shallow_copy_is_the_same_object(session):
     assert x.publish().tolist() == [2, 2, 2]
 
 
-def test_copies_and_files_are_refused(session):
+def test_files_are_refused(session):
     x = session.send(torch.ones(3))
     for refuse in (
-        copy.deepcopy,
         pickle.dumps,
         lambda h: torch.save(h, io.BytesIO()),
         lambda h: torch.save({"w": h}, io.BytesIO()),
     ):
-        with pytest.raises(rpc.HandleError, match="cannot be (copied deeply|saved or pickled)"):
+        with pytest.raises(rpc.HandleError, match="cannot be saved or pickled"):
             refuse(x)
 
 
