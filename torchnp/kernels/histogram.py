@@ -60,12 +60,9 @@ def histc(self, bins=100, min=0, max=0):
         if math.isinf(low) and low == high:  # torch compares from the largest and the smallest number on
             most = float(ml_dtypes.finfo(self.dtype).max)
             low, high = (-math.inf, -most) if low < 0 else (most, math.inf)
-        if low != low:  # torch's vectors make a negative nan of any, where they are not of bfloat16
-            lone = self.size == 1 and not np.signbit(self).any()
-            low = high = math.copysign(low, 1 if lone or self.dtype == dt.bfloat16 else -1)
     if low == high:
         low, high = low - 1, high + 1
-    low_text, high_text = ("-" * (v != v and math.copysign(1, v) < 0) + f"{v:g}" for v in (low, high))
+    low_text, high_text = (f"{v:g}" if v == v else "nan" for v in (low, high))
     check(math.isfinite(low) and math.isfinite(high), f"torch.histc: range of [{low_text}, {high_text}] is not finite")
     check(low < high, "torch.histc: max must be larger than min")
     linspace(low, high, bins + 1, dtype=self.dtype)
