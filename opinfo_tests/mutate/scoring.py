@@ -26,6 +26,7 @@ from ..backends.torch_backend import TorchDevice
 from ..draw.reach import in_families, plan, select
 from ..draw.samples import dtypes_of, registered
 from ..run import answers
+from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
 from .changes import RULES, Mutant, kernel_modules, mutants
@@ -50,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--families", help="only these files of torchnp/kernels: 'reduce,conv'")
     p.add_argument("--rules", help=f"only these rules, comma separated: {', '.join(RULES)}")
     p.add_argument("--calls", type=int, default=400, help="recorded calls for each mutant, at most (%(default)s)")
-    p.add_argument("--draws", type=int, default=100, help="drawn calls of each of its overloads (%(default)s)")
+    p.add_argument("--draws", type=int, default=DRAWS["full"], help="drawn calls of each of its overloads (%(default)s)")
     p.add_argument("--probes", type=int, default=100,
                    help="further drawn calls of each, which tell a survivor from the original (%(default)s)")  # fmt: skip
     p.add_argument("--through", action="store_true",
