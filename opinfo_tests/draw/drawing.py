@@ -33,6 +33,8 @@ FLOAT_EXTREMES = [
 ]
 INTS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 100]
 INT_EXTREMES = [127, 128, 255, 256, -128, 2**31 - 1, 2**53 + 1]
+BETWEEN = 15  # percent of the arrays of floating point numbers that have none of these
+MAGNITUDES = (1.0, 1.0, 0.1, 10.0, 100.0)
 LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand"]
 
 
@@ -84,11 +86,12 @@ def raw(a: np.ndarray) -> np.ndarray:
 class Call:
     """A call being drawn: its first array's shape and dtype, named sizes, and the memory so far.
 
-    All chance is one ``random.Random``: a seeded one, or hypothesis's, which shrinks.
+    All chance is two ``random.Random``: seeded ones, or hypothesis's, which shrinks. The second is of numbers in between
+    those of the pools, so that how often they are drawn changes nothing else of a call.
     """
 
-    def __init__(self, random: Random, op: str) -> None:
-        self.random, self.op, self.schema = random, op, schemas()[op]
+    def __init__(self, random: Random, between: Random, op: str) -> None:
+        self.random, self.between, self.op, self.schema = random, between, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
         self.batch: tuple[int, ...] | None = None
@@ -242,8 +245,19 @@ class Call:
         drawn = [self.choose(choices) for _ in range(self.integer(1, 6))]
         if is_complex(dt):
             drawn = [complex(a, b) for a, b in zip(drawn, drawn[1:] + drawn[:1], strict=True)]
+        if is_inexact(dt) and self.between.randint(0, 99) >= 100 - BETWEEN:
+            return self.normals(n, is_complex(dt), kind).astype(dt).reshape(shape)
         made = np.array(drawn, None if is_inexact(dt) else dt)
         return np.resize(made.astype(dt), shape)
+
+    def normals(self, n: int, pairs: bool, kind: str) -> np.ndarray:
+        """Draw numbers of no pool: of one magnitude, each another one; between 0 and 1 where that is asked for."""
+        draw, scale = self.between, self.between.choice(MAGNITUDES)
+        if kind == "unit":
+            return np.array([draw.random() for _ in range(n)])
+        found = np.array([complex(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(n)]) * scale
+        found = found if pairs else found.real
+        return abs(found) + 1e-3 if kind == "positive" else found
 
     # numbers
 

@@ -112,13 +112,13 @@ def by_type(call: Call, a: Any) -> Any:
 @st.composite
 def calls(draw: Callable, op: str) -> Case:
     """Draw one call of an overload as a case, which hypothesis shrinks."""
-    return call_of(op, draw(st.randoms(use_true_random=False)))
+    return call_of(op, draw(st.randoms(use_true_random=False)), draw(st.randoms(use_true_random=False)))
 
 
 @np.errstate(all="ignore")  # values that a dtype cannot hold become what it has instead
-def call_of(op: str, random: Random) -> Case:
+def call_of(op: str, random: Random, between: Random) -> Case:
     """Return one call of an overload."""
-    call = Call(random, op)
+    call = Call(random, between, op)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     left_out = False
@@ -143,7 +143,7 @@ def distinct(op: str, start: int) -> Iterator[Case]:
     seen: set[str] = set()
     repeated = 0
     for turn in numbers():
-        case = call_of(op, Random(f"{op} {start} {turn}"))
+        case = call_of(op, Random(f"{op} {start} {turn}"), Random(f"{op} {start} {turn} between"))
         repeated = repeated + 1 if case.digest in seen else 0
         if repeated > REPEATED:
             return
