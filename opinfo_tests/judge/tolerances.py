@@ -178,7 +178,7 @@ def rule_of(case: Case) -> Rule:
     if rule.reason == ONE_SIDED and (case.dtype.startswith("complex") or points(case) in FEW_POINTS):
         return DEFAULT
     if rule.reason == ONCE:
-        if case.dtype.startswith("complex") or has_complex_number(case):
+        if any(a.dtype.startswith("complex") for a in case.arrays()) or has_complex_number(case):
             return Rule("close", "complex arithmetic is several rounded operations")
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))

@@ -27,15 +27,22 @@ rows("_aminmax", lambda x: aminmax(x), "`aminmax` of all elements.")
 rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim), "`aminmax` along a dimension.")
 
 
-@kernel("_compute_linear_combination", differs=["half-opmath"])
+@kernel("_compute_linear_combination")
 def _compute_linear_combination(input, coefficients):
-    """Sums of the parts of the first dimension, times a row of coefficients for each sum."""
+    """Sums of the parts of the first dimension, times a row of coefficients for each sum; half types are rounded at each step."""
     check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
     inner = dt.opmath(input.dtype)
     weights, parts = dt.cast(dt.cast(coefficients, input.dtype), inner), dt.cast(input, inner)
-    return dt.cast(np.tensordot(weights, parts, 1), input.dtype)
+    if inner == input.dtype:
+        return np.tensordot(weights, parts, 1)
+    total = np.zeros((weights.shape[0], *parts.shape[1:]), input.dtype)
+    for weight, part in zip(weights.T, parts):
+        total = dt.cast(
+            dt.cast(total, inner) + dt.cast(dt.cast(np.multiply.outer(weight, part), input.dtype), inner), input.dtype
+        )
+    return total
 
 
 @kernel("hash_tensor")
