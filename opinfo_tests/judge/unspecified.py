@@ -41,17 +41,7 @@ def relayout(case: Case, layout: str) -> Case:
         return Array(len(buffers) - 1, x.dtype, x.shape, strides)
 
     args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
-    return in_double(replace(case, args=args, kwargs=kwargs, buffers=buffers, digest=case.digest))
-
-
-def in_double(case: Case) -> Case:
-    """Return the call of the operator that has double precision, where one has none and is another one's twin."""
-    if case.op.partition(".")[0] != "aten::mkldnn_convolution":
-        return case
-    given = bound(case)
-    names = ("self", "weight", "bias", "stride", "padding", "dilation")
-    args = (*(given[name] for name in names), False, [0], given["groups"])
-    return replace(case, op="aten::convolution", args=args, kwargs={})
+    return replace(case, args=args, kwargs=kwargs, buffers=buffers, digest=case.digest)
 
 
 def second_opinion(
