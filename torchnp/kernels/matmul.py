@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
-from torchnp.errors import batch2_mismatch, complex_clamp, no_dimensions, not_implemented, shape_text
+from torchnp.errors import batch2_mismatch, cannot_cast, complex_clamp, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -23,6 +23,7 @@ from torchnp.kernels.numerics.products import (
 )
 from torchnp.kernels.view import view
 from torchnp.layout import iterated, layout_of, place
+from torchnp.overlap import check_target
 from torchnp.quick import within
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
@@ -210,18 +211,7 @@ for _name, _body, _differs, _too in (
 # ---------------------------------------------------------------- vectors
 
 
-def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
-    n = bound["mat"].shape[0]
-    words = f"input tensor size {shape_text(targets[0].shape)} and output tensor size [{n}] should match"
-    check(targets[0].shape == (n,), f"Bad in-place call: {words}")
-
-
-_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), after=_look_addmv)
-
-
-@kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
-def addmv(self, mat, vec, *, beta=1, alpha=1):
-    """beta * self + alpha * (mat @ vec)."""
+def _check_addmv(self: ndarray, mat: ndarray, vec: ndarray) -> None:
     if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
     size = self.shape[0] if self.ndim else mat.shape[0]
@@ -233,6 +223,22 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     if not self.dtype == mat.dtype == vec.dtype:
         names = "{}, {}, and {}".format(*(dt.scalar_name(x.dtype) for x in (self, mat, vec)))
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
+
+
+def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
+    _check_addmv(bound["self"], bound["mat"], bound["vec"])
+    n = bound["mat"].shape[0]
+    words = f"input tensor size {shape_text(targets[0].shape)} and output tensor size [{n}] should match"
+    check(targets[0].shape == (n,), f"Bad in-place call: {words}")
+
+
+_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), inplace=_look_addmv)
+
+
+@kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
+def addmv(self, mat, vec, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat @ vec)."""
+    _check_addmv(self, mat, vec)
     if not mat.size:  # without a product the vector keeps its own shape
         return np.multiply(self, single(beta, self.dtype)) if beta != 0 else np.zeros(mat.shape[:1], self.dtype)
     base = expanded(self, mat.shape[:1])
@@ -289,6 +295,9 @@ def _look_addr(bound: Bound, _: list[ndarray]) -> None:
         check(x.ndim == 2, f"2D tensor expected, got {x.ndim}D tensor for input")
         sizes = f"input: {shape_text(x.shape)}, v1: {shape_text(u.shape)}, v2: {shape_text(v.shape)}"
         check(x.shape == (u.size, v.size), f"size mismatch, {sizes}")
+        check_target(x)
+        common = dt.result_type(x, u, v)
+        check(dt.can_cast(common, x.dtype), cannot_cast(common, x.dtype))
 
 
 @kernel("addr", differs=["half-opmath", "beta-zero"], writes=Writes(inplace=_look_addr))
