@@ -93,7 +93,7 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
     words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
     check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
     if ord is None or (not isinstance(ord, str) and (self.ndim if dims is None else len(dims)) != 2):
-        return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+        return layout.dense(linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype))
     return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
