@@ -181,6 +181,8 @@ def linalg_matrix_exp(self):
     if self.dtype in dt.FLOAT8S and n:
         code = "abs" if self.dtype == dt.float8_e8m0fnu else "sum" if self.size else "le"
         raise not_implemented(f"{'exp_vml' if n == 1 else code}_cpu", self.dtype)
+    if self.dtype == dt.complex32 and (self.size or n == 1):
+        raise not_implemented("exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype)
     if self.size == 0:
         return layout.dense(self)
     if n > 1 and self.ndim > 3:
