@@ -142,8 +142,28 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
 
 
 # The products' factors are free: torch hands them to BLAS without a look at their memory.
+def _base_of_batches(self: ndarray, batch1: ndarray, batch2: ndarray) -> ndarray:
+    shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
+    base = expanded(self, tuple(shape))
+    if self.dtype != batch1.dtype:
+        pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
+        raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
+    _check_batches(batch1, batch2)
+    return base
+
+
+def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
+    words = f"input tensor size {shape_text(target.shape)} and output tensor size {shape_text(shape)} should match"
+    check(target.shape == shape, f"Bad in-place call: {words}")
+
+
+def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
+    _check_same(targets[0], _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]).shape)
+
+
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
+    inplace=_look_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
     free=("batch1", "batch2"),
 )
@@ -152,12 +172,7 @@ _BADDBMM = Writes(
 @kernel("baddbmm", differs=_SUM, writes=_BADDBMM)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
-    shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
-    base = expanded(self, tuple(shape))
-    if self.dtype != batch1.dtype:
-        pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
-        raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
-    _check_batches(batch1, batch2)
+    base = _base_of_batches(self, batch1, batch2)
     if not (batch1.size and batch2.size):
         return dt.cast(without_product(base, beta), batch2.dtype)
     check_products("baddbmm", self.dtype)
@@ -166,7 +181,9 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
-@kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2")))
+@kernel(
+    "addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2"), code_first=True)
+)
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     base = expanded(self, (batch1.shape[dim_of(batch1, 1)], batch2.shape[dim_of(batch2, 2)]))
@@ -227,9 +244,7 @@ def _check_addmv(self: ndarray, mat: ndarray, vec: ndarray) -> None:
 
 def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
     _check_addmv(bound["self"], bound["mat"], bound["vec"])
-    n = bound["mat"].shape[0]
-    words = f"input tensor size {shape_text(targets[0].shape)} and output tensor size [{n}] should match"
-    check(targets[0].shape == (n,), f"Bad in-place call: {words}")
+    _check_same(targets[0], bound["mat"].shape[:1])
 
 
 _ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), inplace=_look_addmv)

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import invalid_view, not_implemented, out_dtype, shape_text
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
@@ -127,6 +127,7 @@ def linalg_cond_str(self, p):
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p == "nuc":
         linalg.check_inexact("linalg.svd", self)
+        refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
     return _cond(self, p)
 
 
@@ -182,7 +183,9 @@ def linalg_matrix_exp(self):
         code = "abs" if self.dtype == dt.float8_e8m0fnu else "sum" if self.size else "le"
         raise not_implemented(f"{'exp_vml' if n == 1 else code}_cpu", self.dtype)
     if self.dtype == dt.complex32 and (self.size or n == 1):
-        raise not_implemented("exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype)
+        raise not_implemented(
+            "exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype
+        )
     if self.size == 0:
         return layout.dense(self)
     if n > 1 and self.ndim > 3:
