@@ -158,7 +158,9 @@ def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
-    _check_same(targets[0], _base_of_batches(bound["self"], bound["batch1"], bound["batch2"]).shape)
+    base = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"])
+    if base.dtype == bound["batch2"].dtype:  # another is refused first
+        _check_same(targets[0], base.shape)
 
 
 # Which dimensions of the batches run along with the target's, where torch goes element by element.

@@ -54,8 +54,8 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(-1)
-        rows = (t[:, None] for t in (scaled, x, centre, inverse))
-        grad_input = _like(_normalised_gradient(*rows, -0.0), input)
+        found = _normalised_gradient(scaled[:, None], x[:, None], centre[:, None], inverse[:, None], -0.0)
+        grad_input = _like(found, input)
     if output_mask[1]:
         grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
     if output_mask[2]:
@@ -94,10 +94,11 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     if output_mask[0]:
         found = grad
         if input.size:
-            matrices = (t.reshape(N, group, -1, HxW) for t in (grad, x))
-            numbers = (t.reshape(N, group, 1, 1) for t in (centre, inverse))
+            matrices, numbers = (N, group, -1, HxW), (N, group, 1, 1)
             gamma = None if weight is None else inner(weight).reshape(group, -1, 1)
-            found = _normalised_gradient(*matrices, *numbers, 0.0, gamma)
+            found = _normalised_gradient(
+                grad.reshape(matrices), x.reshape(matrices), centre.reshape(numbers), inverse.reshape(numbers), 0.0, gamma
+            )
         grad_input = _like(found, input)
     if output_mask[1]:
         grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
