@@ -97,7 +97,12 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             matrices, numbers = (N, group, -1, HxW), (N, group, 1, 1)
             gamma = None if weight is None else inner(weight).reshape(group, -1, 1)
             found = _normalised_gradient(
-                grad.reshape(matrices), x.reshape(matrices), centre.reshape(numbers), inverse.reshape(numbers), 0.0, gamma
+                grad.reshape(matrices),
+                x.reshape(matrices),
+                centre.reshape(numbers),
+                inverse.reshape(numbers),
+                0.0,
+                gamma,
             )
         grad_input = _like(found, input)
     if output_mask[1]:
