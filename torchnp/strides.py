@@ -401,7 +401,7 @@ def settler(schema: Schema) -> Settle | None:
 
         def one(x: Any, rule: Rule | None, where: int) -> Any:
             """One result where it belongs; memory of an argument stays as it is."""
-            if type(x) is not ndarray or rule is None or not x.ndim:
+            if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
                 return x
             strides = rule(x.shape, given, where)
             if strides == layout.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):

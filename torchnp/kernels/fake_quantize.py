@@ -15,10 +15,9 @@ from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax, max_all, min_all
 from torchnp.kernels.reduce import sum_all, sum_dim
-from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
 from torchnp.registry import kernel
-from torchnp.scalars import whole
+from torchnp.scalars import item, scalar, whole
 from torchnp.writes import Writes, resize
 
 ndarray = np.ndarray
@@ -260,7 +259,7 @@ def _choose(
 @kernel("_choose_qparams_per_tensor")
 def _choose_qparams_per_tensor(self, reduce_range=False):
     """The scale and zero point by which 8 bits, or 7, hold all values."""
-    low, high = (dt.cast(x, dt.float32) for x in (min_all(self), max_all(self)))
+    low, high = (scalar(item(x), dt.float32) for x in (min_all(self), max_all(self)))
     check(low <= high, "In ChooseQuantizationParams, min should be less than or equal to max")
     return _choose(low, high, 0, 127 if reduce_range else 255, exact=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_expand, check_type, refuse, refuse_elements, warn
+from torchnp.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, refuse_elements, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
@@ -20,19 +20,30 @@ _BARE = frozenset(dt.BARE_UNSIGNED)
 
 
 def _look_at_mask(bound: Bound, written: list[ndarray]) -> None:
-    """In place the target comes first where sizes do not match."""
-    if bound["mask"].dtype == dt.bool_:
-        broadcast_shapes(written[0].shape, bound["mask"].shape)
+    """In place the mask has to fit the target, which comes first where sizes do not match, once it is a mask."""
+    if isinstance(bound["value"], ndarray):
+        _check_number(bound["value"])
+    _check_mask(bound["mask"])
+    check_fits(bound["mask"], written[0])
+
+
+def _check_number(value: ndarray) -> None:
+    words = f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+    check(value.ndim == 0, words)
+
+
+def _check_mask(mask: ndarray) -> None:
+    words = "masked_fill_ only supports boolean masks, but got mask with dtype"
+    check(mask.dtype == dt.bool_, f"{words} {dt.c_name(mask.dtype)}")
 
 
 @kernel("masked_fill.Scalar", like=np.where, differs=["masked-fill-truncates"], writes=Writes(inplace=_look_at_mask))
 def masked_fill(self, mask, value):
     """The tensor with one number where the mask is true."""
-    words = "masked_fill_ only supports boolean masks, but got mask with dtype"
-    check(mask.dtype == dt.bool_, f"{words} {dt.c_name(mask.dtype)}")
     if mask.shape != self.shape:
         shape = broadcast_shapes(mask.shape, self.shape)
         self = self if self.shape == shape else expand(self, shape)
+    _check_mask(mask)
     refuse("masked_fill", self.dtype, RARE)
     number = scalar(value, self.dtype)
     out = np.array(self, order="C", copy=True)
@@ -49,8 +60,8 @@ def masked_fill(self, mask, value):
 )
 def masked_fill_tensor(self, mask, value):
     """The tensor with the number of a 0-d tensor where the mask is true."""
-    words = f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
-    check(value.ndim == 0, words)
+    broadcast_shapes(mask.shape, self.shape)
+    _check_number(value)
     return masked_fill(self, mask, item(value))
 
 
@@ -124,8 +135,9 @@ def nonzero_static(self, *, size, fill_value=-1):
     """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
     out = np.full((size, self.ndim), fill_value, dt.int64)
-    found = nonzero(self)[:size]
-    out[: len(found)] = found
+    if out.size:  # torch looks for code where there is a place to write
+        found = nonzero(self)[:size]
+        out[: len(found)] = found
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
-from torchnp.errors import batch2_mismatch, complex_clamp, no_dimensions, not_implemented, shape_text
+from torchnp.errors import batch2_mismatch, cannot_cast, complex_clamp, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -23,6 +23,7 @@ from torchnp.kernels.numerics.products import (
 )
 from torchnp.kernels.view import view
 from torchnp.layout import iterated, layout_of, place
+from torchnp.overlap import check_target
 from torchnp.quick import within
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
@@ -141,8 +142,30 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
 
 
 # The products' factors are free: torch hands them to BLAS without a look at their memory.
+def _base_of_batches(self: ndarray, batch1: ndarray, batch2: ndarray) -> ndarray:
+    shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
+    base = expanded(self, tuple(shape))
+    if self.dtype != batch1.dtype:
+        pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
+        raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
+    _check_batches(batch1, batch2)
+    return base
+
+
+def _check_same(target: ndarray, shape: tuple[int, ...]) -> None:
+    words = f"input tensor size {shape_text(target.shape)} and output tensor size {shape_text(shape)} should match"
+    check(target.shape == shape, f"Bad in-place call: {words}")
+
+
+def _look_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
+    base = _base_of_batches(bound["self"], bound["batch1"], bound["batch2"])
+    if base.dtype == bound["batch2"].dtype:  # another is refused first
+        _check_same(targets[0], base.shape)
+
+
 # Which dimensions of the batches run along with the target's, where torch goes element by element.
 _BADDBMM = Writes(
+    inplace=_look_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
     free=("batch1", "batch2"),
 )
@@ -151,12 +174,7 @@ _BADDBMM = Writes(
 @kernel("baddbmm", differs=_SUM, writes=_BADDBMM)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
-    shape = [x.shape[dim_of(x, d)] for x, d in ((batch1, 0), (batch1, 1), (batch2, 2))]
-    base = expanded(self, tuple(shape))
-    if self.dtype != batch1.dtype:
-        pair = f"batch1: {words(batch1.dtype)}, batch2: {words(batch2.dtype)}"
-        raise RuntimeError(f"Input dtypes must be the same, got: input {words(self.dtype)}, {pair}")
-    _check_batches(batch1, batch2)
+    base = _base_of_batches(self, batch1, batch2)
     if not (batch1.size and batch2.size):
         return dt.cast(without_product(base, beta), batch2.dtype)
     check_products("baddbmm", self.dtype)
@@ -165,7 +183,9 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 # torch writes addbmm_ by way of its out=, which takes another shape.
-@kernel("addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2")))
+@kernel(
+    "addbmm", differs=[*_SUM, "alpha-zero"], writes=Writes(resizes=True, free=("batch1", "batch2"), code_first=True)
+)
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * sum(batch1 @ batch2)."""
     base = expanded(self, (batch1.shape[dim_of(batch1, 1)], batch2.shape[dim_of(batch2, 2)]))
@@ -210,18 +230,7 @@ for _name, _body, _differs, _too in (
 # ---------------------------------------------------------------- vectors
 
 
-def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
-    n = bound["mat"].shape[0]
-    words = f"input tensor size {shape_text(targets[0].shape)} and output tensor size [{n}] should match"
-    check(targets[0].shape == (n,), f"Bad in-place call: {words}")
-
-
-_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), after=_look_addmv)
-
-
-@kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
-def addmv(self, mat, vec, *, beta=1, alpha=1):
-    """beta * self + alpha * (mat @ vec)."""
+def _check_addmv(self: ndarray, mat: ndarray, vec: ndarray) -> None:
     if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
     size = self.shape[0] if self.ndim else mat.shape[0]
@@ -233,6 +242,20 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     if not self.dtype == mat.dtype == vec.dtype:
         names = "{}, {}, and {}".format(*(dt.scalar_name(x.dtype) for x in (self, mat, vec)))
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
+
+
+def _look_addmv(bound: Bound, targets: list[ndarray]) -> None:
+    _check_addmv(bound["self"], bound["mat"], bound["vec"])
+    _check_same(targets[0], bound["mat"].shape[:1])
+
+
+_ADDMV = Writes(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), inplace=_look_addmv)
+
+
+@kernel("addmv", differs=[*_SUM, "alpha-zero"], writes=_ADDMV)
+def addmv(self, mat, vec, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat @ vec)."""
+    _check_addmv(self, mat, vec)
     if not mat.size:  # without a product the vector keeps its own shape
         return np.multiply(self, single(beta, self.dtype)) if beta != 0 else np.zeros(mat.shape[:1], self.dtype)
     base = expanded(self, mat.shape[:1])
@@ -289,6 +312,9 @@ def _look_addr(bound: Bound, _: list[ndarray]) -> None:
         check(x.ndim == 2, f"2D tensor expected, got {x.ndim}D tensor for input")
         sizes = f"input: {shape_text(x.shape)}, v1: {shape_text(u.shape)}, v2: {shape_text(v.shape)}"
         check(x.shape == (u.size, v.size), f"size mismatch, {sizes}")
+        check_target(x)
+        common = dt.result_type(x, u, v)
+        check(dt.can_cast(common, x.dtype), cannot_cast(common, x.dtype))
 
 
 @kernel("addr", differs=["half-opmath", "beta-zero"], writes=Writes(inplace=_look_addr))

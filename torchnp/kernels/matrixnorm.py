@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, wrap_dim
+from torchnp.checks import check, refuse, wrap_dim
 from torchnp.errors import invalid_view, not_implemented, out_dtype, shape_text
 from torchnp.kernels import linalg
 from torchnp.kernels._rows import rows
@@ -93,7 +93,7 @@ def _norm(self: ndarray, ord: Any, dim: Any, keepdim: bool, *, dtype: Any) -> nd
     words = f"If dim is specified, it must be of length 1 or 2. Got {'' if dims is None else shape_text(dims)}"
     check(dims is None or len(dims) in (1, 2), f"linalg.norm: {words}")
     if ord is None or (not isinstance(ord, str) and (self.ndim if dims is None else len(dims)) != 2):
-        return linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+        return layout.dense(linalg_vector_norm(self, 2 if ord is None else ord, dims, keepdim, dtype=dtype))
     return _matrix_norm(self, ord, dims or (0, 1), keepdim, dtype=dtype)
 
 
@@ -127,6 +127,7 @@ def linalg_cond_str(self, p):
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p == "nuc":
         linalg.check_inexact("linalg.svd", self)
+        refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
     return _cond(self, p)
 
 
@@ -181,6 +182,10 @@ def linalg_matrix_exp(self):
     if self.dtype in dt.FLOAT8S and n:
         code = "abs" if self.dtype == dt.float8_e8m0fnu else "sum" if self.size else "le"
         raise not_implemented(f"{'exp_vml' if n == 1 else code}_cpu", self.dtype)
+    if self.dtype == dt.complex32 and (self.size or n == 1):
+        raise not_implemented(
+            "exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype
+        )
     if self.size == 0:
         return layout.dense(self)
     if n > 1 and self.ndim > 3:

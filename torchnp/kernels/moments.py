@@ -38,13 +38,14 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     """
     who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
     check(dt.is_inexact(x.dtype), f"{who} floating point and complex dtypes")
+    correction = 1 if correction is None else real(correction)
     axes = axes_of(dim, x.ndim)
     if x.dtype in dt.FLOAT8S and x.size:
         if name.endswith("_mean") or (axes is not None and len(axes) < x.ndim):
             raise not_implemented("std_cpu", x.dtype)
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)
-    freedom = n - (1 if correction is None else real(correction))
+    freedom = n - correction
     wide = dt.cast(x, dt.complex128) if dt.is_complex(x.dtype) else x.astype(np.float64)
     parts = [wide.real, wide.imag] if dt.is_complex(x.dtype) else [wide]
     # A variance of all elements alone goes by their sum; sums of narrower types are exact, or as good as that.
@@ -211,7 +212,9 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
         check(kinds, words)
         words = f"cov(): expected {name} to have the same numel as there are observations in the input but got"
         check(w.size == n, f"{words} {w.size} != {n}")
-        check(w.size == 0 or w.min() >= 0, f"cov(): {name} cannot be negative")
+        if w.size:
+            refuse("min_all", w.dtype, (*dt.BARE_UNSIGNED, *dt.FLOAT8S))
+            check(w.min() >= 0, f"cov(): {name} cannot be negative")
         total = w.reshape(-1) if total is None else mul(total, w.reshape(-1))
     return total
 

@@ -138,7 +138,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     if n == 0:
         return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
     scale, shift = _repeated(weight, x), _repeated(bias, x)
-    if scale is not None and shift is None:  # torch adds a bias of 0 to a weighted row, which makes -0 to 0
+    if shift is None:  # torch adds a bias of 0, which makes -0 to 0
         shift = np.zeros((1, 1), x.dtype)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
     for block in tiles(*x.shape):

@@ -80,7 +80,7 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
     at = positions(size, out, align_corners, scale, dtype)
-    low = np.floor(at)
+    low = np.minimum(np.floor(at), size - 1)  # beyond the last element all weight is on the neighbour after it
     weight = np.stack(cubic_weights(np.clip(at - low, 0, 1).astype(dtype))[0], 1)
     index = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
     return Sampling(index, weight.astype(dtype))

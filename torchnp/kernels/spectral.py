@@ -18,7 +18,7 @@ from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r,
 from torchnp.kernels.pad import constant_pad_nd, pad
 from torchnp.kernels.pointwise import abs as absolute
 from torchnp.kernels.power import pow_scalar
-from torchnp.kernels.view import as_strided
+from torchnp.kernels.view import as_strided, unsqueeze
 from torchnp.kernels.view_dtype import view_as_real
 from torchnp.layout import iterated, layout_of, place
 from torchnp.registry import kernel
@@ -58,7 +58,7 @@ def stft_center(
         return_complex = True
     check(dt.is_inexact(self.dtype), f"{call} : expected a tensor of floating point or complex values")
     check(self.ndim in (1, 2), f"{call} : expected a 1D or 2D tensor")
-    signal = self if self.ndim == 2 else self[None]
+    signal = self if self.ndim == 2 else unsqueeze(self, 0)
     if center:
         signal = pad(signal[None], [int(n_fft / 2)] * 2, pad_mode)[0]
     _check_sizes(call, signal.shape[1], n_fft, hop, size, window)

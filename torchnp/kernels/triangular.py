@@ -24,7 +24,7 @@ from torchnp.kernels.linalg import (
     solutions,
 )
 from torchnp.registry import kernel
-from torchnp.writes import Writes
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -55,13 +55,26 @@ def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) ->
     return x
 
 
-@kernel("linalg_solve_triangular")
+def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:
+    name = "linalg.solve_triangular"
+    check_square(name, a)
+    check_sides(name, a, b, left)
+    check_lapack("triangular_solve_cpu", a)
+
+
+def _look_at_gaps(bound: Bound, outs: list[ndarray]) -> None:
+    """torch works in the out, or, where its matrices do not lie row by row or column by column, in memory of B's dtype."""
+    a, b, out = bound["self"], bound["B"], outs[0]
+    _check_triangular(a, b, bound["left"])
+    fits = out.shape == (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
+    if fits and not (out.flags.c_contiguous or out.mT.flags.c_contiguous):
+        check_type(a.dtype, b)
+
+
+@kernel("linalg_solve_triangular", writes=Writes(out=_look_at_gaps))
 def linalg_solve_triangular(self, B, *, upper, left=True, unitriangular=False):
     """Solution of A X = B or X A = B with triangular A."""
-    name = "linalg.solve_triangular"
-    check_square(name, self)
-    check_sides(name, self, B, left)
-    check_lapack("triangular_solve_cpu", self)
+    _check_triangular(self, B, left)
     B = dt.cast(B, self.dtype)
     if left:
         return _triangular(self, B, upper, 0, unitriangular)

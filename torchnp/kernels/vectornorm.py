@@ -47,11 +47,12 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     _check_has_identity(name, self, ord, (dim,) if isinstance(dim, int) else dim)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
     axes = axes_of(dim, self.ndim)
-    if self.dtype in dt.FLOAT8S and self.size and length_of(self.shape, axes) != 1:
+    named = isinstance(dim, int) or bool(dim)
+    alone = length_of(self.shape, axes) == 1 and (self.ndim > 0 or not named)
+    if self.dtype in dt.FLOAT8S and self.size and not alone:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
-    named = isinstance(dim, int) or bool(dim)
-    if ord != 0 and length_of(self.shape, axes) == 1 and (self.ndim or not named):
+    if ord != 0 and alone:
         return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square overflows
     return dt.cast(np.asarray(norm_along(x, ord, axes, keepdim)), dt.to_real(wide))
 

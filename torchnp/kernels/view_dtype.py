@@ -12,7 +12,7 @@ from torchnp.checks import check
 from torchnp.kernels._memory import element_strides, storage_offset
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import check_matrix
-from torchnp.layout import empty, layout_of
+from torchnp.layout import dense, empty, layout_of
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -28,6 +28,8 @@ def view_dtype(self, dtype):
     """The same bytes in another dtype; the last dimension grows or shrinks with the item size."""
     dtype = dt.as_dtype(dtype)
     if dtype.itemsize != self.itemsize:
+        if not self.size and self.base is None:
+            self = dense(self)  # NumPy gives an empty array of its own strides of 0
         _check_sizes(self, dtype)
     return self.view(dtype)
 

@@ -20,12 +20,19 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
     return dt.cast(value.reshape(x.shape), x.dtype)
 
 
-def _normalised_gradient(grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float) -> ndarray:
-    """Gradient of rows from that of their normalised form, in torch's steps."""
-    share = 1 / grad.dtype.type(grad.shape[1])
-    total, along = np.add.reduce(grad, 1, keepdims=True, initial=start), np.vecdot(grad, x)[:, None]
+def _normalised_gradient(
+    grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
+) -> ndarray:
+    """Gradient of matrices from that of their normalised form, in torch's steps: the sums of rows are weighted."""
+    share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
+    total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), np.vecdot(grad, x)[..., None]
+    scale = rstd
+    if weight is not None:
+        scale, total, along = rstd * weight, total * weight, along * weight
+    if grad.shape[-2] > 1:
+        total, along = (np.add.reduce(t, -2, keepdims=True, initial=start) for t in (total, along))
     slope = (total * mean - along) * rstd * rstd * rstd * share
-    return rstd * grad + slope * x + (-slope * mean - total * rstd * share)
+    return scale * grad + slope * x + (-slope * mean - total * rstd * share)
 
 
 @kernel("native_layer_norm_backward", differs=["half-opmath"])
@@ -47,7 +54,8 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         scaled = grad if weight is None else grad * inner(weight).reshape(-1)
-        grad_input = _like(_normalised_gradient(scaled, x, centre, inverse, -0.0), input)
+        found = _normalised_gradient(scaled[:, None], x[:, None], centre[:, None], inverse[:, None], -0.0)
+        grad_input = _like(found, input)
     if output_mask[1]:
         grad_weight = _like(_sum_of_rows(grad * xhat, input.dtype), weight)
     if output_mask[2]:
@@ -84,10 +92,19 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     xhat = (x - centre) * inverse
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
-        scaled = grad if weight is None else grad * inner(weight).reshape(C, 1)
+        found = grad
         if input.size:
-            scaled = _normalised_gradient(scaled.reshape(x.shape), x, centre, inverse, 0.0)
-        grad_input = _like(scaled, input)
+            matrices, numbers = (N, group, -1, HxW), (N, group, 1, 1)
+            gamma = None if weight is None else inner(weight).reshape(group, -1, 1)
+            found = _normalised_gradient(
+                grad.reshape(matrices),
+                x.reshape(matrices),
+                centre.reshape(numbers),
+                inverse.reshape(numbers),
+                0.0,
+                gamma,
+            )
+        grad_input = _like(found, input)
     if output_mask[1]:
         grad_weight = _like(channel_dot(grad, xhat.reshape(N, C, HxW)), weight)
     if output_mask[2]:

@@ -48,8 +48,9 @@ def iota(length: int, *, start: int, step: int, dtype: Any, device: Any, require
     found = dt.as_dtype(dtype)
     check(dt.is_integral(found), "prims.iota only supports integer dtypes")
     check(step != 0, "step must be nonzero")
+    (count,) = check_size([length])
     check(not requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
-    return dt.cast(start + np.arange(*check_size([length]), dtype=np.int64) * step, found)
+    return dt.cast(start + np.arange(count, dtype=np.int64) * step, found)
 
 
 _DOC = "An unset array"
@@ -124,7 +125,7 @@ rows("prims::minimum_value", lambda dtype: _limits(dtype)[0], "The smallest fini
 def _svd(A: ndarray, *, full_matrices: bool) -> tuple[ndarray, ...]:
     got = f"Got torch.{dt.dtype_name(A.dtype)}"
     check(dt.is_inexact(A.dtype), f"linalg.svd: Expected a floating point or complex tensor as input. {got}")
-    check(not dt.is_half(A.dtype), f"linalg.svd: Half precision dtypes not supported. {got}")
+    check(not dt.is_half(dt.to_real(A.dtype)), f"linalg.svd: Half precision dtypes not supported. {got}")
     return aten("_linalg_svd")(A, full_matrices)
 
 
