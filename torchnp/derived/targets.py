@@ -147,6 +147,7 @@ _LATE = (
     "For integral input tensors, argument alpha",
     "value cannot be converted",
     "Boolean alpha only supported",
+    "Promotion for",
 )
 
 

@@ -167,7 +167,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
     if not tensor(elements).size:
         return np.empty(elements.shape, bool)
     a, b = map(tensor, (elements, tests))
-    by_sorting = b.size >= 10 * a.size**0.145
+    by_sorting = b.size >= int(10 * a.size**0.145)
     # By sorting torch joins both as vectors, of which none is weaker.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:
