@@ -151,9 +151,9 @@ def batch_norm_values(
     words = "running_mean and running_var must either both be None or neither be None"
     check((running_mean is None) == (running_var is None), words, ValueError)
     dense = _dense(x, weight, bias, running_mean, running_var)
-    if running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype)):
-        if x.dtype == dt.get_default_dtype():  # which its root has
-            running_var = dt.cast(running_var, x.dtype)
+    rooted = running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype))
+    if rooted and x.dtype == dt.get_default_dtype():  # which the root of integers has
+        running_var = dt.cast(running_var, x.dtype)
     stats = _check(x, weight, bias, running_mean, running_var, training)
     if training:
         mean, squares = _statistics(x, stats)

@@ -41,9 +41,9 @@ ge = _of_ordered("ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar"
 
 
 def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray:
+    check_broadcast(self, other)
     common = dt.result_type(self, other)
     require(f"{op}_cpu", common, _ORDERED | COMPLEX)
-    check_broadcast(self, other)
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 

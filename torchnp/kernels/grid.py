@@ -38,8 +38,11 @@ def unnormalize(grid: ndarray, d: int, size: int, align_corners: bool) -> ndarra
     return coordinate / kind(2) * kind(size - 1) if align_corners else (coordinate * kind(size) - kind(1)) / kind(2)
 
 
-def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarray]:
-    """Places reflected into the image, and the sign of the reflection."""
+def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
+    """Places reflected into the image, and the sign of the reflection.
+
+    Vector loops subtract what they take for whole reflections: of a distance beyond all digits that leaves the image.
+    """
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
         return np.zeros_like(at), np.zeros_like(at)
@@ -48,6 +51,8 @@ def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarr
     sign = np.where(distance < 0, at.dtype.type(-1), at.dtype.type(1))
     distance = np.abs(distance)
     extra = np.fmod(distance, span)
+    if loop.vector:
+        extra[np.isfinite(distance) & (distance * np.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
@@ -61,7 +66,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
     """
     slope = np.ones_like(at)
     if padding == REFLECTION:
-        at, slope = reflect(at, size, align_corners)
+        at, slope = reflect(at, size, align_corners, loop)
     if padding in (BORDER, REFLECTION):
         inside = ~((at <= 0) | (at >= size - 1))
         slope = np.where(inside, slope, 0) if loop.vector and loop.gradient else slope * inside
