@@ -137,7 +137,13 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
         _raise_sooner(error, bound[schema.args[0].name], operands, writes)
 
 
-_LATER = ("ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha", "Promotion for")
+_LATER = (
+    "ZeroDivisionError",
+    "For integral input tensors, argument",
+    "For non-complex input tensors",
+    "Boolean alpha",
+    "Promotion for",
+)
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:

@@ -252,9 +252,9 @@ def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope:
 @kernel("_dirichlet_grad")
 def _dirichlet_grad(x, alpha, total):
     """The derivative of a Dirichlet value by its concentration, in terms of a beta value's."""
+    shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     check_same_dtype(x, alpha, total)
     require("_dirichlet_grad_cpu", x.dtype, _TAKES)
-    shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     x, alpha, total = (np.broadcast_to(y, shape).ravel() for y in (x, alpha, total))
     beta = total - alpha
     edge = total * x * (1 - x)

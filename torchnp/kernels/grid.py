@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -52,7 +53,7 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
     distance = np.abs(distance)
     extra = np.fmod(distance, span)
     if loop.vector:
-        extra[np.isfinite(distance) & (distance * np.finfo(at.dtype).eps > span)] = 0
+        extra[np.isfinite(distance) & (distance * ml_dtypes.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 

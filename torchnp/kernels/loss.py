@@ -204,8 +204,9 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
     check(not any(map(dt.is_complex, dtypes)), "kl_div: Complex inputs not supported.")
     check(all(map(dt.is_floating, dtypes)), "kl_div: Integral inputs not supported.")
     if log_target:
-        return reduce(mul(exp(target), sub(target, self)), reduction)
-    product = mul(target, self)  # which torch refuses first
+        distance = sub(target, self)  # which torch refuses first
+        return reduce(mul(exp(target), distance), reduction)
+    product = mul(target, self)  # so here
     return reduce(sub(xlogy(target, target), product), reduction)
 
 
@@ -380,10 +381,10 @@ def _multilabel(
         )
     rows = target.reshape(x.shape)
     _check_range(target, -1, x.shape[1] - 1, f"#{position} 'target'")
-    if is_target is not None:
-        _check_range(is_target, 0, 1, "#5 'is_target'")
     if x.size:
         require(cpu, self.dtype, el.WIDE)
+        if is_target is not None:
+            _check_range(is_target, 0, 1, "#5 'is_target'")
         check_type(dt.int64, target)
         check_type(self.dtype, is_target)
     listed = np.logical_and.accumulate(rows >= 0, axis=1)
