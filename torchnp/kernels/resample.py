@@ -244,6 +244,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
     y = dt.cast(x, inner)
+    rounds = dt.is_half(x.dtype) and (sampling is cubic or not _is_wide(x, output_size))
     if sampling is linear and not of_bytes:
         y = without_inf(y, x.shape[2:], output_size)
     for d in reversed(range(n)):
@@ -251,11 +252,27 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if size == out and (of_bytes or averages):
             continue
         s = sampling(size, out, align, scales[d], weights)
+        if rounds:
+            s = _rounded(s, x.dtype)
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
             # torch takes a column for a row here, along which the weights are the same: those of its first element.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
     return _result(dt.cast(y, x.dtype), x)
+
+
+def _is_wide(x: ndarray, out: Ints) -> bool:
+    """Whether torch interpolates linearly by a loop that holds the weights of half types in float32."""
+    last = is_channels_last(x) and x.shape[1] > 3
+    return x.ndim > 3 and (last or (x.ndim == 4 and (x.shape[1] <= 3 or sum(out) <= 128)))
+
+
+def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
+    """The weights as torch's loop over any number of taps holds them: of two the first is what the second leaves."""
+    weight = dt.cast(s.weight, dtype)
+    if weight.shape[1] == 2:
+        weight[:, 0] = 1 - weight[:, 1]
+    return Sampling(s.index, dt.cast(weight, s.weight.dtype), s.count)
 
 
 def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
