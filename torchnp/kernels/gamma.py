@@ -129,9 +129,9 @@ def _by_fraction(alpha: ndarray, x: ndarray) -> ndarray:
 @kernel("_standard_gamma_grad")
 def _standard_gamma_grad(self, output):
     """The derivative of a gamma value by its shape, where its place in the distribution is kept."""
+    shape = broadcast_shapes(self.shape, output.shape)
     check_same_dtype(self, output)
     require("_standard_gamma_grad_cpu", self.dtype, _TAKES)
-    shape = broadcast_shapes(self.shape, output.shape)
     x, alpha = (np.broadcast_to(cast(y, float64), shape).ravel() for y in (output, self))
     mean = (np.float64(np.float32(0.9)) * alpha <= x) & (x <= np.float64(np.float32(1.1)) * alpha)
     cases = [(x < np.float32(0.8), _by_series), ((alpha > 8) & mean, _near_mean), (alpha > 8, _by_saddle_point)]

@@ -59,7 +59,9 @@ def _slope(
     el.check_broadcast(self, target, grad_output)
     el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
-    return g, x - t, number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
+    if reduction == MEAN:  # of nothing infinite, which is no integer
+        scale = scale / self.size if self.size else math.inf
+    return g, x - t, scalar(scale, x.dtype)
 
 
 @kernel("mse_loss")

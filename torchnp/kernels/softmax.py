@@ -204,7 +204,10 @@ def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> N
 
 
 def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    return fast_fma(np.exp(out), -add_reduce(grad, (axis,), True), grad)
+    total = add_reduce(grad, (axis,), True)
+    if axis == grad.ndim - 1:  # as above
+        total = np.where((total == 0) & np.signbit(grad).all(axis, keepdims=True), -total.dtype.type(0), total)
+    return fast_fma(np.exp(out), -total, grad)
 
 
 (_of_softmax,) = rows(
