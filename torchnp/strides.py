@@ -30,6 +30,7 @@ list; several results have one each.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -216,8 +217,10 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
     if kind == "chosen":
         asked, at = operands[0].dtype, found[0]
         return [at if asked == dt.bool_ else (at[0], preserved(*at)), *_layouts("promoted", operands[1:])]
-    common = dt.result_type(*operands)
-    if kind == "floated" and not dt.is_inexact(common):
+    common = None  # of dtypes that torch does not promote, as it is never asked to
+    with contextlib.suppress(RuntimeError):
+        common = dt.result_type(*operands)
+    if kind == "floated" and not (common and dt.is_inexact(common)):
         common = dt.get_default_dtype()
     return [
         (sizes, preserved(sizes, strides)) if sizes and x.dtype != common else (sizes, strides)

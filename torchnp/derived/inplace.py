@@ -137,11 +137,17 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
         _raise_sooner(error, bound[schema.args[0].name], operands, writes)
 
 
-_LATER = ("ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha")
+_LATER = (
+    "ZeroDivisionError",
+    "For integral input tensors, argument",
+    "For non-complex input tensors",
+    "Boolean alpha",
+    "Promotion for",
+)
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:
-    """Raise what torch finds wrong with the target before it looks for code or at alpha, or divides by a zero."""
+    """Raise what torch finds wrong with the target before it looks for code or at alpha, promotes, or divides by a zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
     if not no_code and not str(error).startswith(_LATER):
         return

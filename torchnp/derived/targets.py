@@ -49,6 +49,7 @@ class Looks(NamedTuple):
         if out.shape != shape:  # it is resized
             return
         if self.copied and first.shape == shape:
+            check_target(out)
             check_apart(out, first)
         if self.biased and bias is not None:
             check_target(out)
@@ -147,6 +148,7 @@ _LATE = (
     "For integral input tensors, argument alpha",
     "value cannot be converted",
     "Boolean alpha only supported",
+    "Promotion for",
 )
 
 

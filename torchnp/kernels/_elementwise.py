@@ -214,6 +214,7 @@ def _of_two(
             for x in map(tensor, (a, b)):  # complex operands are refused before promotion
                 if dt.is_complex(x.dtype):
                     refuse_row(cpu, x.dtype, ALL, refuses)
+            check_broadcast(a, b)
             raise
         single = not isinstance(b, ndarray) or b.size == 1
         exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first

@@ -239,14 +239,14 @@ _CLAMPED = frozenset((*el.WIDE, *(d for d in el.INTS if d.kind == "i")))
 
 def _add_relu(self: ndarray, other: Any, alpha: Any) -> ndarray:
     """The sum between 0 and the largest number of ``self``'s dtype, which infinities become; no rule restrains alpha."""
+    el.check_broadcast(self, other)
+    common = el.common_dtype(self, other)
     words = "false INTERNAL ASSERT FAILED, please report a bug to PyTorch. Unsupported datatype for add_relu:"
     check(self.dtype in _CLAMPED, words + dt.c_name(self.dtype))
-    common = el.common_dtype(self, other)
     require("add_clamp_cpu", common, _CLAMPED)
     top = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max
     given = (self, el.operand(other, common), scalar(alpha, common), np.array(top))
     a, b, factor, top = (x.astype(common) for x in given)
-    el.check_broadcast(a, b)
     return np.minimum(np.fmax(a + b * factor, common.type(0)), top)  # nan is 0, as in torch's loop of single elements
 
 

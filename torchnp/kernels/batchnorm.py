@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
+from torchnp.checks import check, check_fits, dim_of, refuse, require, wrap_dim
 from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
@@ -61,10 +61,11 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
 
 
 def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse a mean of integers, which torch takes first of strided memory, where the first parameter has their dtype."""
+    """Refuse a mean that torch, of strided memory, takes first, where the first parameter has the input's dtype."""
     first = next((p for p in parameters if p is not None), x)
-    if not dt.is_inexact(x.dtype) and not _dense(x) and first.dtype == x.dtype:
-        raise mean_of(x.dtype)
+    if not _dense(x) and first.dtype == x.dtype:
+        refuse("sum_cpu", x.dtype, (*dt.FLOAT8S, dt.complex32))
+        check(dt.is_inexact(x.dtype), mean_of(x.dtype))
 
 
 def check_sizes(x: ndarray, **given: ndarray | None) -> None:
@@ -149,8 +150,11 @@ def batch_norm_values(
         _check_mean(x, weight, bias, running_mean, running_var)
     words = "running_mean and running_var must either both be None or neither be None"
     check((running_mean is None) == (running_var is None), words, ValueError)
-    stats = _check(x, weight, bias, running_mean, running_var, training)
     dense = _dense(x, weight, bias, running_mean, running_var)
+    rooted = running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype))
+    if rooted and x.dtype == dt.get_default_dtype():  # which the root of integers has
+        running_var = dt.cast(running_var, x.dtype)
+    stats = _check(x, weight, bias, running_mean, running_var, training)
     if training:
         mean, squares = _statistics(x, stats)
         variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1]), dt.opmath(squares.dtype))

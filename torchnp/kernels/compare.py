@@ -41,9 +41,9 @@ ge = _of_ordered("ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar"
 
 
 def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray:
+    check_broadcast(self, other)
     common = dt.result_type(self, other)
     require(f"{op}_cpu", common, _ORDERED | COMPLEX)
-    check_broadcast(self, other)
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
@@ -167,7 +167,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
     if not tensor(elements).size:
         return np.empty(elements.shape, bool)
     a, b = map(tensor, (elements, tests))
-    by_sorting = b.size >= 10 * a.size**0.145
+    by_sorting = b.size >= int(10 * a.size**0.145)
     # By sorting torch joins both as vectors, of which none is weaker.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:

@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_type, dim_of, refuse, warn, wrap_dim, wrap_dims
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
 from torchnp.errors import batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
-from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
@@ -17,7 +16,7 @@ from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.view import matrix_transposed, view
 from torchnp.layout import cloned, dense, iterated, layout_of, place
-from torchnp.overlap import check_target
+from torchnp.overlap import check_apart, check_target
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -103,7 +102,14 @@ def _batch_mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return size_mismatch(a[at], b[at], at)
 
 
-@kernel("linear", differs=_DIFFERS)
+def _look_biased(bound: Bound, outs: list[ndarray]) -> None:
+    """torch adds the bias to the out, and of a matrix writes it there first: it looks at the bias, or at all its rows."""
+    (out,), x, weight, bias = outs, bound["input"], bound["weight"], bound["bias"]
+    if bias is not None and bias.shape == weight.shape[:1] and out.shape == (*x.shape[:-1], *bias.shape):
+        check_apart(out, np.broadcast_to(bias, out.shape) if x.ndim == 2 else bias)
+
+
+@kernel("linear", differs=_DIFFERS, writes=Writes(out=_look_biased))
 def linear(input, weight, bias=None):
     """input @ weight.T + bias."""
     if input.ndim == 0 or weight.ndim == 0:
@@ -291,13 +297,8 @@ def linalg_vecdot(x, y, *, dim=-1):
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
     if x.ndim == y.ndim == 1:  # along the only dimension, whatever ``dim`` is
         return vdot(x, y)
-    refuse("vdot" if x.dtype == dt.complex32 else "dot", x.dtype, (*dt.FLOAT8S, dt.complex32))
-    shape = broadcast_shapes(x.shape, y.shape)
-    axis = wrap_dim(dim, len(shape))
     # torch multiplies and then sums: the half types are rounded in between.
-    products = np.multiply(x.conj() if dt.is_complex(x.dtype) else x, y)
-    total = add_reduce(dt.cast(products, dt.opmath(x.dtype)), (axis,) if shape else None)
-    return dt.cast(np.asarray(total), x.dtype)
+    return sum_dim(mul(x.conj() if dt.is_complex(x.dtype) else x, y), [dim])
 
 
 @kernel("linalg_cross", like=np.linalg.cross, differs=["cross-broadcast", "half-opmath"])

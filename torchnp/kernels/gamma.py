@@ -129,9 +129,9 @@ def _by_fraction(alpha: ndarray, x: ndarray) -> ndarray:
 @kernel("_standard_gamma_grad")
 def _standard_gamma_grad(self, output):
     """The derivative of a gamma value by its shape, where its place in the distribution is kept."""
+    shape = broadcast_shapes(self.shape, output.shape)
     check_same_dtype(self, output)
     require("_standard_gamma_grad_cpu", self.dtype, _TAKES)
-    shape = broadcast_shapes(self.shape, output.shape)
     x, alpha = (np.broadcast_to(cast(y, float64), shape).ravel() for y in (output, self))
     mean = (np.float64(np.float32(0.9)) * alpha <= x) & (x <= np.float64(np.float32(1.1)) * alpha)
     cases = [(x < np.float32(0.8), _by_series), ((alpha > 8) & mean, _near_mean), (alpha > 8, _by_saddle_point)]
@@ -252,9 +252,9 @@ def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray, slope:
 @kernel("_dirichlet_grad")
 def _dirichlet_grad(x, alpha, total):
     """The derivative of a Dirichlet value by its concentration, in terms of a beta value's."""
+    shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     check_same_dtype(x, alpha, total)
     require("_dirichlet_grad_cpu", x.dtype, _TAKES)
-    shape = broadcast_shapes(x.shape, alpha.shape, total.shape)
     x, alpha, total = (np.broadcast_to(y, shape).ravel() for y in (x, alpha, total))
     beta = total - alpha
     edge = total * x * (1 - x)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from torchnp import dtypes as dt
@@ -38,8 +39,11 @@ def unnormalize(grid: ndarray, d: int, size: int, align_corners: bool) -> ndarra
     return coordinate / kind(2) * kind(size - 1) if align_corners else (coordinate * kind(size) - kind(1)) / kind(2)
 
 
-def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarray]:
-    """Places reflected into the image, and the sign of the reflection."""
+def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[ndarray, ndarray]:
+    """Places reflected into the image, and the sign of the reflection.
+
+    Vector loops subtract what they take for whole reflections: of a distance beyond all digits that leaves the image.
+    """
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
         return np.zeros_like(at), np.zeros_like(at)
@@ -48,6 +52,8 @@ def reflect(at: ndarray, size: int, align_corners: bool) -> tuple[ndarray, ndarr
     sign = np.where(distance < 0, at.dtype.type(-1), at.dtype.type(1))
     distance = np.abs(distance)
     extra = np.fmod(distance, span)
+    if loop.vector:
+        extra[np.isfinite(distance) & (distance * ml_dtypes.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
@@ -61,7 +67,7 @@ def bounded(at: ndarray, size: int, padding: int, align_corners: bool, loop: Loo
     """
     slope = np.ones_like(at)
     if padding == REFLECTION:
-        at, slope = reflect(at, size, align_corners)
+        at, slope = reflect(at, size, align_corners, loop)
     if padding in (BORDER, REFLECTION):
         inside = ~((at <= 0) | (at >= size - 1))
         slope = np.where(inside, slope, 0) if loop.vector and loop.gradient else slope * inside
@@ -95,11 +101,11 @@ def axes_of(grid: ndarray, sizes: Ints, padding: int, align_corners: bool, loop:
 
 @dataclass(frozen=True)
 class Corner:
-    """One element that counts for each point: its flat index, weight, and the weight's slopes, as factors, by dimension."""
+    """One element that counts for each point: its flat index, weight, and the weight's slopes, by dimension, as factors."""
 
     index: ndarray
     inside: ndarray
-    weight: ndarray
+    weight: list[ndarray]
     slopes: list[list[ndarray]]
 
 
@@ -117,7 +123,7 @@ def corners(axes: list[Axis]) -> Iterator[Corner]:
             first, *others = [w for i, w in enumerate(weights) if i != d][::-1]
             slopes.append([sign * first, *others])
         # x first, as torch multiplies: each product is rounded.
-        yield Corner(*_flat(places, [a.size for a in axes]), reduce(np.multiply, weights[::-1]), slopes)
+        yield Corner(*_flat(places, [a.size for a in axes]), [reduce(np.multiply, weights[::-1])], slopes)
 
 
 def _flat(places: list[ndarray], sizes: Ints) -> tuple[ndarray, ndarray]:
@@ -164,7 +170,7 @@ def cubic_corners(grid: ndarray, sizes: Ints, padding: int, align_corners: bool,
         y = bounded(lows[0] + (i - 1), sizes[0], padding, align_corners, loop)[0]
         for j in range(4):
             x = bounded(lows[1] + (j - 1), sizes[1], padding, align_corners, loop)[0]
-            yield Corner(*_flat([y, x], sizes), wy[i] * wx[j], [[dy[i], wx[j]], [wy[i], dx[j]]])
+            yield Corner(*_flat([y, x], sizes), [wx[j], wy[i]], [[dy[i], wx[j]], [dx[j], wy[i]]])
 
 
 def gather(x: ndarray, index: ndarray, inside: ndarray) -> ndarray:
@@ -197,16 +203,18 @@ def _sample(input: ndarray, grid: ndarray, mode: int, padding: int, align_corner
     sizes = input.shape[2:]
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     if mode == BICUBIC:
-        found = cubic_corners(grid, sizes, padding, align_corners, loop)
-    else:
-        axes = axes_of(grid, sizes, padding, align_corners, loop)
-        if mode == NEAREST:
-            return gather(planes, *nearest_corner(axes))
-        found = corners(axes)
+        found = [*cubic_corners(grid, sizes, padding, align_corners, loop)]
+        lines = []
+        for row in (found[i : i + 4] for i in range(0, 16, 4)):  # each line first
+            lines.append(reduce(np.add, [gather(planes, c.index, c.inside) * c.weight[0][:, None] for c in row]))
+        return reduce(np.add, [c.weight[1][:, None] * line for c, line in zip(found[::4], lines, strict=True)])
+    axes = axes_of(grid, sizes, padding, align_corners, loop)
+    if mode == NEAREST:
+        return gather(planes, *nearest_corner(axes))
     y = np.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-    for c in found:
+    for c in corners(axes):
         # A point that is nowhere, NaN or infinite, is NaN in torch's vector loops and left out in the others.
-        weight = c.weight if loop.vector else np.where(c.inside, c.weight, 0)
+        weight = c.weight[0] if loop.vector else np.where(c.inside, c.weight[0], 0)
         y += gather(planes, c.index, c.inside) * weight[:, None]
     return y
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require
+from torchnp.checks import check, check_type, refuse_elements, require
 from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -59,7 +59,9 @@ def _slope(
     el.check_broadcast(self, target, grad_output)
     el.check_result_dtype(dt.result_type(self, target, grad_output), self.dtype)
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
-    return g, x - t, number(scale / self.size if reduction == MEAN and self.size else scale, x.dtype)
+    if reduction == MEAN:  # of nothing infinite, which is no integer
+        scale = scale / self.size if self.size else math.inf
+    return g, x - t, scalar(scale, x.dtype)
 
 
 @kernel("mse_loss")
@@ -204,8 +206,10 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
     check(not any(map(dt.is_complex, dtypes)), "kl_div: Complex inputs not supported.")
     check(all(map(dt.is_floating, dtypes)), "kl_div: Integral inputs not supported.")
     if log_target:
-        return reduce(mul(exp(target), sub(target, self)), reduction)
-    return reduce(sub(xlogy(target, target), mul(target, self)), reduction)
+        distance = sub(target, self)  # which torch refuses first
+        return reduce(mul(exp(target), distance), reduction)
+    product = mul(target, self)  # so here
+    return reduce(sub(xlogy(target, target), product), reduction)
 
 
 @kernel("poisson_nll_loss")
@@ -242,7 +246,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 def total_of(x: ndarray, axis: int | None) -> ndarray:
     """The sum over a dimension or all, rounded to the tensor's dtype; of integers in int64."""
-    refuse("sum_cpu", x.dtype, dt.FLOAT8S)
+    refuse_elements("sum_cpu", x, (*dt.FLOAT8S, dt.complex32))
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
     return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
 
@@ -255,8 +259,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     found = f"{shape_text(input1.shape)} and {shape_text(input2.shape)}."
     words = f"{target.ndim}D target tensor expects {expected}D input tensors, but found inputs with sizes {found}"
     check(input1.ndim == expected and input2.ndim == expected, words)
+    product = total_of(mul(input1, input2), -1)
     square1, square2 = (add_scalar(total_of(mul(x, x), -1), 1e-12) for x in (input1, input2))
-    cosine = div(total_of(mul(input1, input2), -1), sqrt(mul(square1, square2)))
+    cosine = div(product, sqrt(mul(square1, square2)))
     zeros = np.zeros_like(cosine)
     near = where(eq(target, 1), rsub_scalar(cosine, 1), zeros)
     far = where(eq(target, -1), clamp_min(sub_scalar(cosine, margin), 0), zeros)
@@ -357,6 +362,12 @@ def _column(grad_output: ndarray, x: ndarray, reduction: int) -> ndarray:
     return grad_output.reshape(-1, 1)[:1]
 
 
+def _check_range(x: ndarray, low: int, high: int, name: str) -> None:
+    if x.size:
+        require("min_all", x.dtype, el.BOOL | _NUMBERS)
+        check(np.all((x >= low) & (x <= high)), f"argument {name} is out of range")
+
+
 def _multilabel(
     cpu: str, self: ndarray, target: ndarray, position: int, is_target: ndarray | None = None
 ) -> tuple[ndarray, ndarray, ndarray]:
@@ -371,9 +382,11 @@ def _multilabel(
             f"{same} {sizes} (while checking arguments for multilabel_margin_loss_backward_cpu_template)"
         )
     rows = target.reshape(x.shape)
-    check(np.all((rows >= -1) & (rows < x.shape[1])), f"argument #{position} 'target' is out of range")
+    _check_range(target, -1, x.shape[1] - 1, f"#{position} 'target'")
     if x.size:
         require(cpu, self.dtype, el.WIDE)
+        if is_target is not None:
+            _check_range(is_target, 0, 1, "#5 'is_target'")
         check_type(dt.int64, target)
         check_type(self.dtype, is_target)
     listed = np.logical_and.accumulate(rows >= 0, axis=1)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_shape, check_single, check_type, require
+from torchnp.checks import check, check_fits, check_shape, check_single, check_type, require
 from torchnp.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
@@ -248,10 +248,11 @@ def _smoothed(
     scores: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> ndarray:
     axis = min(scores.ndim - 1, 1)
-    _check_reduction(reduction)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
     smooth = neg(total_of(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
+    check_fits(ignored, smooth)
+    _check_reduction(reduction)
     smooth = np.where(ignored, smooth.dtype.type(0), smooth)
     if reduction != MEAN:
         total = reduce(smooth, reduction)

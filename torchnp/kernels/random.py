@@ -24,6 +24,7 @@ from torchnp.kernels.numerics.fma import fma
 from torchnp.overlap import check_apart, check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
+from torchnp.scalars import single
 from torchnp.writes import Writes, resize, resize_out
 
 ndarray = np.ndarray
@@ -223,7 +224,7 @@ def _check_std(std: ndarray) -> None:
 
 
 def _mean_tensor(mean: Any, dtype: np.dtype) -> ndarray:
-    return mean if isinstance(mean, ndarray) else dt.cast(np.array(mean, np.float64), dtype)
+    return mean if isinstance(mean, ndarray) else single(mean, dtype)
 
 
 _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean, std), **options)

@@ -19,8 +19,7 @@ from torchnp.checks import check, require
 from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
-from torchnp.kernels.grid import cubic_far, cubic_near, cubic_weights
-from torchnp.kernels.numerics.fma import fma
+from torchnp.kernels.numerics.fma import fast_fma, fma
 
 ndarray = np.ndarray
 
@@ -76,12 +75,25 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
     return Sampling(np.stack([low, high], 1), np.stack([1 - share, share], 1))
 
 
+def _inner(x: ndarray, a: np.number) -> ndarray:
+    """The cubic weight of a neighbour at a distance up to 1, in the steps that torch's compiler makes of it."""
+    one = x.dtype.type(1)
+    return fast_fma(fast_fma(x, a + 2 * one, -(a + 3 * one)) * x, x, one)
+
+
+def _outer(x: ndarray, a: np.number) -> ndarray:
+    """The cubic weight of a neighbour at a distance from 1 to 2."""
+    return fast_fma(fast_fma(fast_fma(x, a, -5 * a), x, 8 * a), x, -4 * a)
+
+
 @functools.lru_cache(maxsize=256)
 def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
     """Four neighbours, by the cubic convolution with a = -0.75; those outside are the edge's."""
     at = positions(size, out, align_corners, scale, dtype)
-    low = np.minimum(np.floor(at), size - 1)  # beyond the last element all weight is on the neighbour after it
-    weight = np.stack(cubic_weights(np.clip(at - low, 0, 1).astype(dtype))[0], 1)
+    low = np.minimum(np.floor(at), size - 1).astype(dtype)
+    near = np.clip(at - low, 0, 1).astype(dtype)
+    far, a = 1 - near, dtype.type(-0.75)
+    weight = np.stack([_outer(near + 1, a), _inner(near, a), _inner(far, a), _outer(far + 1, a)], 1)
     index = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
     return Sampling(index, weight.astype(dtype))
 
@@ -89,7 +101,7 @@ def cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: 
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    return np.where(x < 1, cubic_near(x, a), np.where(x < 2, cubic_far(x, a), 0))
+    return np.where(x < 1, _inner(x, a), np.where(x < 2, _outer(x, a), 0))
 
 
 _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
@@ -232,6 +244,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
     y = dt.cast(x, inner)
+    rounds = dt.is_half(x.dtype) and (sampling is cubic or not _is_wide(x, output_size))
     if sampling is linear and not of_bytes:
         y = without_inf(y, x.shape[2:], output_size)
     for d in reversed(range(n)):
@@ -239,11 +252,27 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if size == out and (of_bytes or averages):
             continue
         s = sampling(size, out, align, scales[d], weights)
+        if rounds:
+            s = _rounded(s, x.dtype)
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
             # torch takes a column for a row here, along which the weights are the same: those of its first element.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
     return _result(dt.cast(y, x.dtype), x)
+
+
+def _is_wide(x: ndarray, out: Ints) -> bool:
+    """Whether torch interpolates linearly by a loop that holds the weights of half types in float32."""
+    last = is_channels_last(x) and x.shape[1] > 3
+    return x.ndim > 3 and (last or (x.ndim == 4 and (x.shape[1] <= 3 or sum(out) <= 128)))
+
+
+def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
+    """The weights as torch's loop over any number of taps holds them: of two the first is what the second leaves."""
+    weight = dt.cast(s.weight, dtype)
+    if weight.shape[1] == 2:
+        weight[:, 0] = 1 - weight[:, 1]
+    return Sampling(s.index, dt.cast(weight, s.weight.dtype), s.count)
 
 
 def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require, wrap_dim
+from torchnp.checks import check, check_type, expanded, refuse, require, wrap_dim
 from torchnp.errors import expected_type, shape_text
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_sums, tiles
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.layout import contiguous, layout_of, place
 from torchnp.quick import is_axis, is_float, within
 from torchnp.registry import kernel
 
@@ -154,14 +155,18 @@ def _safe_softmax(self, dim, dtype=None):
 def _masked_softmax(self, mask, dim=None, mask_type=None):
     """softmax over what the mask leaves: its True elements count as 0, and a row of them as NaN."""
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
-    if (2 if mask_type is None else mask_type) == 2:
-        check(mask.shape == self.shape, "For mask_type == 2 mask shape should match input shape")
-    elif mask_type == 1 and self.ndim == 4 and mask.ndim == 2:  # padding: batch by length
-        mask = mask[:, None, None, :]
+    if mask.shape != self.shape and self.ndim == 4 and mask.ndim == 2 and mask_type != 2:
+        check(mask_type is not None, "Mask Type should be defined")
+        words = "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)"
+        check(mask_type in (0, 1), words)
+        batch, _, length, _ = self.shape
+        names, sizes = ("(B, L)", (batch, length)) if mask_type else ("(L, L)", (length, length))
+        check(mask.shape == sizes, f"For mask_type == {mask_type} mask shape should be {names}")
+        mask = expanded(mask[:, None, None, :] if mask_type else mask[None, None], self.shape)
+    check(mask.shape == self.shape, "For mask_type == 2 mask shape should match input shape")
     require("masked_softmax", self.dtype, dt.FLOATS)
-    hidden = np.broadcast_to(mask, self.shape)
     inner = dt.opmath(self.dtype)
-    out = _softmax(np.where(hidden, inner.type(-np.inf), dt.cast(self, inner)), -1 if dim is None else dim, False)
+    out = _softmax(np.where(mask, inner.type(-np.inf), dt.cast(self, inner)), -1 if dim is None else dim, False)
     return dt.cast(out, self.dtype)
 
 
@@ -199,7 +204,10 @@ def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> N
 
 
 def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    return fast_fma(np.exp(out), -add_reduce(grad, (axis,), True), grad)
+    total = add_reduce(grad, (axis,), True)
+    if axis == grad.ndim - 1:  # as above
+        total = np.where((total == 0) & np.signbit(grad).all(axis, keepdims=True), -total.dtype.type(0), total)
+    return fast_fma(np.exp(out), -total, grad)
 
 
 (_of_softmax,) = rows(
@@ -223,5 +231,5 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    found = _of_softmax(grad, out, axis, inner)
-    return dt.cast(np.where(kept, found, inner.type(0)), output.dtype)
+    found = dt.cast(np.where(kept, _of_softmax(grad, out, axis, inner), inner.type(0)), output.dtype)
+    return place(found, layout_of(grad_output)[1] if grad_output.flags.c_contiguous else contiguous(found.shape))

@@ -11,14 +11,17 @@ from torchnp.checks import check, check_fits, dim_of, require, wrap_dim
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
-from torchnp.kernels.arithmetic import div, mul, sub
+from torchnp.kernels.activation import sigmoid
+from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.activation import logistic
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
+from torchnp.kernels.copy import convert
 from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.join import cat
 from torchnp.kernels.linalg import check_square
 from torchnp.kernels.mask import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
@@ -96,21 +99,18 @@ def glu_jvp(glu, x, dx, dim):
     return da * gate + glu * (db - gate * db)
 
 
-@kernel("glu_backward_jvp", differs=["half-opmath"])
+@kernel("glu_backward_jvp")
 def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
     """The change of `glu_backward` along dgrad_glu and dx."""
     dim = wrap_dim(dim, x.ndim)
     n = grad_glu.shape[dim_of(grad_glu, dim)]
-    dtype = el.int_to_float(x.dtype)
-    inner = dt.opmath(dtype)
-    a, b, da, db = (narrow(dt.cast(v, inner), dim, start, n) for v in (x, dx) for start in (0, n))
-    change, of_a = dt.cast(dgrad_glu, inner), narrow(dt.cast(grad_x, inner), dim, 0, n)
-    gate = logistic(b)
-    el.check_broadcast(change, gate, of_a, a, da)
-    rest = 1 - gate
-    first = change * gate + of_a * rest * db
-    second = change * a * gate * rest + of_a * rest * (da + a * (1 - 2 * gate) * db)
-    return dt.cast(np.concatenate([first, second], dim), dtype)
+    a, b, da, db = (narrow(v, dim, start, n) for v in (x, dx) for start in (0, n))
+    of_a, gate = narrow(grad_x, dim, 0, n), sigmoid(b)
+    narrow(grad_x, dim, n, n)  # refused where it is too short, and not read
+    value, turn = mul(a, gate), sub(db, mul(db, gate))  # of glu, and of the gate's argument: step by step, as torch
+    first = add(mul(dgrad_glu, gate), mul(of_a, turn))
+    bend = sub(sub(da, mul(da, gate)), mul(value, turn))
+    return cat([first, add(mul(first, sub(a, value)), mul(of_a, bend))], dim)
 
 
 @kernel("_weight_norm_differentiable_backward")
@@ -222,4 +222,4 @@ def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, di
 
 
 _DOC = "The gradient of `to_dense`: of a tensor that is dense, the same in its dtype."
-rows("to_dense_backward", lambda grad, x, *_: dt.cast(grad, x.dtype), _DOC)
+rows("to_dense_backward", lambda grad, x, *_: convert(grad, x.dtype), _DOC)

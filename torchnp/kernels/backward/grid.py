@@ -29,9 +29,10 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     of_input = np.zeros(planes.shape, inner)
     axes = forward.axes_of(grid, sizes, padding, align_corners, loop.backward)
     if mode == NEAREST:
-        found = [Corner(*forward.nearest_corner(axes), np.ones(grid.shape[:-1], inner), [])]
+        found = [Corner(*forward.nearest_corner(axes), [np.ones(grid.shape[:-1], inner)], [])]
     elif mode == BICUBIC:
         found = list(forward.cubic_corners(grid, sizes, padding, align_corners, loop))
+        found = [c for column in range(4) for c in found[column::4]]  # column by column, as torch adds
     else:
         found = list(forward.corners(axes))
     if output_mask[0]:
@@ -51,13 +52,21 @@ def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop)
 
     A point that is nowhere is left out, except in vectors.
     """
-    total = [np.zeros(found[0].weight.shape, g.dtype) for _ in range(n)]
+    total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
+    between = loop.vector and len(found) == 4  # vectors weight the differences of neighbours
     for channel in range(g.shape[1]):
         one = slice(channel, channel + 1)
+        if between:
+            nw, ne, sw, se = (gather(planes[:, one], c.index, c.inside)[:, 0] for c in found)
+            east, south, last = (c.slopes for c in found[1:])
+            total[0] += ((sw - nw) * south[0][0] + (se - ne) * last[0][0]) * g[:, channel]
+            total[1] += ((ne - nw) * east[1][0] + (se - sw) * last[1][0]) * g[:, channel]
+            continue
         for c in found:
             value = gather(planes[:, one], c.index, c.inside)[:, 0]
             for t, factors in zip(total, c.slopes, strict=True):
-                share = reduce(np.multiply, factors, value) * g[:, channel]
+                order = (value, g[:, channel], *factors) if loop.vector else (value, *factors, g[:, channel])
+                share = reduce(np.multiply, order)
                 np.add(t, share, out=t, where=True if loop.vector else c.inside)
     return total
 
@@ -68,7 +77,7 @@ def _scatter(total: ndarray, found: list[Corner], g: ndarray) -> None:
     for c in found:
         at = _places(total.shape, c.index)
         places.append(at)
-        shares.append((c.weight[:, None] * g).reshape(at.shape))
+        shares.append(reduce(np.multiply, (w[:, None] for w in c.weight), g).reshape(at.shape))
         inside.append(np.broadcast_to(c.inside.reshape(at.shape[0], 1, at.shape[2]), at.shape))
     wanted = np.stack(inside, -1)
     np.add.at(total.reshape(-1), np.stack(places, -1)[wanted], np.stack(shares, -1)[wanted])
