@@ -78,7 +78,7 @@ def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> Non
 
 
 def _neighbours(y: ndarray, axis: int) -> ndarray:
-    return add(along(y, axis, 1, None), along(y, axis, None, -1))
+    return add(along(y, axis, None, -1), along(y, axis, 1, None))
 
 
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
@@ -87,7 +87,8 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
         return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
     if by == "x":
         _check_samples("trapezoid", y, x)
-        area = div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+        widths = _widths("trapezoid", y, x, axis)
+        area = div(sum_dim(mul(_neighbours(y, axis), widths), axis), 2.0)
         return area if area.size else layout.dense(area)
     _check_samples("trapezoid", y, None, x)
     ends = add(along(y, axis, 0, 1), along(y, axis, -1, None)).squeeze(axis)
