@@ -36,8 +36,10 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
-    axis = wrap_dim(dim, self.ndim)
     parts = [p for p in (prepend, self, append) if p is not None]
+    if n == 0 and len(parts) == 1:  # torch does not look at the dimension
+        return layout.cloned(self)
+    axis = wrap_dim(dim, self.ndim)
     words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
     for part in parts:
         check(part.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input")
