@@ -179,7 +179,7 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         operands = [x for x in map(given, arguments) if x is not None]
         found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
-        together = all(_fits(sizes, shape) for sizes, _ in found) and _common(found) == shape
+        together = all(_fits(n, shape) for n, _ in found) and np.broadcast_shapes(*(n for n, _ in found)) == shape
         return iterated(found) if together else contiguous(shape)
 
     return rule
@@ -202,10 +202,6 @@ def _grown(arguments: Sequence[int]) -> Rule:
 def _fits(sizes: Shape, shape: Shape) -> bool:
     """Whether an operand is broadcast to the result: of what is not, no iterator was made."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
-
-
-def _common(found: Sequence[Layout]) -> Shape:
-    return np.broadcast_shapes(*(sizes for sizes, _ in found))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
