@@ -7,7 +7,7 @@ list; several results have one each.
   ``solved``: so, unless ``left`` is false.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
-  ``floated``: converted to the default dtype, if they are integers. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
+  ``floated``: converted to the default dtype, if they are integers; ``doubled``: to double precision. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
   ``twice``: as ``promoted``, and then as the iterator lays out that result: several steps.
 - ``like:x``: as ``empty_like(x)``; of another shape than x, in the order of the iterator for the tensors named after it.
   ``asked:x``: the same, unless another memory format is asked for. ``same:x``: x's own
@@ -21,7 +21,7 @@ list; several results have one each.
 - ``infinite:x``, ``finite:x``: as abs(x) == inf, and x == x times abs(x) != inf, where x is not of integers;
   ``imaginary:x``: as the imaginary part of x compared with 0, where x is complex; else all three as ``like``.
 - ``grown:x,..``: row-major, but in the order of the iterator for the tensors named where that is larger than x.
-- ``each``: of a list, as ``iterator`` for the tensors in its place; with ``+0`` as above.
+- ``each``: of a list, as ``promoted`` for the tensors in its place, ``quotients`` as ``floated``; with ``+0`` as above.
 - ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: in the format that x suggests, but
   as ``empty_like`` of x cut where nothing is added to it but a constant, and row-major around the circle.
 - ``vectors``: row-major where a result has one dimension, as all have that torch was seen to give, or no elements.
@@ -180,7 +180,7 @@ def _iterator(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         operands = [x for x in map(given, arguments) if x is not None]
         found = tuple(_layouts(kind, operands)) + (NUMBER,) * number
-        together = all(_fits(sizes, shape) for sizes, _ in found) and _common(found) == shape
+        together = all(_fits(n, shape) for n, _ in found) and np.broadcast_shapes(*(n for n, _ in found)) == shape
         return iterated(found) if together else contiguous(shape)
 
     return rule
@@ -205,10 +205,6 @@ def _fits(sizes: Shape, shape: Shape) -> bool:
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
 
 
-def _common(found: Sequence[Layout]) -> Shape:
-    return np.broadcast_shapes(*(sizes for sizes, _ in found))
-
-
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
     """The operands' layouts as the iterator meets them: dense, if it has converted them."""
     found = [layout.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
@@ -217,22 +213,28 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
     if kind == "chosen":
         asked, at = operands[0].dtype, found[0]
         return [at if asked == dt.bool_ else (at[0], preserved(*at)), *_layouts("promoted", operands[1:])]
-    common = None  # of dtypes that torch does not promote, as it is never asked to
-    with contextlib.suppress(RuntimeError):
-        common = dt.result_type(*operands)
-    if kind == "floated" and not (common and dt.is_inexact(common)):
-        common = dt.get_default_dtype()
+    common = _computed(kind, operands)
     return [
         (sizes, preserved(sizes, strides)) if sizes and x.dtype != common else (sizes, strides)
         for x, (sizes, strides) in zip(operands, found)
     ]
 
 
-def _each(arguments: Sequence[int], number: bool) -> Rule:
+def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
+    """The dtype that the iterator, or what was before it, has converted the operands to; None of dtypes that torch does
+    not promote, as it is never asked to."""
+    if kind == "doubled":
+        return dt.complex128 if any(isinstance(x, ndarray) and dt.is_complex(x.dtype) for x in operands) else dt.float64
+    common = None
+    with contextlib.suppress(RuntimeError):
+        common = dt.result_type(*operands)
+    return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
+
+
+def _each(kind: str, arguments: Sequence[int], number: bool) -> Rule:
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         values = [x[place] if isinstance(x, (list, tuple)) else x for x in map(given, arguments)]
-        found = tuple(layout.layout_of(x) for x in values if isinstance(x, ndarray)) + (NUMBER,) * number
-        return iterated(found)
+        return iterated(tuple(_layouts(kind, [x for x in values if isinstance(x, ndarray)])) + (NUMBER,) * number)
 
     return rule
 
@@ -354,9 +356,9 @@ def parse(text: str, schema: Schema) -> Rule | None:
         return _asking(arguments[0], kind)
     if kind in _OF_ONE:
         return _OF_ONE[kind](arguments[0])
-    if kind == "each":
-        return _each(arguments, bool(plus))
-    if kind not in ("iterator", "promoted", "floated", "chosen"):
+    if kind in ("each", "quotients"):
+        return _each("promoted" if kind == "each" else "floated", arguments, bool(plus))
+    if kind not in ("iterator", "promoted", "floated", "doubled", "chosen"):
         raise ValueError(f"{schema.name}: no rule of layout is called {text!r}")
     return _iterator(kind, arguments, bool(plus))
 

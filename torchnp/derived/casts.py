@@ -22,7 +22,6 @@ from torchnp.dtypes import (
     c_name,
     can_cast,
     cast,
-    category,
     int32,
     is_complex,
     is_floating,
@@ -48,7 +47,7 @@ ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "inexact": lambda r, d, x: is_inexact(d),
     "complex": lambda r, d, x: is_complex(d),
     "flag": lambda r, d, x: d in (bool_, uint8),
-    "number": lambda r, d, x: category(d) in (1, 2),
+    "real_out": lambda r, d, x: not is_complex(d),
     "real": lambda r, d, x: not is_complex(x),
     # abs of a complex tensor casts what goes into a real out; else out is of the input's dtype.
     "modulus": lambda r, d, x: can_cast(r, d) if is_complex(x) and not is_complex(d) else d == x,

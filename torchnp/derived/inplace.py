@@ -138,24 +138,21 @@ def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: Wri
 
 
 _LATER = (
-    "ZeroDivisionError",
-    "For integral input tensors, argument",
-    "For non-complex input tensors",
-    "Boolean alpha",
-    "Promotion for",
-)
+    "ZeroDivisionError", "For integral input tensors, argument", "For non-complex input tensors", "Boolean alpha",
+    "Promotion for", "Unknown Complex",
+)  # fmt: skip
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:
     """Raise what torch finds wrong with the target before it looks for code or at alpha, promotes, or divides by a zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
-    if not no_code and not str(error).startswith(_LATER):
+    if writes.code_first if no_code else not str(error).startswith(_LATER):
         return
     check_fits(target, [x for x in operands if isinstance(x, ndarray)])
     if not no_code:
         computed = result_type(*operands)
         check(can_cast(computed, target.dtype), cannot_cast(computed, target.dtype))
-    elif not writes.predicate and not writes.code_first:
+    elif not writes.predicate:
         check_holds(error, target)
 
 
@@ -184,7 +181,7 @@ def rounded(number: Any, target: ndarray) -> Any:
     """A number as a half precision target holds it, of a float8 as often; any other takes it as it is."""
     dtype = target.dtype
     if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
-        return np.broadcast_to(cast(np.asarray(number), dtype), target.shape)
+        return cast(np.asarray(number), dtype)[()]
     if (is_half(dtype) and not isinstance(number, complex)) or dtype == complex32:
         return cast(cast(np.asarray(number), dtype), complex128 if dtype == complex32 else float64).item()
     return number
@@ -205,7 +202,7 @@ def _make_inplace_list(
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         check_lists(schema, bound, writes)
-        narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, complex32) for t in targets)
+        narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, *FLOAT8S, complex32) for t in targets)
         single = narrow or writes.inplace is not None or _one_by_one(targets, bound)
         for step in _steps(targets, bound) if single else [bound]:
             write(step, narrow)

@@ -13,7 +13,6 @@ from torchnp.checks import check, check_type, require
 from torchnp.errors import (
     AXES,
     by,
-    cannot_cast,
     conv_misfit,
     no_filter,
     no_primitive,
@@ -21,6 +20,7 @@ from torchnp.errors import (
     small_output,
     tensor_type,
 )
+from torchnp.kernels._elementwise import check_result_dtype
 from torchnp.kernels._spatial import Ints, is_channels_last
 
 ndarray = np.ndarray
@@ -123,7 +123,7 @@ def check_dtypes(
         return  # copied, of any dtype, to where products are added
     if dims == 3:
         check_type(dtype, bias)
-    check(not dt.is_complex(bias.dtype), cannot_cast(bias.dtype, dtype))
+    check_result_dtype(dt.promote_types(dtype, bias.dtype), dtype)
 
 
 COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's code of windows, by their dimensions

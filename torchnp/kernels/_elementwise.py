@@ -70,11 +70,15 @@ def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses:
 
 
 def common_dtype(first: Any, *others: Any) -> np.dtype:
-    """`torchnp.result_type`, at once where all operands have one dtype."""
+    """`torchnp.result_type`, at once where all operands have one dtype; torch looks first whether the sizes fit."""
     dtype = getattr(first, "dtype", None)
     for x in others:
         if getattr(x, "dtype", None) is not dtype:
-            return dt.result_type(first, *others)
+            try:
+                return dt.result_type(first, *others)
+            except RuntimeError:
+                check_broadcast(first, *others)
+                raise
     return dt.result_type(first) if dtype is None else dtype
 
 
@@ -87,6 +91,8 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tu
     out = common_dtype(*operands)
     if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
         return operands, out
+    if out not in takes:
+        check_broadcast(*operands)
     require(cpu, out, takes)
     inner = dt.opmath(out)
     return tuple(dt.cast(operand(x, out), inner) for x in operands), out
@@ -218,7 +224,7 @@ def _of_two(
             raise
         single = not isinstance(b, ndarray) or b.size == 1
         exact = exact_scalar and common != dt.complex32 and single  # torch rounds to complex32 first
-        if exact and common in FLOAT8:
+        if exact and common in FLOAT8 and not isinstance(b, np.generic):  # but one that is held as such
             raise not_implemented(f"{cpu}_reduced_float", common)
         try:
             function, common, inner, out = plan_of(common)

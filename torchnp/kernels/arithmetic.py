@@ -32,9 +32,11 @@ PROMOTION = [
 ]  # fmt: skip
 
 
-def _alpha(alpha: Any, common: np.dtype) -> None:
+def _alpha(alpha: Any, a: Any, b: Any) -> None:
+    common = el.common_dtype(a, b)
     if (type(alpha) is float and common in el.FLOATS) or (alpha == 1 and type(alpha) is int):
         return
+    el.check_broadcast(a, b)
     check(not isinstance(alpha, bool) or common == dt.bool_, "Boolean alpha only supported for Boolean results.")
     words = "For integral input tensors, argument alpha must not be a floating point number."
     check(dt.is_inexact(common) or isinstance(alpha, int), words)
@@ -42,21 +44,9 @@ def _alpha(alpha: Any, common: np.dtype) -> None:
     check(dt.is_complex(common) or not isinstance(alpha, complex), words)
 
 
-def _common(a: Any, b: Any) -> np.dtype:
-    """The common dtype; torch refuses sizes that do not fit before dtypes."""
-    try:
-        common = el.common_dtype(a, b)
-    except RuntimeError:
-        el.check_broadcast(a, b)
-        raise
-    if common not in _ADDABLE:
-        el.check_broadcast(a, b)
-    return common
-
-
 def _scaled_sum(a: Any, b: Any, alpha: Any, function: Any) -> ndarray:
     """``a + alpha * b`` in the promoted dtype; ``function`` is np.subtract for the negated alpha of 1."""
-    _alpha(alpha, _common(a, b))
+    _alpha(alpha, a, b)
     (a, b), common = el.in_opmath("add_stub", _ADDABLE, a, b)
     inner = a.dtype
     try:
@@ -90,7 +80,7 @@ def _check_subtractable(a: Any, b: Any) -> None:
 def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
     """``a - alpha * b``: torch adds the negated multiple, which matters for the sign of zero."""
     _check_subtractable(a, b)
-    _alpha(alpha, _common(a, b))
+    _alpha(alpha, a, b)
     if alpha == 1:
         return _scaled_sum(a, b, alpha, np.subtract)
     return _scaled_sum(a, b, alpha if alpha == -(2**63) and type(alpha) is int else -alpha, np.add)  # -int64 wraps
@@ -144,6 +134,7 @@ def _checked(function: Any) -> Any:
 
     def divide(a: ndarray, b: ndarray) -> ndarray:
         if a.size and not np.all(b):
+            el.check_broadcast(a, b)
             raise RuntimeError("ZeroDivisionError")
         return function(a, b)
 

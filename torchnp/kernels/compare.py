@@ -10,6 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, refuse, require, warn
 from torchnp.errors import not_implemented
+from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -41,8 +42,8 @@ ge = _of_ordered("ge.Tensor ge.Scalar greater_equal.Tensor greater_equal.Scalar"
 
 
 def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray:
+    common = el.common_dtype(self, other)
     check_broadcast(self, other)
-    common = dt.result_type(self, other)
     require(f"{op}_cpu", common, _ORDERED | COMPLEX)
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 

@@ -25,6 +25,7 @@ from torchnp.kernels import _conv_checks as checks
 from torchnp.kernels._memory import check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
+from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.backward.conv import convolution_backward, gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
@@ -127,9 +128,8 @@ def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest:
     b = convolve(xi, wi, None, *rest)
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
-    y = layout.empty(a.shape, dt.opmath(x.dtype), layout.iterated([layout.layout_of(z) for z in (a, b)]))
-    y.real, y.imag = a - b, c - a - b
-    return dt.cast(y, x.dtype)
+    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part makes the real one nan, and that both
+    return layout.place(y, layout.iterated([layout.layout_of(z) for z in (a, b)]))
 
 
 def _parts(z: ndarray) -> tuple[ndarray, ndarray]:

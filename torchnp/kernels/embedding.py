@@ -49,6 +49,8 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
         return self
     wrong = places[(places < -n) | (places >= n)]
     if wrong.size:
+        if places[0] != wrong[0]:
+            norm_of(self[:1], norm_type, [1])  # torch goes row by row, and may refuse the first
         words = f"index {wrong[0]} out of range for tensor of size {shape_text(self.shape)} at dimension 0"
         raise IndexError(f"select(): {words}")
     places = np.unique(places % max(n, 1))

@@ -36,8 +36,10 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
-    axis = wrap_dim(dim, self.ndim)
     parts = [p for p in (prepend, self, append) if p is not None]
+    if n == 0 and len(parts) == 1:  # torch does not look at the dimension
+        return layout.cloned(self)
+    axis = wrap_dim(dim, self.ndim)
     words = "diff expects the shape of tensor to prepend or append to match that of input except along the differencing"
     for part in parts:
         check(part.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input")
@@ -78,7 +80,7 @@ def _check_samples(name: str, y: ndarray, x: ndarray | None, dx: Any = 1) -> Non
 
 
 def _neighbours(y: ndarray, axis: int) -> ndarray:
-    return add(along(y, axis, 1, None), along(y, axis, None, -1))
+    return add(along(y, axis, None, -1), along(y, axis, 1, None))
 
 
 def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
@@ -87,7 +89,8 @@ def _area(y: ndarray, x: Any, dim: int, *, by: str) -> ndarray:
         return np.zeros([n for i, n in enumerate(y.shape) if i != axis], y.dtype)
     if by == "x":
         _check_samples("trapezoid", y, x)
-        area = div(sum_dim(mul(_neighbours(y, axis), _widths("trapezoid", y, x, axis)), axis), 2.0)
+        widths = _widths("trapezoid", y, x, axis)
+        area = div(sum_dim(mul(_neighbours(y, axis), widths), axis), 2.0)
         return area if area.size else layout.dense(area)
     _check_samples("trapezoid", y, None, x)
     ends = add(along(y, axis, 0, 1), along(y, axis, -1, None)).squeeze(axis)

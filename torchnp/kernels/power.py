@@ -190,9 +190,9 @@ _LDEXP = Writes(inplace=_look_ldexp, code_first=True)
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
+        el.check_broadcast(self, other)
         require("ldexp_cpu", self.dtype, el.FLOATS)
         require("ldexp_cpu_exp", other.dtype, el.INTS)
-        el.check_broadcast(self, other)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
     if dt.is_complex(self.dtype) or self.dtype == dt.float64:
         return mul(self, pow(np.full((), 2, self.dtype), other))

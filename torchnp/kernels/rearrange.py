@@ -195,7 +195,7 @@ def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
         outer, *dense = layout.contiguous(target.shape)
         if strides[:-2] != dense[:-2] or (n > 1 and first not in (0, outer)):
             check_target(target)
-    target[out == 0] = 0
+    target[~out.view(np.uint8).reshape(*out.shape, out.itemsize).any(-1)] = 0  # a negative zero stays
 
 
 _DOC, _OF_TRI = (

@@ -135,6 +135,7 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
 @kernel("nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex"], writes=Writes(out=_look_nansum))
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
+    axes = axes_of(dim, self.ndim)
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
     out = _accumulated(self, dtype)
     if not dt.is_inexact(self.dtype):
@@ -144,7 +145,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
     if self.size:
         refuse("nansum_cpu", out, NOT_NUMERIC | {dt.complex64, dt.complex128})
     x = dt.cast(self, dt.opmath(out))
-    total = add_reduce(np.where(np.isnan(x), x.dtype.type(0), x), axes_of(dim, self.ndim), keepdim)
+    total = add_reduce(np.where(np.isnan(x), x.dtype.type(0), x), axes, keepdim)
     return dt.cast(np.asarray(total), out)
 
 

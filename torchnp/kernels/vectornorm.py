@@ -46,15 +46,19 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     ord = real(ord)
     _check_has_identity(name, self, ord, (dim,) if isinstance(dim, int) else dim)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
-    axes = axes_of(dim, self.ndim)
-    named = isinstance(dim, int) or bool(dim)
-    alone = length_of(self.shape, axes) == 1 and (self.ndim > 0 or not named)
+    axes, alone = axes_of(dim, self.ndim), _is_alone(self, dim)
     if self.dtype in dt.FLOAT8S and self.size and not alone:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
     if ord != 0 and alone:
         return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square overflows
     return dt.cast(np.asarray(norm_along(x, ord, axes, keepdim)), dt.to_real(wide))
+
+
+def _is_alone(x: ndarray, dim: Any) -> bool:
+    """Whether each norm is of one number; torch does not see it of a tensor without dimensions if one is named."""
+    named = isinstance(dim, int) or bool(dim)
+    return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
 
 def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
@@ -119,7 +123,7 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     ord, axes = real(ord), axes_of(dim, self.ndim)
     if dtype is not None:
         wide = dt.as_dtype(dtype)
-        wide = dt.to_complex(wide) if dt.is_complex(self.dtype) and length_of(self.shape, axes) != 1 else wide
+        wide = dt.to_complex(wide) if dt.is_complex(self.dtype) and not _is_alone(self, dim) else wide
     else:
         wide = self.dtype if dt.is_inexact(self.dtype) else dt.int64
     if self.size and (not dt.is_inexact(wide) or wide in dt.FLOAT8S):

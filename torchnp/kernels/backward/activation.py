@@ -153,7 +153,7 @@ def log_sigmoid_backward(grad_output: ndarray, self: ndarray, buffer: ndarray) -
 
     def of(x: ndarray, z: ndarray, g: ndarray) -> ndarray:
         ratio = z / (1 + z)
-        return np.where(x < 0, 1 - ratio, ratio) * g
+        return np.where(x < 0, 1 - ratio, 0 + ratio) * g
 
     return el.formula(self, buffer, grad_output, cpu="log_sigmoid_backward_cpu", of=of)
 

@@ -13,6 +13,7 @@ from torchnp.checks import check_type, require
 from torchnp.kernels import grid as forward
 from torchnp.kernels._rows import rows
 from torchnp.kernels.grid import BICUBIC, NEAREST, Corner, check_grid, gather
+from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.loops import SCALAR, VECTOR, Loop
 from torchnp.registry import kernel
 
@@ -50,20 +51,19 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
 def _moved(found: list[Corner], planes: ndarray, g: ndarray, n: int, loop: Loop) -> list[ndarray]:
     """The gradients in the places, by dimension, summed in the order of torch's loop over channels and corners.
 
-    A point that is nowhere is left out, except in vectors.
+    A point that is nowhere is left out, except in vectors, which take the differences of four neighbours first.
     """
     total = [np.zeros(found[0].index.shape, g.dtype) for _ in range(n)]
-    between = loop.vector and len(found) == 4  # vectors weight the differences of neighbours
     for channel in range(g.shape[1]):
         one = slice(channel, channel + 1)
-        if between:
-            nw, ne, sw, se = (gather(planes[:, one], c.index, c.inside)[:, 0] for c in found)
-            east, south, last = (c.slopes for c in found[1:])
-            total[0] += ((sw - nw) * south[0][0] + (se - ne) * last[0][0]) * g[:, channel]
-            total[1] += ((ne - nw) * east[1][0] + (se - sw) * last[1][0]) * g[:, channel]
+        values = [gather(planes[:, one], c.index, c.inside)[:, 0] for c in found]
+        if loop.vector and len(found) == 4:
+            for d, ((a, b), (p, q)) in enumerate((((0, 2), (1, 3)), ((0, 1), (2, 3)))):
+                (near,), (far,) = found[b].slopes[d], found[q].slopes[d]
+                change = fast_fma(values[q] - values[p], far, (values[b] - values[a]) * near)
+                total[d] = fast_fma(change, g[:, channel], total[d])
             continue
-        for c in found:
-            value = gather(planes[:, one], c.index, c.inside)[:, 0]
+        for c, value in zip(found, values, strict=True):
             for t, factors in zip(total, c.slopes, strict=True):
                 order = (value, g[:, channel], *factors) if loop.vector else (value, *factors, g[:, channel])
                 share = reduce(np.multiply, order)
