@@ -214,15 +214,11 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
         asked, at = operands[0].dtype, found[0]
         return [at if asked == dt.bool_ else (at[0], preserved(*at)), *_layouts("promoted", operands[1:])]
     common = _computed(kind, operands)
-    return [
-        (sizes, preserved(sizes, strides)) if sizes and x.dtype != common else (sizes, strides)
-        for x, (sizes, strides) in zip(operands, found)
-    ]
+    return [(n, preserved(n, s)) if n and x.dtype != common else (n, s) for x, (n, s) in zip(operands, found)]
 
 
 def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
-    """The dtype that the iterator, or what was before it, has converted the operands to; None of dtypes that torch does
-    not promote, as it is never asked to."""
+    """The dtype that the iterator, or what was before it, has converted the operands to; None where torch does not promote."""
     if kind == "doubled":
         return dt.complex128 if any(isinstance(x, ndarray) and dt.is_complex(x.dtype) for x in operands) else dt.float64
     common = None
