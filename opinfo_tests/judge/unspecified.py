@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.backend import Backend, Seen
 from ..case import DTYPES, NAMES, Array, Case, Named, is_inexact, map_tree, widen
-from ..schemas import all_schemas, bound, is_fragile
+from ..schemas import all_schemas, bound, is_fragile, is_out
 from .collisions import equal_bits, explained
 from .tolerances import CLOSE, rule_of
 from .verdict import Verdict, check_values, computed_dtype, input_scale, same_bits, undeclared_writes
@@ -155,7 +155,8 @@ def in_double(case: Case) -> Case:
     given = bound(case)
     names = ("self", "weight", "bias", "stride", "padding", "dilation")
     args = (*(given[name] for name in names), False, [0], given["groups"])
-    return replace(case, op="aten::convolution", args=args, kwargs={})
+    out = {"out": given["out"]} if is_out(case.op) else {}
+    return replace(case, op=case.op.replace("mkldnn_", ""), args=args, kwargs=out)
 
 
 def as_true(

@@ -15,9 +15,10 @@ from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax, max_all, min_all
 from torchnp.kernels.reduce import sum_all, sum_dim
+from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
 from torchnp.registry import kernel
-from torchnp.scalars import item, scalar, whole
+from torchnp.scalars import scalar, whole
 from torchnp.writes import Writes, resize
 
 ndarray = np.ndarray

@@ -54,7 +54,12 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     if freedom <= 0 and found[0][0].size:
         words = f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor"
         warnings.warn(f"{words} (input numel divided by output numel).", UserWarning, stacklevel=2)
-    spread = sum(t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found)
+    spreads = [t / np.float64(freedom if n and freedom > 0 else 0.0) for t, _ in found]
+    if len(found) == 2:  # each part's is a result of its own
+        real_dtype = dt.to_real(x.dtype)
+        spreads = [dt.cast(dt.cast(s, real_dtype), dt.opmath(real_dtype)) for s in spreads]
+        spreads = [dt.cast(spreads[0] + spreads[1], real_dtype).astype(np.float64)]
+    spread = spreads[0]
     mean = np.empty(found[0][0].shape, wide.dtype)
     mean.real = found[0][1]
     if len(found) == 2:
