@@ -28,44 +28,91 @@ def normal(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
 
 
+# Of each dtype how near the results are to those of the wide one, in which halves are computed, too.
+NEAR = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+DTYPES = list(NEAR)
+
+
+def wide(dtype):
+    return dtype if dtype.itemsize > 2 else torch.float32
+
+
+def close(found, wanted):
+    """Each result is there or not, has the dtype that is wanted, and is as near as that dtype allows."""
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            near = NEAR[theirs.dtype]
+            torch.testing.assert_close(to_torch(ours), theirs.detach(), rtol=near, atol=near)
+
+
 # ---------------------------------------------------------------- batch norm in parts
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(7, 3), (3, 3, 5), (3, 3, 4, 5)])
 @pytest.mark.parametrize("affine", [True, False])
-def test_batch_norm_in_parts_is_batch_norm_of_the_whole(shape, affine):
-    """Two processes with a half each: statistics, values, running ones and gradients are those of one with both."""
-    x, grad = normal(*shape), normal(*shape, seed=1)
-    weight, bias = (normal(3, seed=2), normal(3, seed=3)) if affine else (None, None)
-    halves, grads = x.chunk(2), grad.chunk(2)
-    stats = [aten.batch_norm_stats(*n(half), EPS) for half in halves]
+def test_batch_norm_in_parts_is_batch_norm_of_the_whole(shape, affine, dtype):
+    """Two processes, one with more: statistics, values, running ones and gradients are those of one with all."""
+    real = wide(dtype)
+    x, grad = normal(*shape).to(dtype), normal(*shape, seed=1).to(dtype)
+    weight, bias = (normal(3, seed=2).to(real), normal(3, seed=3).to(real)) if affine else (None, None)
+    sizes = [shape[0] - 1, 1] if shape[1:] != (3,) else [5, 2]
+    parts, grads = x.split(sizes), grad.split(sizes)
+    stats = [aten.batch_norm_stats(*n(part), EPS) for part in parts]
     means, invstds = (np.stack(part) for part in zip(*stats, strict=True))
-    counts = np.array([half.numel() // 3 for half in halves], np.float32)
-    running, theirs = n(torch.zeros(3), torch.ones(3)), (torch.zeros(3), torch.ones(3))
-    mean, invstd = aten.batch_norm_gather_stats_with_counts(*n(halves[0]), means, invstds, *running, 0.1, EPS, counts)
-    again = aten.batch_norm_gather_stats(*n(halves[0]), means, invstds, None, None, 0.1, EPS, int(counts[0]))
-    same(again, map(to_torch, (mean, invstd)))
+    counts = np.array([part.numel() // 3 for part in parts], np.float32)
+    given = normal(3, seed=4).to(real), normal(3, seed=5).abs().to(real)
+    running, theirs = n(*(t.clone() for t in given)), tuple(t.clone() for t in given)
+    mean, invstd = aten.batch_norm_gather_stats_with_counts(*n(parts[0]), means, invstds, *running, 0.3, EPS, counts)
 
-    whole = x.clone().requires_grad_()
+    whole = x.to(real).requires_grad_()
     leaves = [whole] + ([p.requires_grad_() for p in (weight, bias)] if affine else [])
-    out, saved_mean, saved_invstd = torch.native_batch_norm(whole, weight, bias, *theirs, True, 0.1, EPS)
-    same((mean, invstd, *running), (saved_mean, saved_invstd, *theirs))
-    values = [aten.batch_norm_elemt(*n(half, weight, bias), mean, invstd, EPS) for half in halves]
-    same([np.concatenate(values)], [out])
+    out, saved_mean, saved_invstd = torch.native_batch_norm(whole, weight, bias, *theirs, True, 0.3, EPS)
+    close((mean, invstd, *running), (saved_mean, saved_invstd, *theirs))
+    one, none = n(given[0].clone())[0], aten.batch_norm_gather_stats_with_counts
+    close(none(*n(parts[0]), means, invstds, one, None, 0.3, EPS, counts), (saved_mean, saved_invstd))
+    close((one,), theirs[:1])
+    values = [aten.batch_norm_elemt(*n(part, weight, bias), mean, invstd, EPS) for part in parts]
+    close([np.concatenate(values)], [out.to(dtype)])
 
-    wanted = torch.autograd.grad(out, leaves, grad)
+    wanted = torch.autograd.grad(out, leaves, grad.to(real))
     sums = [
-        aten.batch_norm_backward_reduce(*n(g, half), mean, invstd, *n(weight), True, affine, affine)
-        for g, half in zip(grads, halves, strict=True)
+        aten.batch_norm_backward_reduce(*n(g, part), mean, invstd, *n(weight), True, affine, affine)
+        for g, part in zip(grads, parts, strict=True)
     ]
     total, along = (sum(s[i] for s in sums) for i in (0, 1))
     found = [
-        aten.batch_norm_backward_elemt(*n(g, half), mean, invstd, *n(weight), total, along, counts.astype(np.int32))
-        for g, half in zip(grads, halves, strict=True)
+        aten.batch_norm_backward_elemt(*n(g, part), mean, invstd, *n(weight), total, along, counts.astype(np.int32))
+        for g, part in zip(grads, parts, strict=True)
     ]
-    same([np.concatenate(found)], wanted[:1])
+    close([np.concatenate(found)], [wanted[0].to(dtype)])
     if affine:
-        same([sum(s[i] for s in sums) for i in (2, 3)], wanted[1:])
+        close([sum(s[i] for s in sums) for i in (2, 3)], wanted[1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batch_norm_of_equal_parts(dtype):
+    x = normal(4, 3, 5).to(dtype)
+    stats = [aten.batch_norm_stats(*n(part), EPS) for part in x.chunk(2)]
+    means, invstds = (np.stack(part) for part in zip(*stats, strict=True))
+    running, theirs = n(torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)), (torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype))
+    found = aten.batch_norm_gather_stats(*n(x), means, invstds, *running, 0.1, EPS, 10)
+    close((*found, *running), (*torch.native_batch_norm(x, None, None, *theirs, True, 0.1, EPS)[1:], *theirs))
+
+
+@pytest.mark.parametrize("asked", [(True, False, False), (False, True, False), (False, False, True)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_of_the_gradient_of_batch_norm_are_those_that_are_asked_for(dtype, asked):
+    x, grad, weight = normal(4, 3, 5).to(dtype), normal(4, 3, 5, seed=1).to(dtype), normal(3).to(dtype)
+    mean, invstd = normal(3, seed=2).to(wide(dtype)), normal(3, seed=3).abs().to(wide(dtype))
+    g, along = grad.to(wide(dtype)), (grad.to(wide(dtype)) * (x.to(wide(dtype)) - mean.view(-1, 1))).sum((0, 2))
+    every = g.sum((0, 2)), along, (along * invstd).to(dtype), g.sum((0, 2)).to(dtype)
+    there = asked[0], *asked
+    for w in (weight, None):
+        found = aten.batch_norm_backward_reduce(*n(grad, x, mean, invstd, w), *asked)
+        close(found, [y if yes else None for y, yes in zip(every, there, strict=True)])
 
 
 # ---------------------------------------------------------------- cells
