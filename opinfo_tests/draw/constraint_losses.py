@@ -33,7 +33,6 @@ NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c",
        "grad_output": T("", "same")}  # fmt: skip
 
 
-
 def classes_or_probabilities(c: Any) -> Any:
     return c.array(T("n? c h?", "same", "unit") if c.chance(40) else T("n? h?", "int64", (0, "c-1")))
 

@@ -248,8 +248,8 @@ def _smoothed(
     scores: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> ndarray:
     axis = min(scores.ndim - 1, 1)
-    _check_reduction(reduction)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
+    _check_reduction(reduction)
     smooth = neg(total_of(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
     smooth = np.where(ignored, smooth.dtype.type(0), smooth)
