@@ -1,5 +1,6 @@
 """What single ops look at before they write, against torch."""
 
+import math
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.interop import to_numpy, to_torch
+from torchnp.registry import REGISTERED
 
 TABLE = torchnp.table
 aten = torch.ops.aten
@@ -372,3 +374,12 @@ def test_memory_that_no_array_owns(dtype):
     assert x.as_strided([1], [1], 10).item() == 77
     a.flags.writeable = False
     assert not torchnp.aten.as_strided(a, [2], [1]).flags.writeable
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_the_rounding_of_few_logarithms_of_softmax_is_of(dim):
+    """The distance from the largest element, and the logarithm of the sum, which is of one term at least."""
+    x = torch.tensor([[1.0, 4.0, -2.5], [0.5, -3.0, 8.0]], dtype=torch.float64)
+    found = REGISTERED["aten::_log_softmax"].quick.scale(to_numpy(x), dim, False)
+    want = (x - x.amax(dim, keepdim=True)).abs() + math.log(x.shape[dim]) + 1
+    torch.testing.assert_close(to_torch(found), want)
