@@ -76,8 +76,8 @@ def pools(n: int, space: str) -> Rule:
         "self": T(f"n? c {space}"),
         "kernel_size": L(n, 1, 3),
         "stride": L(n, 1, 3),
-        "padding": L(n, 0, 0),
-        "dilation": L(n, 1, 1),
+        "padding": L(n, 0, 2),
+        "dilation": L(n, 1, 2),
         "output_size": L(n, 1, 4),
         "divisor_override": C((None, 2, 5)),
     }
@@ -125,7 +125,8 @@ CONVOLUTIONS_AND_POOLS = (
             "input": T("n g*c h w", "same"),
             "weight": T("g*o c 3 3", "same"),
             "stride": L(2, 1, 1),
-            "padding": L(2, 1, 1),
+            "padding": L(2, 1, 2),
+            "dilation": lambda c: list(c.held["padding"]),  # of a filter of 3, which leaves the size as it is
             "transposed": C((False,)),
             "bias_sizes": D(lambda c: [c.value("g*o")]),  # of an empty input torch reads it, given or not
         },

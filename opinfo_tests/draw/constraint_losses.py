@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from .constraints import C, D, I, N, T, Ts, rule
 
@@ -30,6 +31,11 @@ STATISTICS = {
 }
 NLL = {"self": T("n c"), "target": T("n", "int64", (0, "c-1")), "weight": T("c", "same"), "total_weight": T("", "same", "positive"), "label_smoothing": C((0.0, 0.1)),
        "grad_output": T("", "same")}  # fmt: skip
+
+
+def classes_or_probabilities(c: Any) -> Any:
+    return c.array(T("n? c h?", "same", "unit") if c.chance(40) else T("n? h?", "int64", (0, "c-1")))
+
 
 NORMS_AND_LOSSES = (
     rule(
@@ -161,6 +167,7 @@ NORMS_AND_LOSSES = (
         wild=0,  # torch looks at no shape, and dies of some
     ),
     rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
+    rule("cross_entropy_loss", args={"self": T("n? c h?"), "target": classes_or_probabilities, "reduction": I(0, 2)}),
     rule("nll_loss_backward", args={"grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)}),
     rule(
         "nll_loss2d*",

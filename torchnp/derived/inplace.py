@@ -38,7 +38,7 @@ from torchnp.overlap import (
 from torchnp.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.schema import Schema
 from torchnp.ufuncs import trusted
-from torchnp.writes import Bound, Writes, resize
+from torchnp.writes import Bound, Look, Writes, resize
 
 ndarray = np.ndarray
 Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords
@@ -50,7 +50,7 @@ def make_inplace(
     """The in-place form of a source row."""
     if "inplace_view" in schema.tags:
         # An ndarray cannot be given other strides: the result is the view, on the same memory.
-        return source
+        return source if writes.inplace is None else _looked(schema, source, writes.inplace)
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema, writes)
     direct = getattr(source, "direct", {})
@@ -90,6 +90,17 @@ def make_inplace(
         return target
 
     return straight(direct, kernel, len(schema.args) == 1)
+
+
+def _looked(schema: Schema, source: Callable[..., Any], look: Look) -> Callable[..., Any]:
+    """The view after what torch looks at in place."""
+
+    def kernel(*args: Any, **kwargs: Any) -> ndarray:
+        bound = bind(schema, args, kwargs)
+        look(bound, [bound["self"]])
+        return source(*args, **kwargs)
+
+    return kernel
 
 
 def _preparation(schema: Schema, rule: Rule, writes: Writes) -> Callable[[ndarray, tuple, dict], Given] | None:

@@ -64,8 +64,8 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """All bytes from the first to the last of an array on foreign memory."""
-    size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize if x.size else 0
+    """All bytes from the first to the last of an array on foreign memory, which has some: an empty one is contiguous."""
+    size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
 

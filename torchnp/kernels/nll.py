@@ -249,6 +249,7 @@ def _smoothed(
 ) -> ndarray:
     axis = min(scores.ndim - 1, 1)
     nll = nll_loss_nd(scores, target, weight, reduction, ignore_index)
+    _check_reduction(reduction)
     smooth = neg(total_of(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
     check_fits(ignored, smooth)

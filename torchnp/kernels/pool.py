@@ -111,7 +111,8 @@ def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> 
     if n == 2:
         return RuntimeError(f"{words}padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}")
     named = (("k", kernel), ("pad", padding))
-    return RuntimeError(words + " ".join(f"{what}{axis}: {v}" for what, row in named for axis, v in zip("TWH", row)))
+    got = (f"{what}{axis}: {row[d]}" for what, row in named for axis, d in (("T", 0), ("W", 2), ("H", 1)))
+    return RuntimeError(words + " ".join(got))
 
 
 def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:

@@ -288,17 +288,34 @@ rows(
 # ---------------------------------------------------------------- strides
 
 
-def _look_at_count(bound: Bound, _: list[ndarray]) -> None:
-    """In place a negative size counts before the memory that it would take."""
-    if min(bound["stride"], default=0) >= 0:
-        check_count(bound["size"])
+def _look_in_place(bound: Bound, _: list[ndarray]) -> None:
+    """In place a negative size counts after the memory that it would take, whose size torch does not doubt."""
+    size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
+    if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
+        _window_on(bound["self"], size, stride, offset)
+        check_count(size)
+
+
+def _window_on(
+    x: ndarray, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> tuple[ndarray, int]:
+    """The memory that a window is on, which has to hold it, and the byte where it starts."""
+    memory, start = storage(x)
+    start = start if storage_offset is None else storage_offset * x.itemsize
+    extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    needed = start + x.itemsize * extent
+    if extent and needed > memory.nbytes:
+        words = f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset"
+        found = f"requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
+        raise RuntimeError(f"{words} {start // x.itemsize}, and itemsize {x.itemsize} {found}")
+    return memory, start
 
 
 @kernel(
     "as_strided",
     like=np.lib.stride_tricks.as_strided,
     differs=["as-strided-storage", "as-strided-elements"],
-    writes=Writes(inplace=_look_at_count),
+    writes=Writes(inplace=_look_in_place),
 )
 def as_strided(self, size, stride, storage_offset=None):
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements."""
@@ -314,21 +331,12 @@ def as_strided(self, size, stride, storage_offset=None):
     if 0 not in size and any(n < 0 < s for n, s in zip(size, stride)):
         words = f"Storage size calculation overflowed with sizes={shape_text(size)} and"
         raise RuntimeError(f"{words} strides={shape_text(stride)}")
-    item = self.itemsize
-    memory, start = storage(self)
-    if storage_offset is not None:
-        start = storage_offset * item
+    memory, start = _window_on(self, size, stride, storage_offset)
     if 0 in size:
-        return ndarray(check_size(size), self.dtype, memory, 0, [s * item for s in stride])
-    needed = start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride)))
-    if needed > memory.nbytes:
-        words = (
-            f"setStorage: sizes {shape_text(size)}, strides {shape_text(stride)}, storage offset {start // item}, and"
-        )
-        found = f"requiring a storage size of {needed} are out of bounds for storage of size {memory.nbytes}"
-        raise RuntimeError(f"{words} itemsize {item} {found}")
+        check_size(size)
+        start = 0
     check_count(size)
-    return ndarray(size, self.dtype, memory, start, [s * item for s in stride])
+    return ndarray(size, self.dtype, memory, start, [s * self.itemsize for s in stride])
 
 
 rows("_reshape_alias", as_strided, "`view` with the strides given.", like=np.lib.stride_tricks.as_strided)

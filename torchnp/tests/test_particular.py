@@ -1,5 +1,6 @@
 """What single ops look at before they write, against torch."""
 
+import math
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.interop import to_numpy, to_torch
+from torchnp.registry import REGISTERED
 
 TABLE = torchnp.table
 aten = torch.ops.aten
@@ -353,3 +355,31 @@ def test_an_expanded_target_of_addmm_is_made_zero_or_refused(beta, inner):
         except RuntimeError as error:
             said.append(str(error).splitlines()[0])
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_memory_that_no_array_owns(dtype):
+    """Of a window on foreign memory what lies between its ends is there, and nothing else."""
+    x = torch.arange(48).to(dtype).view(6, 8)[1:4, 1:6:2]
+    a = x.numpy()
+    assert not isinstance(a.base, np.ndarray)
+    count = 2 * 8 + 4 + 1
+    found = torchnp.aten.as_strided(a, [count], [1])
+    assert np.array_equal(found, np.arange(9, 9 + count))
+    with pytest.raises(
+        RuntimeError, match=f"of {(count + 1) * a.itemsize} are out of bounds for storage of size {count * a.itemsize}$"
+    ):
+        torchnp.aten.as_strided(a, [count + 1], [1])
+    found[1] = 77
+    assert x.as_strided([1], [1], 10).item() == 77
+    a.flags.writeable = False
+    assert not torchnp.aten.as_strided(a, [2], [1]).flags.writeable
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_the_rounding_of_few_logarithms_of_softmax_is_of(dim):
+    """The distance from the largest element, and the logarithm of the sum, which is of one term at least."""
+    x = torch.tensor([[1.0, 4.0, -2.5], [0.5, -3.0, 8.0]], dtype=torch.float64)
+    found = REGISTERED["aten::_log_softmax"].quick.scale(to_numpy(x), dim, False)
+    want = (x - x.amax(dim, keepdim=True)).abs() + math.log(x.shape[dim]) + 1
+    torch.testing.assert_close(to_torch(found), want)

@@ -9,7 +9,6 @@ import numpy as np
 
 from torchnp._private import add_rows_of
 from torchnp.dtypes import cast, complex64, complex128, float32, float64, int32, int64, opmath
-from torchnp.kernels._memory import bits
 
 ndarray = np.ndarray
 INDEX_DTYPES = (int64, int32)
@@ -128,8 +127,3 @@ def _identity(reduce: str, dtype: np.dtype) -> object:
         return -np.inf if reduce == "amax" else np.inf
     info = np.iinfo(dtype)
     return info.min if reduce == "amax" else info.max
-
-
-def put(flat: ndarray, places: ndarray, values: ndarray) -> None:
-    """``flat[places] = values``; the last of equal places wins."""
-    bits(flat)[places] = bits(values)

@@ -35,8 +35,9 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     """Reduce an array of another library; an empty list of dimensions means all."""
     axes = tuple(d for d in dims if inp.ndim) or tuple(range(inp.ndim))
     xp = namespace(inp)
-    if name in ("max", "min") and xp.isdtype(inp.dtype, "bool"):  # the standard orders numbers alone
-        return xp.astype(getattr(xp, name)(xp.astype(inp, xp.uint8), axis=axes), inp.dtype)
+    if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers alone
+        found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
+        return xp.astype(found, inp.dtype) if name in ("max", "min") else found
     if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # of real numbers alone in the standard
         parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
         return parts[0] + parts[1]
