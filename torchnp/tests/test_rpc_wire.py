@@ -338,7 +338,7 @@ def test_sequence_numbers_are_applied_once_and_in_order(service):
 def test_ids_are_never_used_again(client):
     client.data(5, np.ones(2))
     client.op("aten::neg", 6, 1, H(5))
-    client.send(wire.Del(client.seq, [(5, 6)]))
+    client.send(wire.Del(client.seq, [(5, 1)]))
     assert client.status().objects == 0
     closed_with(client, client.data(6, np.ones(2)), "id 6 was used before")
 
@@ -420,7 +420,7 @@ def test_bytes_are_counted_once_per_buffer(client):
     assert (client.status().objects, client.status().bytes) == (6, 400)
     client.send(wire.Del(client.seq, [(0, 3)]))
     assert (client.status().objects, client.status().bytes) == (2, 400)
-    client.send(wire.Del(client.seq, [(4, 5)]))
+    client.send(wire.Del(client.seq, [(4, 1)]))
     assert (client.status().objects, client.status().bytes) == (0, 0)
     client.send(wire.Del(client.seq, [(0, 2**62)]))
 
@@ -458,7 +458,7 @@ def test_a_quota_on_objects(client):
     for i in range(1, 50):
         client.op("aten::select.int", i, 1, H(0), 0, 0)
     failed(client.op("aten::select.int", 50, 1, H(0), 0, 0), "quota", "50 objects, as many as the server allows")
-    client.send(wire.Del(client.seq, [(10, 50)]))
+    client.send(wire.Del(client.seq, [(10, 40)]))
     client.op("aten::neg", 51, 1, H(0))
     assert client.publish(51) == -1
 

@@ -26,6 +26,7 @@ from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Upload, Wh
 from torchnp.rpc.client.transport import Transport
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError, SessionClosed
 from torchnp.rpc.wire import Agreement
+from torchnp.rpc.wire.again import Shortener
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
@@ -73,6 +74,7 @@ class Channel:
         self._task: Task | None = None
         self._ops: list[wire.Op] = []  # of a batch that is not full
         self._ops_weight = 0
+        self._shortener = Shortener()
         self._deletes: list[int] = []
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
         with contextlib.ExitStack() as refused:
@@ -294,12 +296,11 @@ class Channel:
         self._ops, self._deletes, self._ops_weight = [], [], 0
         frames = []
         if ops:
-            frames.append(wire.encode(wire.Ops(self._seq, ops)))
+            frames.append(wire.encode(wire.Ops(self._seq, self._shortener.shortened(ops))))
             self._seq += len(ops)
         if deletes:
-            ranges = ranges_of(deletes)
-            for start in range(0, len(ranges), wire.MAX_ITEMS):
-                frames.append(wire.encode(wire.Del(self._seq, ranges[start : start + wire.MAX_ITEMS])))
+            for start in range(0, len(deletes), wire.MAX_ITEMS):
+                frames.append(wire.encode(wire.Del(self._seq, ranges_of(deletes[start : start + wire.MAX_ITEMS]))))
         if frames:
             self.transport.send(frames)
             self._take_all()

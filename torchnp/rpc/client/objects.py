@@ -25,15 +25,14 @@ class RemoteObject:
 
 
 def ranges_of(ids: list[int]) -> list[tuple[int, int]]:
-    """Ids of objects as inclusive ranges."""
+    """Ids of objects as ranges: the ids between the last one and it, and how many it has beside its first."""
     ids.sort()
     ranges: list[tuple[int, int]] = []
-    low = high = ids[0]
-    for id_ in ids[1:]:
-        if id_ == high + 1:
-            high = id_
-        else:
-            ranges.append((low, high))
-            low = high = id_
-    ranges.append((low, high))
+    end, low, following = 0, ids[0], ids[0]
+    for id_ in ids:
+        if id_ != following:
+            ranges.append((low - end, following - 1 - low))
+            end, low = following, id_
+        following = id_ + 1
+    ranges.append((low - end, following - 1 - low))
     return ranges

@@ -18,6 +18,7 @@ from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.uploads import Uploads
+from torchnp.rpc.wire.again import Restorer
 
 log = logging.getLogger("torchnp.rpc")
 
@@ -65,6 +66,7 @@ class Connection:
         # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
         self.watch: Callable[[int], None] | None = None
         self.uploads = Uploads(self.store)
+        self._restorer = Restorer()
         self.executor = Executor(service, self.store)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
@@ -148,8 +150,11 @@ class Connection:
         return _failed(failure)
 
     def _delete(self, request: wire.Del) -> list[bytes]:
-        for low, high in request.ranges:
-            self.store.delete(low, high)
+        low = 0
+        for gap, more in request.ranges:
+            low += gap
+            self.store.delete(low, low + more)
+            low += more + 1
         return []
 
     def _open(self, request: wire.Open) -> list[bytes]:
@@ -214,7 +219,7 @@ class Connection:
 
     def _ops(self, request: wire.Ops) -> list[bytes]:
         replies = []
-        for op in request.ops:
+        for op in self._restorer.restored(request.ops):
             if self.watch is not None:
                 self.watch(op.index + 1)
             failure = self.executor.run(op, self.seq)

@@ -18,12 +18,13 @@ import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
 
-VERSION = 2
+VERSION = 3
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
+MAX_PAST = 1 << 18  # values of earlier operators that both sides keep
 MAX_NAME = 256
 MAX_TOKEN = 1024
 MAX_DIMS = 64
@@ -74,7 +75,7 @@ HOLE: Literal[0] = 0
 Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
 
-class Op(_Frame):
+class Op(_Frame, tag=0):
     """One operator: its index in the agreed table, the ids that its results get, and its arguments.
 
     Results are numbered in order from ``first``; ``expected`` is empty where all of them are in C order. ``key`` seeds
@@ -88,6 +89,25 @@ class Op(_Frame):
     kwargs: Annotated[dict[Name, Arg], msgspec.Meta(max_length=64)]
     expected: Annotated[list[Expected], msgspec.Meta(max_length=MAX_ITEMS)] = []
     key: UInt | None = None
+
+
+class Change(_Frame):
+    """A value, and where it is the new one: pairs of an operator, counted in its run, and of a place in its values."""
+
+    value: Item
+    where: Annotated[list[UInt], msgspec.Meta(max_length=MAX_ITEMS)]
+
+
+class Again(_Frame, tag=1):
+    """``count`` operators that the session has had before, from ``back`` operators ago on: see `torchnp.rpc.wire.again`.
+
+    ``first`` is the id of the first result, and ``changes`` are the values that are others now.
+    """
+
+    back: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAST)]
+    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_OPS)]
+    first: UInt
+    changes: Annotated[list[Change], msgspec.Meta(max_length=MAX_ITEMS)] = []
 
 
 # ---------------------------------------------------------------- client to server
@@ -105,7 +125,7 @@ class Ops(_Frame, tag=1):
     """Operators with consecutive sequence numbers from ``seq``."""
 
     seq: UInt
-    ops: Annotated[list[Op], msgspec.Meta(max_length=MAX_OPS)]
+    ops: Annotated[list[Op | Again], msgspec.Meta(max_length=MAX_OPS)]
 
 
 class Data(_Frame, tag=2):
@@ -121,7 +141,10 @@ class Data(_Frame, tag=2):
 
 
 class Del(_Frame, tag=3):
-    """Objects that no handle refers to any more, as inclusive ranges of ids; ``seq`` is the next sequence number."""
+    """Objects that no handle refers to any more, as ranges of ids; ``seq`` is the next sequence number.
+
+    A range is how many ids there are between the last range (at first id 0) and it, and how many it has beside its first.
+    """
 
     seq: UInt
     ranges: Annotated[list[tuple[UInt, UInt]], msgspec.Meta(max_length=MAX_ITEMS)]
