@@ -51,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--families", help="only these files of torchnp/kernels: 'reduce,conv'")
     p.add_argument("--rules", help=f"only these rules, comma separated: {', '.join(RULES)}")
     p.add_argument("--calls", type=int, default=400, help="recorded calls for each mutant, at most (%(default)s)")
-    p.add_argument("--draws", type=int, default=DRAWS["full"], help="drawn calls of each of its overloads (%(default)s)")
+    p.add_argument(
+        "--draws", type=int, default=DRAWS["full"], help="drawn calls of each of its overloads (%(default)s)"
+    )
     p.add_argument("--probes", type=int, default=100,
                    help="further drawn calls of each, which tell a survivor from the original (%(default)s)")  # fmt: skip
     p.add_argument("--through", action="store_true",

@@ -20,7 +20,7 @@ class VersionMismatch(RPCError):
 
 
 class AuthenticationError(RPCError):
-    """The server refused the token."""
+    """The server refused the token or the certificate, or the server's certificate is not trusted."""
 
 
 class ProtocolError(RPCError):

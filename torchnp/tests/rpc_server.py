@@ -22,7 +22,7 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
     try:
         line = server.stdout.readline()
         assert line.startswith("listening on "), line + server.stderr.read()
-        yield "tcp://" + line.split()[2].rstrip(";"), server
+        yield line.split('"')[1], server
     finally:
         server.terminate()
         server.communicate(timeout=20)

@@ -162,8 +162,8 @@ def test_nothing_listens():
         port = s.getsockname()[1]
     with pytest.raises(rpc.ConnectionLost, match=f"no server answers at tcp://127.0.0.1:{port}"):
         rpc.connect(f"tcp://127.0.0.1:{port}")
-    for bad in ("127.0.0.1:5", "tcp://host", "grpc://h:1", "tcp://h:x"):
-        with pytest.raises(ValueError, match="write tcp://HOST:PORT"):
+    for bad in ("127.0.0.1:5", "tcp://host", "http://h:1", "tcp://h:x"):
+        with pytest.raises(ValueError, match="write tls://HOST:PORT"):
             rpc.connect(bad)
 
 

@@ -7,6 +7,7 @@ import itertools
 import operator
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,7 @@ from torchnp.rpc.client.plain import not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
-from torchnp.rpc.client.transport import InProcess, Tcp, Transport
+from torchnp.rpc.client.transport import InProcess, Tcp, Transport, tls_context
 from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.server.books import Limits
@@ -361,19 +362,32 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None,
     return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
 
 
-def connect(address: str, token: str | None = None, *, table: Any = None, timeout: float = 10.0) -> Session:
-    """A session with a server at ``tcp://host:port``.
+def connect(
+    address: str,
+    token: str | None = None,
+    *,
+    table: Any = None,
+    timeout: float = 10.0,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Session:
+    """A session with a server at ``tls://host:port`` or ``tcp://host:port``.
 
     Parameters
     ----------
     address : str
-        ``tcp://HOST:PORT``, as the server prints it.
+        As the server prints it; over ``tcp`` nothing is encrypted.
     token : str, optional
         What the server's owner gave out; every server beyond loopback wants one.
     table : mapping, optional
         The kernels that the server has by full overload name, where they are not torchnp's table.
     timeout : float, optional
         Seconds to wait for the server's first answer.
+    ca : str or Path, optional
+        A PEM file of the authorities whose certificates a server may have; by default the system's.
+    cert, key : str or Path, optional
+        PEM files of the client's own certificate and its key, for a server that wants them.
 
     Returns
     -------
@@ -383,21 +397,24 @@ def connect(address: str, token: str | None = None, *, table: Any = None, timeou
     Raises
     ------
     TypeError, ValueError
-        The address or the token is none.
+        The address or the token is none, or a certificate cannot be used.
     ConnectionLost
         Nothing answers there within ``timeout`` seconds.
     AuthenticationError, VersionMismatch
-        The server refused.
+        The server refused, or its certificate is not trusted.
     """
     if not isinstance(address, str):
-        raise TypeError(f"an address is a string, tcp://HOST:PORT, not {_kind(address)}")
+        raise TypeError(f"an address is a string, tls://HOST:PORT, not {_kind(address)}")
     if token is not None and not isinstance(token, str):
         raise TypeError(f"a token is a string, not {_kind(token)}")
     scheme, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no address: write tcp://HOST:PORT")
-    transport = Tcp(host.strip("[]"), int(port), timeout)
+    if scheme not in ("tcp", "tls") or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is no address: write tls://HOST:PORT or tcp://HOST:PORT")
+    if scheme == "tcp" and not ca is cert is key is None:
+        raise ValueError(f"certificates are for TLS, and {address} does without: write tls://{rest}")
+    tls = None if scheme == "tcp" else tls_context(ca, cert, key)
+    transport = Tcp(host.strip("[]"), int(port), timeout, tls)
     return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 from torchnp.rpc import wire
-from torchnp.rpc.exceptions import ConnectionLost, ProtocolError
+from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
 
 MAX_UNACKNOWLEDGED = 1 << 13
 _SLICE = 1 << 18
@@ -110,41 +112,87 @@ class InProcess:
         self._connection.close()  # type: ignore[attr-defined]
 
 
+_ALERT = b"\x15\x03"  # how a server of TLS begins what it has to say to who does not speak it
+_BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> ssl.SSLContext:
+    """What a client of TLS needs: whom it trusts, and who it is.
+
+    Raises
+    ------
+    ValueError
+        A file is not there, or not what it should be.
+    """
+    if (cert is None) != (key is None):
+        raise ValueError("a certificate goes with its key: rpc.connect(..., cert=FILE, key=FILE)")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        files = ", ".join(str(f) for f in (ca, cert, key) if f is not None)
+        raise ValueError(f"cannot use {files}: {why}; certificates and keys are PEM files") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
 class Tcp:
     """Frames over a TCP connection, each after its length.
 
     The socket never blocks on its own: while the server is not reading, replies are taken, so that two full
     directions cannot wait for each other.
+
+    Parameters
+    ----------
+    host, port : str, int
+    timeout : float
+        Seconds for the connection and the handshake of TLS.
+    tls : SSLContext, optional
+        Without one nothing is encrypted.
+
+    Raises
+    ------
+    ConnectionLost
+        Nobody answers there.
+    AuthenticationError
+        The certificate is not trusted, or is another host's.
     """
 
     inherited = False
     window = MAX_UNACKNOWLEDGED
 
-    def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
-        self.name = f"tcp://{host}:{port}"
+    def __init__(self, host: str, port: int, timeout: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
+        self.name = f"{'tls' if tls else 'tcp'}://{host}:{port}"
         self.bytes_sent = self.bytes_received = 0
+        self._tls = tls is not None
         try:
             self._socket = socket.create_connection((host, port), timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = _shaken(self._socket, tls, host, self.name)
         except OSError as error:
             raise ConnectionLost(f"no server answers at {self.name}: {error}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setblocking(False)
         keep_alive(self._socket)
         self._selector = _Selector()
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._buffer = bytearray()
-        self._unsent = bytearray()
+        self._unsent: deque[memoryview] = deque()
         self._replies: deque[bytes] = deque()
 
     def send(self, frames: list[bytes]) -> None:
         # What an interrupt leaves unsent goes out first the next time: a frame is never cut in two.
-        self._unsent += b"".join(map(wire.lengthened, frames))
+        self._unsent.extend(memoryview(wire.lengthened(frame)) for frame in frames)
         while self._unsent:
             try:
-                sent = self._socket.send(self._unsent[:_SLICE])
-                del self._unsent[:sent]
+                sent = self._socket.send(self._unsent[0][:_SLICE])
+                self._unsent[0] = self._unsent[0][sent:]
                 self.bytes_sent += sent
-            except BlockingIOError:
+                if not self._unsent[0]:
+                    self._unsent.popleft()
+            except _BLOCKED:
                 if self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
             except OSError as error:
@@ -180,12 +228,17 @@ class Tcp:
         self._selector.close()
         self._socket.close()
 
-    def _lost(self, why: object) -> ConnectionLost:
+    def _lost(self, why: object) -> RPCError:
+        if self._tls and not self.bytes_received:
+            return AuthenticationError(
+                f"{self.name} closed the connection after the handshake of TLS ({why}): if it wants certificates of its "
+                "clients, it does not trust this one (rpc.connect(..., cert=FILE, key=FILE))"
+            )
         return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
 
     def _read_last_words(self) -> None:
         """Replies that came before the connection broke: the reason may be among them."""
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(RPCError):
             self._read()
 
     def _read(self, one: bool = False) -> None:
@@ -193,7 +246,7 @@ class Tcp:
         while True:
             try:
                 part = self._socket.recv(1 << 18)
-            except BlockingIOError:
+            except _BLOCKED:
                 break
             except OSError as error:
                 if self._replies:
@@ -203,6 +256,8 @@ class Tcp:
                 if self._replies:
                     return
                 raise self._lost("the server closed it")
+            if not self.bytes_received and part.startswith(_ALERT):
+                raise ProtocolError(f"{self.name} speaks TLS: connect to tls://{self.name.removeprefix('tcp://')}")
             self.bytes_received += len(part)
             self._buffer += part
             self._split()
@@ -220,3 +275,21 @@ class Tcp:
             self._replies.append(bytes(buffer[start + 4 : start + 4 + length]))
             start += 4 + length
         del buffer[:start]
+
+
+def _shaken(connection: socket.socket, tls: ssl.SSLContext, host: str, name: str) -> ssl.SSLSocket:
+    """The connection after the handshake of TLS."""
+    try:
+        return tls.wrap_socket(connection, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        connection.close()
+        raise AuthenticationError(
+            f"the certificate of {name} is not trusted: {error.verify_message}. "
+            "Name the authority that signed it with rpc.connect(..., ca=FILE), and the host that it is for in the address"
+        ) from None
+    except (ssl.SSLError, ConnectionResetError) as error:
+        connection.close()
+        reason = getattr(error, "reason", None) or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            raise ProtocolError(f"{name} does not speak TLS: connect to tcp://{name.removeprefix('tls://')}") from None
+        raise ConnectionLost(f"the handshake of TLS with {name} failed: {reason}") from None

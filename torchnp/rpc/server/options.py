@@ -65,6 +65,9 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         help="an array that clients compute with and cannot read; may be repeated",
     )
     add("--ledger", metavar="FILE", help="the privacy budgets of the datasets: see torchnp owner (default: none)")
+    add("--tls-cert", metavar="FILE", help="the server's certificate (PEM): everything is encrypted")
+    add("--tls-key", metavar="FILE", help="the certificate's key (PEM)")
+    add("--tls-client-ca", metavar="FILE", help="let in only clients with a certificate of these authorities (PEM)")
     _add_limits(parser)
 
 
@@ -145,6 +148,9 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "limits": Limits(options.max_bytes, options.max_objects, options.op_seconds, options.idle_seconds),
         "max_clients": options.max_clients,
         "bucket": options.bucket_ms / 1e3,
+        "tls_cert": options.tls_cert,
+        "tls_key": options.tls_key,
+        "tls_client_ca": options.tls_client_ca,
         "max_memory": _this_machines() if options.max_memory is None else options.max_memory,
     }
 

@@ -9,6 +9,7 @@ import logging
 import select
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -19,8 +20,9 @@ from typing import Any
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
-from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.listen import Listener, certified, opened, tls_context
 from torchnp.rpc.server.nursery import Budget, Nursery
 from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
 from torchnp.rpc.server.protocol import greet, last_word
@@ -32,7 +34,6 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
-BUFFERED = 1 << 16  # bytes of a connection that wait here
 PART = 1 << 18
 FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a token is looked at, after wrong ones from the same host
 FORGIVEN_SECONDS = 60.0
@@ -51,6 +52,8 @@ class Server:
         Sessions at a time; one more is refused with a reason.
     max_memory : int, optional
         Bytes that all sessions may hold together.
+    tls : SSLContext, optional
+        The server's certificate, and what it asks of clients; without one nothing is encrypted.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class Server:
         port: int = 0,
         max_clients: int = MAX_CLIENTS,
         max_memory: int | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if type(port) is not int:
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
@@ -77,7 +81,7 @@ class Server:
             )
         if type(max_clients) is not int or max_clients < 1:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
-        self.service, self.host, self.port, self.max_clients = service, host, port, max_clients
+        self.service, self.host, self.port, self.max_clients, self.tls = service, host, port, max_clients, tls
         self.budget = Budget(max_memory, max_clients)
         self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
         self._nursery: Nursery | None = None
@@ -91,9 +95,11 @@ class Server:
     def invitation(self) -> str:
         """Where the server listens and how to connect, in one line."""
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
-        address = f"tcp://{f'[{host}]' if ':' in host else host}:{self.port}"
-        token = ", token=..." if self.service.token else ""
-        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{token})'
+        address = f"{'tls' if self.tls else 'tcp'}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        more = ", token=..." if self.service.token else ""
+        if self.tls is not None:
+            more += ", ca=..." if self.tls.verify_mode == ssl.CERT_NONE else ", ca=..., cert=..., key=..."
+        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{more})'
 
     # ------------------------------------------------------------ running
 
@@ -110,8 +116,9 @@ class Server:
         assert nursery is not None
         loop = asyncio.get_running_loop()
         try:
-            listener = await asyncio.start_server(self._client, self.host, self.port, limit=BUFFERED)
-            self.port = listener.sockets[0].getsockname()[1]
+            listener = Listener(self.host, self.port)
+            self.port = listener.port
+            accepting = asyncio.ensure_future(self._accept(listener))
             loop.add_reader(nursery.control, self._bury, stop)
             log.info("serving %d operators", len(self.service.agreement.names))
             try:
@@ -121,6 +128,7 @@ class Server:
                     await stop.wait()
             finally:
                 loop.remove_reader(nursery.control)
+                accepting.cancel()
                 listener.close()
                 for task in self._clients:
                     task.cancel()
@@ -190,16 +198,51 @@ class Server:
 
     # ------------------------------------------------------------ one client
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        host, port = (writer.get_extra_info("peername") or ("a client that left", 0))[:2]
-        peer = f"{host}:{port}"
-        keep_alive(writer.get_extra_info("socket"))
-        self._clients.add(task)
+    async def _accept(self, listener: Listener) -> None:
+        while True:
+            task = asyncio.ensure_future(self._client(await listener.accept()))
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
+            self._strangers[task] = None
+            task.add_done_callback(lambda task: self._strangers.pop(task, None))
+            if len(self._strangers) > MAX_STRANGERS:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                oldest.cancel()
+
+    async def _client(self, connection: socket.socket) -> None:
+        host, port = "a client that left", 0
+        with contextlib.ExitStack() as failed:
+            failed.callback(connection.close)
+            try:
+                host, port = connection.getpeername()[:2]
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                keep_alive(connection)
+                reader, writer = await opened(connection, self.tls, HELLO_SECONDS)
+            except ProtocolError as error:
+                log.warning("%s:%d: closed: %s", host, port, error)
+                with contextlib.suppress(OSError):
+                    connection.send(wire.lengthened(last_word("protocol", error)))
+                return
+            except AuthenticationError as error:
+                log.warning("%s:%d: closed: %s", host, port, error)
+                return
+            except (OSError, TimeoutError, asyncio.CancelledError) as error:
+                log.debug("%s:%d: %s", host, port, error)
+                return
+            failed.pop_all()
+        await self._talk(reader, writer, host, f"{host}:{port}")
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, peer: str) -> None:
         last = b""
         try:
-            last = await self._greet(reader, writer, task, host, peer)
+            if not certified(writer, self.tls):
+                log.warning("%s: no certificate", peer)
+                last = last_word(
+                    "auth", "the server wants a certificate of its clients: rpc.connect(..., cert=FILE, key=FILE)"
+                )
+            else:
+                last = await self._greet(reader, writer, host, peer)
         except ProtocolError as error:
             log.warning("%s: closed: %s", peer, error)
             last = last_word("protocol", error)
@@ -208,19 +251,10 @@ class Server:
         except asyncio.CancelledError:
             pass
         finally:
-            self._clients.discard(task)
-            self._strangers.pop(task, None)
             await _say_last(reader, writer, last)
 
-    async def _greet(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task, host: str, peer: str
-    ) -> bytes:
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, peer: str) -> bytes:
         """Let a client in that says what it should, and serve it; the last frame that it gets."""
-        self._strangers[task] = None
-        if len(self._strangers) > MAX_STRANGERS:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.cancel()
         async with asyncio.timeout(HELLO_SECONDS):
             hello = wire.decode_request(await _frame(reader, wire.MAX_HELLO))
         if self.service.token is None:
@@ -234,7 +268,7 @@ class Server:
                 del self._doors[name]
         if not known:
             return reply
-        self._strangers.pop(task, None)
+        self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
         slot = next((i for i in range(self.max_clients) if i not in self.sessions), None)
         if slot is None:
             log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
@@ -369,7 +403,8 @@ async def _say_last(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
         if frame:
             writer.write(wire.lengthened(frame))
-        writer.write_eof()
+        if writer.can_write_eof():
+            writer.write_eof()
         async with asyncio.timeout(LINGER_SECONDS):
             while await reader.read(1 << 16):
                 pass
@@ -388,6 +423,9 @@ def serve(
     bucket: float = BUCKET,
     table: Mapping[str, Any] | None = None,
     ledger: str | Path | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
+    tls_client_ca: str | Path | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -412,16 +450,21 @@ def serve(
         Kernels by full overload name, in place of torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
+    tls_cert, tls_key : str or Path, optional
+        PEM files of the server's certificate and of its key: everything is encrypted.
+    tls_client_ca : str or Path, optional
+        A PEM file of authorities: only clients with a certificate of theirs are let in.
 
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token, the port is not between 0 and 65535, or ``max_memory`` is less
-        than the server needs before anybody uses it.
+        The host is not loopback and there is no token, the port is not between 0 and 65535, ``max_memory`` is less
+        than the server needs before anybody uses it, or a certificate or key cannot be used.
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits, bucket, ledger), host, port, max_clients, max_memory)
+    tls = None if tls_cert is tls_key is tls_client_ca is None else tls_context(tls_cert, tls_key, tls_client_ca)
+    server = Server(Service(table, datasets, token, limits, bucket, ledger), host, port, max_clients, max_memory, tls)
     if max_memory is not None:
         limit_memory(max_memory)
     server.fork()
