@@ -108,6 +108,7 @@ INFRASTRUCTURE: dict[str, type[RPCError]] = {
     "private": PrivacyError,
     "budget": BudgetError,
     "ledger": LedgerError,
+    "lost": ConnectionLost,
     "quota": QuotaError,
     "version": VersionMismatch,
 }

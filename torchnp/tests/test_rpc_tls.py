@@ -11,7 +11,7 @@ import torch
 
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
-from torchnp.rpc.server.listen import tls_context
+from torchnp.rpc.server.listen import Certificates
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.tests import rpc_server
@@ -31,13 +31,13 @@ def others(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(ours):
-    with Server(Service(), tls=tls_context(*ours.issued("127.0.0.1"))) as server:
+    with Server(Service(), tls=Certificates(*ours.issued("127.0.0.1"))) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def mutual(ours):
-    with Server(Service(), tls=tls_context(*ours.issued("127.0.0.1"), ours.ca)) as server:
+    with Server(Service(), tls=Certificates(*ours.issued("127.0.0.1"), ours.ca)) as server:
         yield server
 
 
@@ -77,7 +77,7 @@ def test_a_certificate_that_nobody_trusts(served, others):
 
 
 def test_a_certificate_of_another_host(ours):
-    tls = tls_context(*ours.issued("data.example.org"))
+    tls = Certificates(*ours.issued("data.example.org"))
     words = r"IP address mismatch.*the host that it is for"
     with Server(Service(), tls=tls) as server, pytest.raises(rpc.AuthenticationError, match=words):
         rpc.connect(f"tls://127.0.0.1:{server.port}", ca=ours.ca)
@@ -124,9 +124,9 @@ def test_files_that_are_no_certificates(ours, tmp_path):
     wrong.write_text("nothing")
     for cert, key in ((wrong, pair.key), (pair.cert, wrong), (tmp_path / "none", pair.key), (pair.cert, None)):
         with pytest.raises(ValueError, match="cannot use the certificate|give --tls-cert FILE and --tls-key FILE"):
-            tls_context(cert, key)
+            Certificates(cert, key)
     with pytest.raises(ValueError, match="cannot use the authorities of clients"):
-        tls_context(*pair, wrong)
+        Certificates(*pair, wrong)
     for files in ({"ca": wrong}, {"ca": tmp_path / "none"}, {"cert": pair.cert, "key": wrong}):
         with pytest.raises(ValueError, match="cannot use"):
             rpc.connect("tls://127.0.0.1:1", **files)

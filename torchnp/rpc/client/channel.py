@@ -77,8 +77,12 @@ class Channel:
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
         with contextlib.ExitStack() as refused:
             refused.callback(self.transport.close)
-            self.transport.send([wire.encode(hello)])
-            self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
+            frame = self.transport.greet(hello, timeout)
+            if frame is None:
+                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
+            self.welcome: wire.Welcome = self._take(frame)
+            if type(self.welcome) is not wire.Welcome:
+                raise ProtocolError(f"{self.name} did not answer as a server of torchnp's does")
             refused.pop_all()
         self._start()
         forks.watch(self)
@@ -314,16 +318,11 @@ class Channel:
         while not request.whole:
             request.take(self._reply(ANSWERS[request.kind], number))
 
-    def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
+    def _reply(self, kind: type, request: int) -> Any:
         """Wait for the answer to a request."""
         while True:
-            frame = self.transport.receive(timeout)
-            if frame is None:
-                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
-            reply = self._take(frame)
-            if type(reply) is kind and getattr(reply, "request", 0) == request:
-                return reply
-            if type(reply) is wire.Err and request and reply.request == request:
+            reply = self._take(self.transport.receive(None))
+            if type(reply) in (kind, wire.Err) and reply.request == request:
                 return reply
 
     def _take_all(self) -> None:

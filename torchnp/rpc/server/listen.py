@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
@@ -15,7 +16,8 @@ BUFFERED = 1 << 16  # bytes of a connection that wait here
 _HANDSHAKE = b"\x16"  # what the first byte of TLS is, and of no frame
 
 
-def tls_context(cert: str | Path | None, key: str | Path | None, client_ca: str | Path | None = None) -> ssl.SSLContext:
+@dataclass(frozen=True)
+class Certificates:
     """What a server of TLS needs.
 
     Parameters
@@ -30,15 +32,34 @@ def tls_context(cert: str | Path | None, key: str | Path | None, client_ca: str 
     ValueError
         A file is not given, not there, or not what it should be.
     """
-    if cert is None or key is None:
-        raise ValueError("TLS needs the certificate of the server and its key: give --tls-cert FILE and --tls-key FILE")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _loaded(lambda: context.load_cert_chain(cert, key), f"the certificate {cert} and the key {key}")
-    if client_ca is not None:
-        _loaded(lambda: context.load_verify_locations(client_ca), f"the authorities of clients {client_ca}")
-        context.verify_mode = ssl.CERT_OPTIONAL  # who has none is told so in a frame
-    return context
+
+    cert: str | Path | None
+    key: str | Path | None
+    client_ca: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        self.context()
+
+    def context(self) -> ssl.SSLContext:
+        """For connections over TCP."""
+        cert, key, ca = self.cert, self.key, self.client_ca
+        if cert is None or key is None:
+            raise ValueError(
+                "TLS needs the certificate of the server and its key: give --tls-cert FILE and --tls-key FILE"
+            )
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _loaded(lambda: context.load_cert_chain(cert, key), f"the certificate {cert} and the key {key}")
+        if ca is not None:
+            _loaded(lambda: context.load_verify_locations(ca), f"the authorities of clients {ca}")
+            context.verify_mode = ssl.CERT_OPTIONAL  # who has none is told so in a frame
+        return context
+
+    def contents(self) -> tuple[bytes, bytes, bytes | None]:
+        """What is in the files."""
+        assert self.cert is not None and self.key is not None
+        ca = None if self.client_ca is None else Path(self.client_ca).read_bytes()
+        return Path(self.cert).read_bytes(), Path(self.key).read_bytes(), ca
 
 
 def _loaded(load: Callable[[], None], what: str) -> None:
@@ -70,16 +91,24 @@ class Listener:
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
 
-    async def accept(self) -> socket.socket:
-        """The next connection."""
+    async def start(self, arrived: Callable[[socket.socket], None]) -> None:
+        """Have a function called with each connection."""
+        self._accepting = asyncio.ensure_future(self._accept(arrived))
+
+    async def _accept(self, arrived: Callable[[socket.socket], None]) -> None:
         while True:
             try:
-                return (await asyncio.get_running_loop().sock_accept(self._socket))[0]
+                arrived((await asyncio.get_running_loop().sock_accept(self._socket))[0])
             except OSError:  # it has left again, or this process has no more files to open
                 await asyncio.sleep(0.02)
 
     def close(self) -> None:
+        """Take no more."""
+        self._accepting.cancel()
         self._socket.close()
+
+    async def closed(self) -> None:
+        """Wait until all is closed."""
 
 
 async def opened(
