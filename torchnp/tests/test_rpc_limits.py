@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -231,14 +232,14 @@ def _descendants(pid):
 
 def test_replies_about_private_data_come_at_multiples_of_the_bucket(monkeypatch):
     clock, slept = iter((10.0, 10.12, 20.0, 20.12)), []
-    monkeypatch.setattr(protocol.time, "sleep", slept.append)
+    monkeypatch.setattr(protocol, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
     connection = Connection(Service(datasets={"x": np.ones(3)}, bucket=0.05))
     agreed = connection.service.agreement
     list(connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", ""))))
     list(connection.handle(wire.encode(wire.Open(0, 0, "x"))))
     raw = memoryview(np.ones(3).tobytes())
     list(connection.handle(wire.encode(wire.Data(1, 1, "float64", [3], [0], 0, raw))))
-    monkeypatch.setattr(protocol.time, "monotonic", clock.__next__)
+    protocol.time.monotonic = clock.__next__
     for seq, id_ in ((2, 0), (3, 1)):
         frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
         connection.handle(frame)

@@ -17,6 +17,7 @@ from torch import nn
 import torchnp.rpc.client.link as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
+from torchnp.rpc.client import channel
 from torchnp.rpc.client.link import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
@@ -214,6 +215,29 @@ def test_replies_that_come_twice_or_out_of_order():
     assert [link.receive(0), link.receive(0)] == [ack, ack]
     with pytest.raises(rpc.ProtocolError, match="here sent frame 4 where 3 was due"):
         link.receive(0)
+
+
+def test_an_idle_session_connects_again_before_its_lease_is_over(shared, monkeypatch):
+    monkeypatch.setattr(channel, "LOOK_SECONDS", 0.05)
+    with Proxy(shared.port) as proxy, rpc.connect(at(proxy.port)) as session:
+        x = session.send(torch.ones(3))
+        session.sync()
+        proxy.drop()
+        until(lambda: proxy.connections == 2)
+        assert x.publish().tolist() == [1, 1, 1]
+
+
+def test_a_server_that_stops_while_nobody_asks_is_told_at_the_next_use(monkeypatch):
+    monkeypatch.setattr(channel, "LOOK_SECONDS", 0.05)
+    with Server(SERVICE) as server:
+        session, other = rpc.connect(at(server.port)), rpc.connect(at(server.port))
+        x = session.send(torch.ones(3))
+        session.sync()
+    until(lambda: session.channel.dead and other.channel.dead)
+    with pytest.raises(rpc.ConnectionLost, match="the server has been stopped"):
+        x.publish()
+    session.close()
+    other.close()  # nothing of it was lost
 
 
 # ---------------------------------------------------------------- who resumes what

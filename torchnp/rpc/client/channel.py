@@ -30,6 +30,7 @@ from torchnp.rpc.wire import Agreement
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
 IDLE_SECONDS = 0.002
+LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
@@ -247,6 +248,20 @@ class Channel:
                 self._progress.set()
         return self._dead is None and bool(self._ops or self._deletes or self._queue)
 
+    def look(self) -> None:
+        """Take what the server says unasked: a connection that is lost while nobody sends is made again in time.
+
+        Only the channel's thread does this.
+        """
+        with self.owned:
+            settled = not self._unsettled()
+            try:
+                if self._dead is None:
+                    self._take_all()
+            except RPCError as error:
+                self.die(error)
+                self._untold = self._untold and not settled  # nothing is lost but handles, which say so when used
+
     def die(self, error: RPCError) -> None:
         """End the session, and tell whoever waits for something."""
         with self._lock:
@@ -429,13 +444,16 @@ def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpo
         while True:
             timed_out = False
             try:
-                if not wake.get(timeout=IDLE_SECONDS if left else None):
+                if not wake.get(timeout=IDLE_SECONDS if left else LOOK_SECONDS):
                     return
             except queue.Empty:
                 timed_out = True
             channel = ref()
             if channel is None or channel.closed:
                 return
+            if timed_out and not left:
+                channel.look()
+                continue
             waiting = len(channel._queue)
             quiet = timed_out and waiting == seen
             left, seen = True, waiting

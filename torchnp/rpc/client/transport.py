@@ -44,13 +44,19 @@ class Transport(Protocol):
         Whether a forked process has a session of its own; over a socket it would talk into its parent's.
     window : int
         Operators that the program may be ahead of the server.
+    bytes_sent, bytes_received : int
+        So far, lengths included.
     """
 
     name: str
     inherited: bool
     window: int
-    bytes_sent: int
-    bytes_received: int
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
 
     def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
         """Say the first frame; the answer, or None if there is none within ``timeout`` seconds."""

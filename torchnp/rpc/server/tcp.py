@@ -348,7 +348,8 @@ class Server:
             assert self._nursery is not None
             self._nursery.kill(lost[0].slot)
             lost[0].link.gone.set()
-            await asyncio.wait([lost[0].life], timeout=LINGER_SECONDS)  # type: ignore[list-item]
+            if lost[0].life is not None:
+                await asyncio.wait([lost[0].life], timeout=LINGER_SECONDS)
         return next((i for i in range(self.max_clients) if i not in self.sessions), None)
 
     async def _open(self, slot: int, peer: str) -> _Held:
