@@ -117,10 +117,10 @@ class Bare:
     def __init__(self, stream: Tcp | Grpc) -> None:
         self.stream, self.waiting = stream, 0
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, ahead: int) -> None:
         self.stream.send([message])
         self.waiting += len(message)
-        while self.waiting > wire.WINDOW:
+        while self.waiting > ahead:
             self.take(len(message))
         while self.waiting and self.stream.receive(0.0) is not None:
             self.waiting -= len(message)
@@ -129,11 +129,11 @@ class Bare:
         self.stream.receive(60.0)
         self.waiting -= size
 
-    def rate(self, message: bytes, seconds: float) -> float:
-        """Messages per second, all of them answered."""
+    def rate(self, message: bytes, seconds: float, ahead: int = wire.WINDOW) -> float:
+        """Messages per second, all of them answered, at most so many bytes ahead of the answers."""
         n, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
-            self.send(message)
+            self.send(message, ahead)
             n += 1
         while self.waiting:
             self.take(len(message))
@@ -200,7 +200,7 @@ def main() -> None:
         return SERVERS[kind](cert, key)
     batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
     raw = memoryview(bytes(wire.CHUNK))
-    print("            operators/s       bare  ratio      MB/s       bare  ratio")
+    print("            operators/s       bare  ratio      MB/s       bare  ratio   sync us   bare")
     with tempfile.TemporaryDirectory() as where:
         authority, cert, key, ca = trustme.CA(), *(Path(where) / name for name in ("cert", "key", "ca"))
         issued = authority.issue_cert("127.0.0.1")
@@ -216,7 +216,7 @@ def main() -> None:
                     return Grpc("127.0.0.1", port, credentials(ca, None, None))
 
                 session, bare = Full(Link(lambda _, port=port: dial(port), 30.0)), Bare(dial(bare_port))
-                rates: list[list[float]] = [[], [], [], []]
+                rates: list[list[float]] = [[], [], [], [], [], []]
                 for _ in range(options.rounds):
                     for found, measure in zip(
                         rates,
@@ -225,11 +225,16 @@ def main() -> None:
                             lambda: bare.rate(batch, options.seconds) * OPS,
                             lambda: session.rate(lambda: session.tensor(raw), options.seconds) * wire.CHUNK / 1e6,
                             lambda: bare.rate(bytes(raw), options.seconds) * wire.CHUNK / 1e6,
+                            lambda: session.rate(session.sync, options.seconds / 2),
+                            lambda: bare.rate(b"short", options.seconds / 2, ahead=0),
                         ),
                     ):
                         found.append(measure())
-                a, b, c, d = map(max, rates)
-                print(f"{kind:<8} {a:14,.0f} {b:10,.0f} {a / b:6.2f} {c:9,.0f} {d:10,.0f} {c / d:6.2f}", flush=True)
+                a, b, c, d, e, f = map(max, rates)
+                print(
+                    f"{kind:<8} {a:14,.0f} {b:10,.0f} {a / b:6.2f} {c:9,.0f} {d:10,.0f} {c / d:6.2f} {1e6 / e:9.0f} {1e6 / f:6.0f}",
+                    flush=True,
+                )
                 session.link.interrupt()
                 session.link.close()
                 bare.stream.leave(b"over")
