@@ -293,6 +293,22 @@ def test_a_session_is_kept_for_its_lease_alone(caplog):
             x.publish()
 
 
+def test_a_session_that_ends_while_its_client_is_away_says_why_when_it_comes_back():
+    limits = rpc.Limits(op_seconds=0.5, lease_seconds=20.0)
+    with Server(Service(limits=limits)) as server, Proxy(server.port) as proxy:
+        session = rpc.connect(at(proxy.port))
+        x = session.send(torch.ones(1)).expand(2**25, 2**25)
+        session.sync()
+        proxy._target = 1  # nobody answers there
+        x.amax()
+        until(lambda: server.budget.where(0))
+        proxy.drop()
+        until(lambda: not server.sessions)
+        proxy._target = server.port
+        with pytest.raises(rpc.QuotaError, match=r"aten::amax took longer than the 0\.5 s"):
+            session.sync()
+
+
 def test_a_place_that_is_needed_is_taken_from_a_lost_session():
     with Server(Service(), max_clients=1) as server, Proxy(server.port) as proxy:
         session = rpc.connect(at(proxy.port))

@@ -313,7 +313,7 @@ class Server:
             held.timer.cancel()
             held.timer = None
         link, lease = held.link, float(self.service.limits.lease_seconds)
-        ticket = wire.Ticket(held.resume if lease else "", lease, link.taken)
+        ticket = wire.Ticket(held.resume if lease else "", link.taken)
         over = False
         try:
             over = await link.talk(stream, due, [welcome, wire.numbered(0, wire.encode(ticket))])
@@ -356,10 +356,15 @@ class Server:
         """Start a session's worker."""
         assert self._nursery is not None
         self.sessions[slot] = asyncio.get_running_loop().create_future()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._nursery.open(slot, theirs, peer)
-        link = Link(*await asyncio.open_connection(sock=ours, limit=PART))
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                link = Link(*await asyncio.open_connection(sock=ours, limit=PART))
+                self._nursery.open(slot, theirs, peer)
+        except OSError as error:  # of a process that has no more files to open
+            del self.sessions[slot]
+            log.error("%s: no session: %s", peer, error)
+            raise
         held = _Held(link, slot, peer, f"{self._instance}.{secrets.token_urlsafe(24)}")
         self._held[_digest(held.resume)] = held
         held.life = asyncio.ensure_future(self._live(held))

@@ -253,13 +253,12 @@ class Quoted(_Frame, tag=21):
 
 
 class Ticket(_Frame, tag=32):
-    """Follows WELCOME: what the session is resumed with, for so many seconds after its connection was lost.
+    """Follows WELCOME: what the session is resumed with after its connection was lost, "" if it cannot be.
 
     ``due`` is the number of the first frame that has not been taken: what came before need not be sent again.
     """
 
     resume: Name
-    lease: float
     due: UInt
 
 
