@@ -20,7 +20,7 @@ class VersionMismatch(RPCError):
 
 
 class AuthenticationError(RPCError):
-    """The server refused the token."""
+    """The server refused the token or the certificate, or the server's certificate is not trusted."""
 
 
 class ProtocolError(RPCError):
@@ -108,6 +108,7 @@ INFRASTRUCTURE: dict[str, type[RPCError]] = {
     "private": PrivacyError,
     "budget": BudgetError,
     "ledger": LedgerError,
+    "lost": ConnectionLost,
     "quota": QuotaError,
     "version": VersionMismatch,
 }

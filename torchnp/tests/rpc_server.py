@@ -6,11 +6,14 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from torchnp import rpc
+from torchnp.tests.certificates import Authority
 
-TRANSPORTS = ("local", "tcp")
+TRANSPORTS = ("local", "tls", "grpc")
 
 
 @contextlib.contextmanager
@@ -22,26 +25,30 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
     try:
         line = server.stdout.readline()
         assert line.startswith("listening on "), line + server.stderr.read()
-        yield "tcp://" + line.split()[2].rstrip(";"), server
+        yield line.split('"')[1], server
     finally:
         server.terminate()
         server.communicate(timeout=20)
 
 
-_shared: list[str] = []
+_shared: dict[str, dict] = {}
 _stack = contextlib.ExitStack()
 
 
 def session(transport: str) -> rpc.Session:
-    """A new session in process, or with the TCP server that all tests of this process share."""
+    """A new session in process, or with the server that all tests of this process share."""
     if transport == "local":
         return rpc.local()
-    if not _shared:
-        _shared.append(_stack.enter_context(process())[0])
-    return rpc.connect(_shared[0])
+    if transport not in _shared:
+        authority = Authority(Path(_stack.enter_context(tempfile.TemporaryDirectory())), "shared")
+        cert, key = map(str, authority.issued("127.0.0.1"))
+        options = ["--tls-cert", cert, "--tls-key", key] + ["--grpc"] * (transport == "grpc")
+        where, _ = _stack.enter_context(process(*options))
+        _shared[transport] = {"address": where, "ca": authority.ca}
+    return rpc.connect(**_shared[transport])
 
 
 def stop() -> None:
-    """Stop the shared server."""
+    """Stop the shared servers."""
     _shared.clear()
     _stack.close()

@@ -92,7 +92,7 @@ def interruptible():
 
 def test_an_interrupt_while_the_server_computes(servers, interruptible):
     """The answer that nobody waits for any more is not taken for the next one."""
-    with rpc_server.session("tcp") as session:
+    with rpc_server.session("tls") as session:
         x = session.send(torch.ones(600, 600))
         for i in range(5):
             for _ in range(30):

@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,17 +75,19 @@ def test_an_operator_that_takes_too_long_ends_its_session_alone():
 
 @pytest.mark.parametrize("busy", [0, 400])
 def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
-    with Server(Service(), max_clients=1) as server:
+    with Server(Service(limits=rpc.Limits(lease_seconds=0)), max_clients=1) as server:
         session = rpc.connect(address(server))
         endless(session)
         with contextlib.suppress(BlockingIOError):  # more than anybody reads
             for _ in range(busy):
-                session.channel.transport._socket.send(bytes(1 << 16))
+                session.channel.transport._stream._socket.send(bytes(1 << 16))
         time.sleep(0.3)
         assert server.sessions
         # A reset, as of a process that dies with replies unread; an orderly end would wait behind what nobody reads.
-        session.channel.transport._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        session.channel.transport._socket.close()
+        session.channel.transport._stream._socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        session.channel.transport._stream._socket.close()
         until(lambda: not server.sessions)
         works(address(server))
 
@@ -119,7 +122,7 @@ def test_a_draw_of_one_session_holds_up_no_others():
         start = time.monotonic()
         assert torch.bernoulli(session.send(torch.zeros(3))).publish().tolist() == [0, 0, 0]
         assert time.monotonic() - start < 10
-        stuck.channel.transport._socket.close()
+        stuck.channel.transport._stream._socket.close()
 
 
 def test_a_session_that_sends_nothing_ends():
@@ -229,14 +232,14 @@ def _descendants(pid):
 
 def test_replies_about_private_data_come_at_multiples_of_the_bucket(monkeypatch):
     clock, slept = iter((10.0, 10.12, 20.0, 20.12)), []
-    monkeypatch.setattr(protocol.time, "sleep", slept.append)
+    monkeypatch.setattr(protocol, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
     connection = Connection(Service(datasets={"x": np.ones(3)}, bucket=0.05))
     agreed = connection.service.agreement
     list(connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", ""))))
     list(connection.handle(wire.encode(wire.Open(0, 0, "x"))))
     raw = memoryview(np.ones(3).tobytes())
     list(connection.handle(wire.encode(wire.Data(1, 1, "float64", [3], [0], 0, raw))))
-    monkeypatch.setattr(protocol.time, "monotonic", clock.__next__)
+    protocol.time.monotonic = clock.__next__
     for seq, id_ in ((2, 0), (3, 1)):
         frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
         connection.handle(frame)

@@ -19,6 +19,7 @@ import torch
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client import channel
+from torchnp.rpc.client.link import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.server.tcp import Server
@@ -56,12 +57,13 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.client.link import Link
 from torchnp.schema import load
 from torchnp.rpc.client.channel import Channel
 import numpy as np
 service = Service()
 with Server(service) as server:
-    channel = Channel(Tcp("127.0.0.1", server.port), service.agreement)
+    channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), service.agreement)
     x = channel.upload("float32", [3], [0], memoryview(np.arange(3, dtype=np.float32).view(np.uint8)), make=int)
     y = channel.call(service.agreement.index["aten::add.Tensor"], 1, [wire.Handle(x), 2], {}, [], None, make=int)[0]
     print(channel.publish(y)[2].view(np.float32).tolist(), channel.sync().objects)
@@ -162,8 +164,8 @@ def test_nothing_listens():
         port = s.getsockname()[1]
     with pytest.raises(rpc.ConnectionLost, match=f"no server answers at tcp://127.0.0.1:{port}"):
         rpc.connect(f"tcp://127.0.0.1:{port}")
-    for bad in ("127.0.0.1:5", "tcp://host", "grpc://h:1", "tcp://h:x"):
-        with pytest.raises(ValueError, match="write tcp://HOST:PORT"):
+    for bad in ("127.0.0.1:5", "tcp://host", "http://h:1", "tcp://h:x"):
+        with pytest.raises(ValueError, match="write tls://HOST:PORT"):
             rpc.connect(bad)
 
 
@@ -225,7 +227,7 @@ def test_a_bad_frame_in_a_session_closes_it_with_the_reason(shared):
             x + 1
             session.sync()
         with raw_connection(shared) as s:
-            s.sendall(wire.lengthened(hello(shared)) + struct.pack(">I", wire.MAX_FRAME + 1))
+            s.sendall(wire.lengthened(hello(shared)) + struct.pack(">I", wire.MAX_MESSAGE + 1))
             assert b"longer than" in everything(s)
         assert y.publish().tolist() == [1, 1, 1]
 
@@ -336,7 +338,7 @@ def test_operators_travel_in_batches(shared, monkeypatch):
 def test_a_sender_waits_for_a_slow_server(monkeypatch):
     """Unacknowledged operators are bounded, whatever the network holds."""
     slow = threading.Event()
-    monkeypatch.setattr(Tcp, "window", 200)
+    monkeypatch.setattr(Link, "window", 200)
 
     def neg_(self):
         slow.wait(0.002)
@@ -385,8 +387,11 @@ def test_a_transport_keeps_frames_whole_when_it_is_interrupted(shared):
     transport._socket = Stuttering()
     with pytest.raises(KeyboardInterrupt):
         transport.send([hello(shared)])
-    transport.send([wire.encode(wire.Sync(1, 0))])
+    transport.send([wire.numbered(1, wire.encode(wire.Sync(1, 0)))])
     transport._socket = real
-    replies = [wire.decode_reply(transport.receive(10)), wire.decode_reply(transport.receive(10))]
-    assert [type(r) for r in replies] == [wire.Welcome, wire.Status]
+    assert type(wire.decode_reply(transport.receive(10))) is wire.Welcome
+    number, ticket = wire.split(transport.receive(10))
+    assert (number, type(wire.decode_control(ticket))) == (0, wire.Ticket)
+    number, status = wire.split(transport.receive(10))
+    assert (number, type(wire.decode_reply(status))) == (1, wire.Status)
     transport.close()

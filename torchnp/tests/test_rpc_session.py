@@ -223,7 +223,7 @@ def test_values_out_of_range_are_value_errors():
         with pytest.raises(ValueError, match="there is no port"):
             rpc.serve(port=port)
     for address in ("tcp://127.0.0.1:99999", "tcp://127.0.0.1:0"):
-        with pytest.raises(ValueError, match="write tcp://HOST:PORT"):
+        with pytest.raises(ValueError, match="write tls://HOST:PORT or tcp"):
             rpc.connect(address)
     with pytest.raises(ValueError, match="max_objects cannot be -1"):
         rpc.Limits(max_objects=-1)

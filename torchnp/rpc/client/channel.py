@@ -31,6 +31,7 @@ from torchnp.rpc.wire.again import Shortener
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
 IDLE_SECONDS = 0.002
+LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
@@ -79,8 +80,12 @@ class Channel:
         hello = wire.Hello(wire.VERSION, agreement.digest, len(agreement.names), torchnp.__version__, token or "")
         with contextlib.ExitStack() as refused:
             refused.callback(self.transport.close)
-            self.transport.send([wire.encode(hello)])
-            self.welcome: wire.Welcome = self._reply(wire.Welcome, 0, timeout)
+            frame = self.transport.greet(hello, timeout)
+            if frame is None:
+                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
+            self.welcome: wire.Welcome = self._take(frame)
+            if type(self.welcome) is not wire.Welcome:
+                raise ProtocolError(f"{self.name} did not answer as a server of torchnp's does")
             refused.pop_all()
         self._start()
         forks.watch(self)
@@ -245,6 +250,20 @@ class Channel:
                 self._progress.set()
         return self._dead is None and bool(self._ops or self._deletes or self._queue)
 
+    def look(self) -> None:
+        """Take what the server says unasked: a connection that is lost while nobody sends is made again in time.
+
+        Only the channel's thread does this.
+        """
+        with self.owned:
+            settled = not self._unsettled()
+            try:
+                if self._dead is None:
+                    self._take_all()
+            except RPCError as error:
+                self.die(error)
+                self._untold = self._untold and not settled  # nothing is lost but handles, which say so when used
+
     def die(self, error: RPCError) -> None:
         """End the session, and tell whoever waits for something."""
         with self._lock:
@@ -315,16 +334,11 @@ class Channel:
         while not request.whole:
             request.take(self._reply(ANSWERS[request.kind], number))
 
-    def _reply(self, kind: type, request: int, timeout: float | None = None) -> Any:
+    def _reply(self, kind: type, request: int) -> Any:
         """Wait for the answer to a request."""
         while True:
-            frame = self.transport.receive(timeout)
-            if frame is None:
-                raise ConnectionLost(f"{self.name} did not answer within {timeout:g} s: is it a server of torchnp's?")
-            reply = self._take(frame)
-            if type(reply) is kind and getattr(reply, "request", 0) == request:
-                return reply
-            if type(reply) is wire.Err and request and reply.request == request:
+            reply = self._take(self.transport.receive(None))
+            if type(reply) in (kind, wire.Err) and reply.request == request:
                 return reply
 
     def _take_all(self) -> None:
@@ -431,13 +445,16 @@ def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transpo
         while True:
             timed_out = False
             try:
-                if not wake.get(timeout=IDLE_SECONDS if left else None):
+                if not wake.get(timeout=IDLE_SECONDS if left else LOOK_SECONDS):
                     return
             except queue.Empty:
                 timed_out = True
             channel = ref()
             if channel is None or channel.closed:
                 return
+            if timed_out and not left:
+                channel.look()
+                continue
             waiting = len(channel._queue)
             quiet = timed_out and waiting == seen
             left, seen = True, waiting

@@ -1,19 +1,23 @@
-"""How frames get to a server and back: in process, or over TCP. A transport moves frames and knows nothing of them."""
+"""How frames get to a server and back: in process, or over TCP. A transport moves frames and knows little of them."""
 
 from __future__ import annotations
 
 import contextlib
 import selectors
 import socket
+import ssl
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 from torchnp.rpc import wire
-from torchnp.rpc.exceptions import ConnectionLost, ProtocolError
+from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
 
 MAX_UNACKNOWLEDGED = 1 << 13
+LINGER_SECONDS = 1.0  # that the server has to close its side
 _SLICE = 1 << 18
 # Unlike select, poll takes sockets whatever their number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -40,13 +44,22 @@ class Transport(Protocol):
         Whether a forked process has a session of its own; over a socket it would talk into its parent's.
     window : int
         Operators that the program may be ahead of the server.
+    bytes_sent, bytes_received : int
+        So far, lengths included.
     """
 
     name: str
     inherited: bool
     window: int
-    bytes_sent: int
-    bytes_received: int
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
+        """Say the first frame; the answer, or None if there is none within ``timeout`` seconds."""
 
     def send(self, frames: list[bytes]) -> None:
         """Send frames in order; blocks while the server is behind."""
@@ -55,10 +68,36 @@ class Transport(Protocol):
         """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
 
     def interrupt(self) -> None:
-        """Leave the server; a `send` or `receive` that waits in another thread ends with an error."""
+        """Leave the server for good; a `send` or `receive` that waits in another thread ends with an error."""
 
     def close(self) -> None:
-        """Give back what the transport holds in this process; the first of all to do so leaves the server."""
+        """Give back what the transport holds in this process."""
+
+
+class Stream(Protocol):
+    """A connection, which moves messages (see `torchnp.rpc.wire`); a session may have several, one after the other.
+
+    Attributes
+    ----------
+    name : str
+        The server as messages name it.
+    """
+
+    name: str
+    bytes_sent: int
+    bytes_received: int
+
+    def send(self, messages: list[bytes]) -> None:
+        """Send messages in order; ConnectionLost where that cannot be."""
+
+    def receive(self, timeout: float | None) -> bytes | None:
+        """The next message, or None if none comes within ``timeout`` seconds; ConnectionLost at the end."""
+
+    def leave(self, last: bytes) -> None:
+        """Say a last message, from any thread and without waiting; whoever waits here is told that it is over."""
+
+    def close(self) -> None:
+        """Give back what it holds in this process."""
 
 
 class InProcess:
@@ -75,6 +114,10 @@ class InProcess:
         self.bytes_sent = self.bytes_received = 0
         self._connection = connection
         self._coming: deque[Iterator[bytes]] = deque()  # what a large tensor is cut into is made as it is received
+
+    def greet(self, hello: wire.Hello, timeout: float | None) -> bytes | None:
+        self.send([wire.encode(hello)])
+        return self.receive()
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
@@ -110,48 +153,105 @@ class InProcess:
         self._connection.close()  # type: ignore[attr-defined]
 
 
+_ALERT = b"\x15\x03"  # how a server of TLS begins what it has to say to who does not speak it
+_BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> ssl.SSLContext:
+    """What a client of TLS needs: whom it trusts, and who it is.
+
+    Raises
+    ------
+    ValueError
+        A file is not there, or not what it should be.
+    """
+    if (cert is None) != (key is None):
+        raise ValueError("a certificate goes with its key: rpc.connect(..., cert=FILE, key=FILE)")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        files = ", ".join(str(f) for f in (ca, cert, key) if f is not None)
+        raise ValueError(f"cannot use {files}: {why}; certificates and keys are PEM files") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+class _Untrusted(AuthenticationError, ConnectionLost):
+    """The server has left right after the handshake of TLS; a connection that was lost there looks alike."""
+
+
 class Tcp:
-    """Frames over a TCP connection, each after its length.
+    """Messages over TCP or TLS, each after its length.
 
     The socket never blocks on its own: while the server is not reading, replies are taken, so that two full
     directions cannot wait for each other.
+
+    Parameters
+    ----------
+    host, port : str, int
+    timeout : float
+        Seconds for the connection and the handshake of TLS.
+    tls : SSLContext, optional
+        Without one nothing is encrypted.
+
+    Raises
+    ------
+    ConnectionLost
+        Nobody answers there.
+    AuthenticationError
+        The certificate is not trusted, or is another host's.
     """
 
-    inherited = False
-    window = MAX_UNACKNOWLEDGED
-
-    def __init__(self, host: str, port: int, timeout: float = 10.0) -> None:
-        self.name = f"tcp://{host}:{port}"
+    def __init__(self, host: str, port: int, timeout: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
+        self.name = f"{'tls' if tls else 'tcp'}://{host}:{port}"
         self.bytes_sent = self.bytes_received = 0
+        self._tls = tls is not None
         try:
             self._socket = socket.create_connection((host, port), timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = _shaken(self._socket, tls, host, self.name)
         except OSError as error:
             raise ConnectionLost(f"no server answers at {self.name}: {error}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setblocking(False)
         keep_alive(self._socket)
         self._selector = _Selector()
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._buffer = bytearray()
-        self._unsent = bytearray()
+        self._unsent: deque[memoryview] = deque()
+        self._cut = False  # whether a part of a message has been sent
+        self._lock = threading.Lock()  # of the socket, which is used for an instant at a time
+        self._left = False
+        self._woken, self._wake = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._replies: deque[bytes] = deque()
 
-    def send(self, frames: list[bytes]) -> None:
-        # What an interrupt leaves unsent goes out first the next time: a frame is never cut in two.
-        self._unsent += b"".join(map(wire.lengthened, frames))
+    def send(self, messages: list[bytes]) -> None:
+        # What an interrupt leaves unsent goes out first the next time: a message is never cut in two.
+        self._unsent.extend(memoryview(wire.lengthened(message)) for message in messages)
         while self._unsent:
             try:
-                sent = self._socket.send(self._unsent[:_SLICE])
-                del self._unsent[:sent]
-                self.bytes_sent += sent
-            except BlockingIOError:
+                self._send_part()
+            except _BLOCKED:
                 if self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
             except OSError as error:
                 self._read_last_words()
                 if not self._replies:
                     raise self._lost(error) from None
-                return
+                self._unsent.clear()
+
+    def _send_part(self) -> None:
+        with self._lock:
+            sent = self._socket.send(self._unsent[0][:_SLICE])
+            self._unsent[0] = self._unsent[0][sent:]
+            self._cut = bool(self._unsent[0])
+            if not self._cut:
+                self._unsent.popleft()
+        self.bytes_sent += sent
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
@@ -170,30 +270,51 @@ class Tcp:
         key = self._selector.get_map()[self._socket]
         if key.events != events:
             self._selector.modify(self._socket, events)
-        return next((found for _, found in self._selector.select(timeout)), 0)
+        found = self._selector.select(timeout)
+        if self._left:
+            raise self._lost("the session is closed")
+        return next((events for key, events in found if key.fileobj is self._socket), 0)
 
-    def interrupt(self) -> None:
-        with contextlib.suppress(OSError):  # it may be gone
-            self._socket.shutdown(socket.SHUT_RDWR)
+    def leave(self, last: bytes) -> None:
+        with self._lock, contextlib.suppress(OSError):  # it may be gone
+            self._left = True
+            self._wake.send(b"x")
+            if not self._cut:
+                with contextlib.suppress(*_BLOCKED):
+                    self._socket.send(wire.lengthened(last))
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
+        if self._left:  # to close with unread data is a reset, which takes the last message with it
+            end = time.monotonic() + LINGER_SECONDS
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(LINGER_SECONDS)
+                while self._socket.recv(1 << 18) and time.monotonic() < end:
+                    pass
         self._selector.close()
-        self._socket.close()
+        for s in (self._socket, self._woken, self._wake):
+            s.close()
 
     def _lost(self, why: object) -> ConnectionLost:
+        if self._tls and not self.bytes_received:
+            return _Untrusted(
+                f"{self.name} closed the connection after the handshake of TLS ({why}): if it wants certificates of its "
+                "clients, it does not trust this one (rpc.connect(..., cert=FILE, key=FILE))"
+            )
         return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
 
     def _read_last_words(self) -> None:
         """Replies that came before the connection broke: the reason may be among them."""
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(RPCError):
             self._read()
 
     def _read(self, one: bool = False) -> None:
         """Take what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice."""
         while True:
             try:
-                part = self._socket.recv(1 << 18)
-            except BlockingIOError:
+                with self._lock:
+                    part = self._socket.recv(1 << 18)
+            except _BLOCKED:
                 break
             except OSError as error:
                 if self._replies:
@@ -203,6 +324,8 @@ class Tcp:
                 if self._replies:
                     return
                 raise self._lost("the server closed it")
+            if not self.bytes_received and part.startswith(_ALERT):
+                raise ProtocolError(f"{self.name} speaks TLS: connect to tls://{self.name.removeprefix('tcp://')}")
             self.bytes_received += len(part)
             self._buffer += part
             self._split()
@@ -213,10 +336,28 @@ class Tcp:
         start, buffer = 0, self._buffer
         while len(buffer) - start >= 4:
             length = int.from_bytes(buffer[start : start + 4], "big")
-            if length > wire.MAX_FRAME:
+            if length > wire.MAX_MESSAGE:
                 raise ProtocolError(f"{self.name} announced a frame of {length} bytes")
             if len(buffer) - start - 4 < length:
                 break
             self._replies.append(bytes(buffer[start + 4 : start + 4 + length]))
             start += 4 + length
         del buffer[:start]
+
+
+def _shaken(connection: socket.socket, tls: ssl.SSLContext, host: str, name: str) -> ssl.SSLSocket:
+    """The connection after the handshake of TLS."""
+    try:
+        return tls.wrap_socket(connection, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        connection.close()
+        raise AuthenticationError(
+            f"the certificate of {name} is not trusted: {error.verify_message}. "
+            "Name the authority that signed it with rpc.connect(..., ca=FILE), and the host that it is for in the address"
+        ) from None
+    except (ssl.SSLError, ConnectionResetError) as error:
+        connection.close()
+        reason = getattr(error, "reason", None) or str(error)
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            raise ProtocolError(f"{name} does not speak TLS: connect to tcp://{name.removeprefix('tls://')}") from None
+        raise ConnectionLost(f"the handshake of TLS with {name} failed: {reason}") from None

@@ -44,6 +44,8 @@ class Limits:
         That one operator may take on a server over TCP, a minute by default: the session of one that takes longer ends.
     idle_seconds : float
         After which a session that sends nothing ends there, four hours by default.
+    lease_seconds : float
+        For which a session is kept there after its connection was lost, five minutes by default; 0 for not at all.
 
     Raises
     ------
@@ -55,13 +57,14 @@ class Limits:
     max_objects: int = 1 << 20
     op_seconds: float = 60.0
     idle_seconds: float = 4 * 3600.0
+    lease_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        for name in ("op_seconds", "idle_seconds"):
+        for name in ("op_seconds", "idle_seconds", "lease_seconds"):
             value = getattr(self, name)
             if type(value) not in (int, float):
                 raise TypeError(f"{name} is a number, not a value of type {type(value).__name__}")
-            if not 0 < value < 1e8:
+            if not 0 < value < 1e8 and not (name == "lease_seconds" and value == 0):
                 raise ValueError(f"{name} cannot be {value}: it is a number of seconds above 0")
         for name in ("max_bytes", "max_objects"):
             value = getattr(self, name)

@@ -46,7 +46,7 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _milliseconds(text: str) -> float:
+def _seconds_or_none(text: str) -> float:
     return 0.0 if text == "0" else _seconds(text)
 
 
@@ -65,6 +65,10 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         help="an array that clients compute with and cannot read; may be repeated",
     )
     add("--ledger", metavar="FILE", help="the privacy budgets of the datasets: see torchnp owner (default: none)")
+    add("--tls-cert", metavar="FILE", help="the server's certificate (PEM): everything is encrypted")
+    add("--tls-key", metavar="FILE", help="the certificate's key (PEM)")
+    add("--tls-client-ca", metavar="FILE", help="let in only clients with a certificate of these authorities (PEM)")
+    add("--grpc", action="store_true", help="speak gRPC in place of plain TCP or TLS")
     _add_limits(parser)
 
 
@@ -106,8 +110,15 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         help="a session that sends nothing for so long ends (default: %(default)g)",
     )
     add(
+        "--lease-seconds",
+        type=_seconds_or_none,
+        default=Limits().lease_seconds,
+        metavar="S",
+        help="a session whose connection was lost can be resumed for so long (default: %(default)g)",
+    )
+    add(
         "--bucket-ms",
-        type=_milliseconds,
+        type=_seconds_or_none,
         default=BUCKET * 1e3,
         metavar="MS",
         help="replies to what met a dataset come at multiples of this time; 0 for at once (default: %(default)g)",
@@ -142,9 +153,15 @@ def read_options(options: argparse.Namespace) -> dict[str, Any]:
         "token": _token(options),
         "datasets": _datasets(options.dataset),
         "ledger": options.ledger,
-        "limits": Limits(options.max_bytes, options.max_objects, options.op_seconds, options.idle_seconds),
+        "limits": Limits(
+            options.max_bytes, options.max_objects, options.op_seconds, options.idle_seconds, options.lease_seconds
+        ),
         "max_clients": options.max_clients,
         "bucket": options.bucket_ms / 1e3,
+        "tls_cert": options.tls_cert,
+        "tls_key": options.tls_key,
+        "tls_client_ca": options.tls_client_ca,
+        "grpc": options.grpc,
         "max_memory": _this_machines() if options.max_memory is None else options.max_memory,
     }
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import logging
-import select
+import secrets
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from torchnp.extras import lacking
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
-from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.link import Link, Stream, TcpStream
+from torchnp.rpc.server.listen import Certificates, Listener, certified, opened
 from torchnp.rpc.server.nursery import Budget, Nursery
 from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
 from torchnp.rpc.server.protocol import greet, last_word
@@ -32,10 +40,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
-BUFFERED = 1 << 16  # bytes of a connection that wait here
-PART = 1 << 18
+PART = 1 << 18  # bytes of a worker's that wait here
 FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a token is looked at, after wrong ones from the same host
 FORGIVEN_SECONDS = 60.0
+_STOPPED = "the server has been stopped: the session's handles have no values any more"
 
 
 class Server:
@@ -51,6 +59,10 @@ class Server:
         Sessions at a time; one more is refused with a reason.
     max_memory : int, optional
         Bytes that all sessions may hold together.
+    tls : Certificates, optional
+        The server's, and whose it takes from clients; without them nothing is encrypted.
+    grpc : bool
+        Whether to listen for calls of gRPC in place of plain TCP.
 
     Raises
     ------
@@ -65,6 +77,8 @@ class Server:
         port: int = 0,
         max_clients: int = MAX_CLIENTS,
         max_memory: int | None = None,
+        tls: Certificates | None = None,
+        grpc: bool = False,
     ) -> None:
         if type(port) is not int:
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
@@ -78,22 +92,28 @@ class Server:
         if type(max_clients) is not int or max_clients < 1:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
         self.service, self.host, self.port, self.max_clients = service, host, port, max_clients
+        self.certificates, self.grpc = tls, grpc
+        self.tls = None if tls is None else tls.context()
         self.budget = Budget(max_memory, max_clients)
         self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
         self._nursery: Nursery | None = None
         self._clients: set[asyncio.Task] = set()
         self._strangers: dict[asyncio.Task, None] = {}
+        self._stopping = False
         self._doors: dict[str, _Door] = {}
-        self._epoll: Any = None  # where the system has it
-        self._hangups: dict[int, asyncio.Event] = {}
+        self._instance = secrets.token_hex(4)  # tells a session of a server that was started again from one that ended
+        self._held: dict[bytes, _Held] = {}  # by a digest of what each is resumed with, the oldest first
         self._thread: threading.Thread | None = None
 
     def invitation(self) -> str:
         """Where the server listens and how to connect, in one line."""
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
-        address = f"tcp://{f'[{host}]' if ':' in host else host}:{self.port}"
-        token = ", token=..." if self.service.token else ""
-        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{token})'
+        scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
+        address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        more = ", token=..." if self.service.token else ""
+        if self.tls is not None:
+            more += ", ca=..." if self.tls.verify_mode == ssl.CERT_NONE else ", ca=..., cert=..., key=..."
+        return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{more})'
 
     # ------------------------------------------------------------ running
 
@@ -110,21 +130,23 @@ class Server:
         assert nursery is not None
         loop = asyncio.get_running_loop()
         try:
-            listener = await asyncio.start_server(self._client, self.host, self.port, limit=BUFFERED)
-            self.port = listener.sockets[0].getsockname()[1]
+            listener = await self._listen()
+            self.port = listener.port
             loop.add_reader(nursery.control, self._bury, stop)
             log.info("serving %d operators", len(self.service.agreement.names))
             try:
-                with self._watching_hangups(loop):
-                    if ready is not None:
-                        ready()
-                    await stop.wait()
+                if ready is not None:
+                    ready()
+                await stop.wait()
             finally:
                 loop.remove_reader(nursery.control)
+                self._stopping = True
                 listener.close()
-                for task in self._clients:
+                lives = [held.life for held in self._held.values() if held.life is not None]
+                for task in (*self._clients, *lives):
                     task.cancel()
-                await asyncio.gather(*self._clients, return_exceptions=True)
+                await asyncio.gather(*self._clients, *lives, return_exceptions=True)
+                await listener.closed()
                 log.info("stopped")
         finally:
             self._nursery = None
@@ -140,26 +162,6 @@ class Server:
         except (EOFError, OSError) as error:
             log.critical("the server ends: %s", error)
             stop.set()
-
-    @contextlib.contextmanager
-    def _watching_hangups(self, loop: asyncio.AbstractEventLoop) -> Any:
-        """Hear of clients that leave while nothing is read of theirs, where the system tells."""
-        if not hasattr(select, "epoll"):
-            yield
-            return
-        with select.epoll() as self._epoll:
-
-            def heard() -> None:
-                for fd, _ in self._epoll.poll(0):
-                    self._epoll.modify(fd, 0)
-                    if fd in self._hangups:
-                        self._hangups[fd].set()
-
-            loop.add_reader(self._epoll, heard)
-            try:
-                yield
-            finally:
-                loop.remove_reader(self._epoll)
 
     def __enter__(self) -> Server:
         """Serve from a thread of this process."""
@@ -190,122 +192,224 @@ class Server:
 
     # ------------------------------------------------------------ one client
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        host, port = (writer.get_extra_info("peername") or ("a client that left", 0))[:2]
-        peer = f"{host}:{port}"
-        keep_alive(writer.get_extra_info("socket"))
-        self._clients.add(task)
-        last = b""
-        try:
-            last = await self._greet(reader, writer, task, host, peer)
-        except ProtocolError as error:
-            log.warning("%s: closed: %s", peer, error)
-            last = last_word("protocol", error)
-        except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
-            log.debug("%s: %s", peer, error)
-        except asyncio.CancelledError:
-            pass
-        finally:
-            self._clients.discard(task)
-            self._strangers.pop(task, None)
-            await _say_last(reader, writer, last)
+    async def _listen(self) -> Any:
+        if not self.grpc:
+            listener = Listener(self.host, self.port)
+            await listener.start(lambda connection: self._meet(asyncio.ensure_future(self._client(connection))))
+            return listener
+        from torchnp.rpc.server.overgrpc import GrpcPort  # loads gRPC, whose threads no worker may have
 
-    async def _greet(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task, host: str, peer: str
-    ) -> bytes:
-        """Let a client in that says what it should, and serve it; the last frame that it gets."""
+        port = GrpcPort(self.host, self.port, self.certificates)
+        await port.start(self._caller)
+        return port
+
+    def _meet(self, task: asyncio.Task) -> None:
+        """Keep count of a connection that has not said who it is."""
+        self._clients.add(task)
+        task.add_done_callback(self._clients.discard)
         self._strangers[task] = None
+        task.add_done_callback(lambda task: self._strangers.pop(task, None))
         if len(self._strangers) > MAX_STRANGERS:
             oldest = next(iter(self._strangers))
             del self._strangers[oldest]
             oldest.cancel()
-        async with asyncio.timeout(HELLO_SECONDS):
-            hello = wire.decode_request(await _frame(reader, wire.MAX_HELLO))
-        if self.service.token is None:
-            known, reply = greet(self.service, hello, peer)
+
+    async def _caller(self, stream: Stream, host: str, peer: str, token: str) -> None:
+        """Talk to a client that calls over gRPC."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._meet(task)
+        await self._talk(stream, host, peer, token)
+
+    async def _client(self, connection: socket.socket) -> None:
+        host, port = "a client that left", 0
+        with contextlib.ExitStack() as failed:
+            failed.callback(connection.close)
+            try:
+                host, port = connection.getpeername()[:2]
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                keep_alive(connection)
+                reader, writer = await opened(connection, self.tls, HELLO_SECONDS)
+            except ProtocolError as error:
+                log.warning("%s:%d: closed: %s", host, port, error)
+                with contextlib.suppress(OSError):
+                    connection.send(wire.lengthened(last_word("protocol", error)))
+                return
+            except AuthenticationError as error:
+                log.warning("%s:%d: closed: %s", host, port, error)
+                return
+            except (OSError, TimeoutError, asyncio.CancelledError) as error:
+                log.debug("%s:%d: %s", host, port, error)
+                return
+            failed.pop_all()
+        stream = TcpStream(reader, writer, LINGER_SECONDS)
+        if certified(writer, self.tls):
+            await self._talk(stream, host, f"{host}:{port}")
         else:
-            door = self._doors.setdefault(host, _Door())
-            async with door.turn():
-                known, reply = greet(self.service, hello, peer)
-                door.saw(known)
-            for name in [n for n, d in self._doors.items() if d.forgotten]:
-                del self._doors[name]
-        if not known:
-            return reply
-        self._strangers.pop(task, None)
-        slot = next((i for i in range(self.max_clients) if i not in self.sessions), None)
+            log.warning("%s:%d: no certificate", host, port)
+            words = "the server wants a certificate of its clients: rpc.connect(..., cert=FILE, key=FILE)"
+            await stream.close(last_word("auth", words))
+
+    async def _talk(self, stream: Stream, host: str, peer: str, token: str = "") -> None:
+        """Let a client in that says what it should, and carry its frames; what is said last, if it is ours to say."""
+        last, held = b"", None
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                first = await stream.read(wire.MAX_HELLO)
+            if first is None:
+                return
+            hello: Any = wire.decode_request(first)
+            if token and type(hello) is wire.Hello:
+                hello = msgspec.structs.replace(hello, token=token[: wire.MAX_TOKEN])
+            known, last = await self._greet(hello, host, peer)
+            if known:
+                self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
+                held, refusal = await self._session(hello, peer)
+                last = refusal if held is None else await self._carry(stream, held, hello.due, last)
+        except ProtocolError as error:
+            log.warning("%s: closed: %s", peer, error)
+            last = _message(last_word("protocol", error), held)
+        except (OSError, TimeoutError) as error:
+            log.debug("%s: %s", peer, error)
+            last = b""
+        except asyncio.CancelledError:
+            last = _message(last_word("lost", _STOPPED), held) if self._stopping else b""
+        finally:
+            await stream.close(last)
+
+    async def _greet(self, hello: Any, host: str, peer: str) -> tuple[bool, bytes]:
+        """Whether a client may have a session, and the answer to it; whoever tries tokens waits for his turn."""
+        if self.service.token is None:
+            return greet(self.service, hello, peer)
+        door = self._doors.setdefault(host, _Door())
+        async with door.turn():
+            known, reply = greet(self.service, hello, peer)
+            door.saw(known)
+        for name in [n for n, d in self._doors.items() if d.forgotten]:
+            del self._doors[name]
+        return known, reply
+
+    # ------------------------------------------------------------ sessions
+
+    async def _session(self, hello: wire.Hello, peer: str) -> tuple[_Held | None, bytes]:
+        """A new session, or the one that a client comes back to; where there is none, the frame that says why."""
+        if hello.resume:
+            held = self._held.get(_digest(hello.resume))
+            if held is None:
+                log.info("%s: a session was to be resumed that is not here", peer)
+                return None, last_word("lost", self._why_lost(hello.resume))
+            log.info("%s: session of %s resumed", peer, held.peer)
+            return held, b""
+        slot = await self._slot()
         if slot is None:
             log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
-            return last_word("quota", f"the server has {self.max_clients} clients, as many as it takes")
+            return None, last_word("quota", f"the server has {self.max_clients} clients, as many as it takes")
         log.info("%s: session opened", peer)
-        ended = self.sessions[slot] = asyncio.get_running_loop().create_future()
+        return await self._open(slot, peer), b""
+
+    async def _carry(self, stream: Stream, held: _Held, due: int, welcome: bytes) -> bytes:
+        """Carry a session's frames over a connection; the last message of the connection."""
+        if held.timer is not None:
+            held.timer.cancel()
+            held.timer = None
+        link, lease = held.link, float(self.service.limits.lease_seconds)
+        ticket = wire.Ticket(held.resume if lease else "", link.taken)
+        over = False
         try:
-            writer.write(wire.lengthened(reply))
-            return await self._serve(slot, ended, reader, writer, peer)
+            over = await link.talk(stream, due, [welcome, wire.numbered(0, wire.encode(ticket))])
+        except ProtocolError:
+            link.gone.set()
+            raise
         finally:
-            asyncio.ensure_future(self._free(slot, ended))  # noqa: RUF006  (the slot's future keeps it)
+            if not lease and not over:
+                link.gone.set()
+            elif not over and not link.attached and not link.gone.is_set() and not self._stopping:
+                log.info("%s: connection lost; its session can be resumed for %g s", held.peer, lease)
+                held.timer = asyncio.get_running_loop().call_later(lease, link.gone.set)
+        return wire.numbered(0, wire.encode(wire.Bye()))
+
+    def _why_lost(self, resume: str) -> str:
+        if not resume.startswith(self._instance):
+            return "the server has been started again, and knows nothing of the session: its handles have no values any more"
+        return (
+            "the session has ended: its connection was lost for longer than the "
+            f"{self.service.limits.lease_seconds:g} s that the server keeps it, or it needed the place; its handles have "
+            "no values any more"
+        )
+
+    async def _slot(self) -> int | None:
+        """A free slot; where there is none, that of the session that has been without a connection for longest."""
+        if len(self.sessions) == self.max_clients:
+            lost = [h for h in self._held.values() if h.timer is not None and h.slot in self.sessions]
+            if not lost:
+                return None
+            log.info("%s: session closed: its place was needed", lost[0].peer)
+            self._forget(lost[0])
+            assert self._nursery is not None
+            self._nursery.kill(lost[0].slot)
+            lost[0].link.gone.set()
+            if lost[0].life is not None:
+                await asyncio.wait([lost[0].life], timeout=LINGER_SECONDS)
+        return next((i for i in range(self.max_clients) if i not in self.sessions), None)
+
+    async def _open(self, slot: int, peer: str) -> _Held:
+        """Start a session's worker."""
+        assert self._nursery is not None
+        self.sessions[slot] = asyncio.get_running_loop().create_future()
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                link = Link(*await asyncio.open_connection(sock=ours, limit=PART))
+                self._nursery.open(slot, theirs, peer)
+        except OSError as error:  # of a process that has no more files to open
+            del self.sessions[slot]
+            log.error("%s: no session: %s", peer, error)
+            raise
+        held = _Held(link, slot, peer, f"{self._instance}.{secrets.token_urlsafe(24)}")
+        self._held[_digest(held.resume)] = held
+        held.life = asyncio.ensure_future(self._live(held))
+        return held
+
+    def _forget(self, held: _Held) -> None:
+        self._held.pop(_digest(held.resume), None)
+
+    async def _live(self, held: _Held) -> None:
+        """A session from its beginning to the end of its worker."""
+        link, ended = held.link, self.sessions[held.slot]
+        fetching, feeding, gone = (asyncio.ensure_future(c) for c in (link.fetch(), link.feed(), link.gone.wait()))
+        try:
+            await asyncio.wait([fetching, gone], return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():  # what it sent last may still be worked on
+                self._forget(held)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        await link.finish()
+                        await fetching
+                if not fetching.done() or fetching.cancelled():
+                    log.info("%s: session closed: its client has left in the middle of an operator", held.peer)
+            else:
+                feeding.cancel()
+                link.hang_up()  # the worker reads what is left, and goes
+                with contextlib.suppress(TimeoutError):
+                    status = await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS)
+                    if last := self._why(status, held.slot, held.peer):
+                        link.keep(last)
+                # A client that has no connection now hears of it when it comes back.
+                asyncio.get_running_loop().call_later(self.service.limits.lease_seconds, self._forget, held)
+        finally:
+            for task in (fetching, feeding, gone):
+                task.cancel()
+            link.end()
+            await self._free(held.slot, ended)
 
     async def _free(self, slot: int, ended: asyncio.Future[int]) -> None:
         """End a worker, and give its slot to the next."""
-        if not ended.done() and self._nursery is not None:
+        if not ended.done() and self._nursery is not None and not self._stopping:
             self._nursery.kill(slot)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended, 5)
         self.budget.free(slot)
         del self.sessions[slot]
-
-    async def _serve(
-        self,
-        slot: int,
-        ended: asyncio.Future[int],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        peer: str,
-    ) -> bytes:
-        """Carry frames between a client and its worker until one of them ends; the last frame, if it is ours to say."""
-        assert self._nursery is not None
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._nursery.open(slot, theirs, peer)
-        up, down = await asyncio.open_connection(sock=ours, limit=PART)
-        left = asyncio.ensure_future(self._hung_up(writer))
-        there = asyncio.ensure_future(_carry(reader, down))
-        back = asyncio.ensure_future(_carry(up, writer))
-        try:
-            await asyncio.wait([left, there, back], return_when=asyncio.FIRST_COMPLETED)
-            if not back.done():  # the client has left: what it sent last may still be worked on
-                with contextlib.suppress(OSError):
-                    down.write_eof()
-                await asyncio.wait([back], timeout=LINGER_SECONDS)
-                if not back.done():
-                    log.info("%s: session closed: its client has left in the middle of an operator", peer)
-                return b""
-            there.cancel()
-            with contextlib.suppress(OSError):  # the worker reads what is left, and goes
-                down.write_eof()
-            with contextlib.suppress(TimeoutError):
-                return self._why(await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS), slot, peer)
-            return b""
-        finally:
-            for task in (left, there, back):
-                task.cancel()
-            down.close()
-
-    async def _hung_up(self, writer: asyncio.StreamWriter) -> None:
-        """Wait until a client has closed its side, read or not."""
-        fd = writer.get_extra_info("socket").fileno()
-        event = self._hangups[fd] = asyncio.Event()
-        try:
-            if self._epoll is not None:
-                self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
-            await event.wait()
-        finally:
-            del self._hangups[fd]
-            if self._epoll is not None and not self._epoll.closed:
-                with contextlib.suppress(OSError, ValueError):
-                    self._epoll.unregister(fd)
 
     def _why(self, status: int, slot: int, peer: str) -> bytes:
         """What a client is told of a worker that did not end by itself."""
@@ -346,34 +450,26 @@ class _Door:
         self.last = time.monotonic()
 
 
-async def _frame(reader: asyncio.StreamReader, limit: int) -> bytes:
-    """The next frame; a length over the limit is refused before it is read."""
-    length = int.from_bytes(await reader.readexactly(4), "big")
-    if length > limit:
-        raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
-    return await reader.readexactly(length)
+@dataclass
+class _Held:
+    """A session that is here, with a connection or without."""
+
+    link: Link
+    slot: int
+    peer: str
+    resume: str
+    life: asyncio.Task | None = None
+    timer: asyncio.TimerHandle | None = None
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until there are no more; no more are read than the other side takes."""
-    with contextlib.suppress(OSError):
-        while part := await reader.read(PART):
-            writer.write(part)
-            await writer.drain()
+def _message(frame: bytes, held: _Held | None) -> bytes:
+    """The message of a frame that ends a connection; the first of all is bare."""
+    return frame if held is None else wire.numbered(0, frame)
 
 
-async def _say_last(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> None:
-    """Close a connection. Say what there is to say, and read until the client has closed its side, as a socket that is
-    closed with unread data resets the connection and takes the last words with it.
-    """
-    with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
-        if frame:
-            writer.write(wire.lengthened(frame))
-        writer.write_eof()
-        async with asyncio.timeout(LINGER_SECONDS):
-            while await reader.read(1 << 16):
-                pass
-    writer.close()
+def _digest(resume: str) -> bytes:
+    """What a session is found by: how long that takes tells nothing of the secret."""
+    return hashlib.sha256(resume.encode(errors="replace")).digest()
 
 
 def serve(
@@ -388,6 +484,10 @@ def serve(
     bucket: float = BUCKET,
     table: Mapping[str, Any] | None = None,
     ledger: str | Path | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
+    tls_client_ca: str | Path | None = None,
+    grpc: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -412,16 +512,26 @@ def serve(
         Kernels by full overload name, in place of torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
+    tls_cert, tls_key : str or Path, optional
+        PEM files of the server's certificate and of its key: everything is encrypted.
+    tls_client_ca : str or Path, optional
+        A PEM file of authorities: only clients with a certificate of theirs are let in.
+    grpc : bool
+        Whether to speak gRPC, which needs the package grpcio.
 
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token, the port is not between 0 and 65535, or ``max_memory`` is less
-        than the server needs before anybody uses it.
+        The host is not loopback and there is no token, the port is not between 0 and 65535, ``max_memory`` is less
+        than the server needs before anybody uses it, or a certificate or key cannot be used.
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits, bucket, ledger), host, port, max_clients, max_memory)
+    if grpc and (missing := lacking("rpc,grpc", "grpc")):
+        raise ValueError(f"gRPC {missing}")
+    tls = None if tls_cert is tls_key is tls_client_ca is None else Certificates(tls_cert, tls_key, tls_client_ca)
+    service = Service(table, datasets, token, limits, bucket, ledger)
+    server = Server(service, host, port, max_clients, max_memory, tls, grpc)
     if max_memory is not None:
         limit_memory(max_memory)
     server.fork()

@@ -1,7 +1,11 @@
 """The frames of the remote tensor: msgspec structs as arrays, MessagePack, no pickle and no code.
 
 Every bound is in a type: a frame that is too long, too deep or of the wrong type does not get past the decoder.
-On a stream each frame follows its length, four bytes, big-endian.
+
+A connection carries messages. The first of each side is a bare frame, HELLO and the answer to it; then each is a number,
+eight bytes, big-endian, and a frame. Frames of the session are counted from 1 in each direction, over all connections that
+carry it; 0 is for what concerns the connection alone (TICKET, CREDIT, BYE, and an ERR that ends it). On a byte stream each
+message follows its length, four bytes, big-endian.
 """
 
 from __future__ import annotations
@@ -21,7 +25,11 @@ from torchnp.rpc.exceptions import ProtocolError
 VERSION = 3
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
+MAX_MESSAGE = MAX_FRAME + 8
+WINDOW = 4 << 20  # cost of the frames that one side may have sent and the other not taken
+OVERHEAD = 64  # what a frame costs beside its bytes
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
+GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
 MAX_PAST = 1 << 18  # values of earlier operators that both sides keep
@@ -119,6 +127,8 @@ class Hello(_Frame, tag=0):
     ops: UInt
     package: Name
     token: Annotated[str, msgspec.Meta(max_length=MAX_TOKEN)]
+    resume: Name = ""  # the secret of a session whose connection was lost
+    due: UInt = 1  # the number of the server's next frame in it
 
 
 class Ops(_Frame, tag=1):
@@ -262,12 +272,36 @@ class Quoted(_Frame, tag=21):
     releases: UInt
 
 
+# ---------------------------------------------------------------- of the connection, numbered 0
+
+
+class Ticket(_Frame, tag=32):
+    """Follows WELCOME: what the session is resumed with after its connection was lost, "" if it cannot be.
+
+    ``due`` is the number of the first frame that has not been taken: what came before need not be sent again.
+    """
+
+    resume: Name
+    due: UInt
+
+
+class Credit(_Frame, tag=33):
+    """All frames below ``due`` have been taken: they need not be kept, and WINDOW counts from there."""
+
+    due: UInt
+
+
+class Bye(_Frame, tag=34):
+    """Nothing follows: the session is over."""
+
+
 Request = Hello | Ops | Data | Del | Open | Sync | Publish | Quote
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode
 _request = msgspec.msgpack.Decoder(Request).decode
 _reply = msgspec.msgpack.Decoder(Reply).decode
+_control = msgspec.msgpack.Decoder(Ticket | Credit | Bye | Err).decode
 
 
 def decode_request(frame: bytes) -> Request:
@@ -280,6 +314,11 @@ def decode_reply(frame: bytes) -> Reply:
     return _decode(frame, _reply)
 
 
+def decode_control(frame: bytes) -> Ticket | Credit | Bye | Err:
+    """A frame numbered 0; ProtocolError if it is none."""
+    return _decode(frame, _control)
+
+
 def _decode(frame: bytes, decoder: Any) -> Any:
     if len(frame) > MAX_FRAME:
         raise ProtocolError(f"a frame of {len(frame)} bytes is longer than the {MAX_FRAME} that the protocol allows")
@@ -289,9 +328,21 @@ def _decode(frame: bytes, decoder: Any) -> Any:
         raise ProtocolError(f"malformed frame: {error}") from None
 
 
-def lengthened(frame: bytes) -> bytes:
-    """The frame as a stream carries it."""
-    return len(frame).to_bytes(4, "big") + frame
+def numbered(number: int, frame: bytes) -> bytes:
+    """The message of a frame."""
+    return number.to_bytes(8, "big") + frame
+
+
+def split(message: bytes) -> tuple[int, bytes]:
+    """The number and the frame of a message; ProtocolError if it is too short or too long."""
+    if not 8 < len(message) <= MAX_MESSAGE:
+        raise ProtocolError(f"a message of {len(message)} bytes is none: it has from 9 to {MAX_MESSAGE}")
+    return int.from_bytes(message[:8], "big"), message[8:]
+
+
+def lengthened(message: bytes) -> bytes:
+    """The message as a byte stream carries it."""
+    return len(message).to_bytes(4, "big") + message
 
 
 # ---------------------------------------------------------------- tensors

@@ -1,0 +1,246 @@
+"""What the transports of the remote tensor carry, beside a bare stream: ``python scripts/bench_wire.py [--seconds S]``.
+
+Operators of 210 bytes go in batches of 64 to a server that decodes, checks and runs them (a kernel that does nothing),
+and tensors of 1 MiB to one that keeps the latest. The bare stream is the same library (asyncio with ssl, or gRPC) in a
+process of its own: it takes messages of the same lengths, looks at none, and answers each of them. Both are measured in
+alternation, the best of several rounds, and certificates are made for the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import trustme
+
+from torchnp.rpc import wire
+from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.overgrpc import Grpc, credentials
+from torchnp.rpc.client.transport import Tcp, tls_context
+from torchnp.schema import load
+
+OPS = 64
+NAME = "aten::sum.dim_IntList"
+ONE = np.ones(())
+PADDING = wire.Items([1 << 40] * 20)  # an operator of 210 bytes
+
+
+def nothing(self, dim=None, keepdim=False, *, dtype=None):
+    return ONE.copy()
+
+
+nothing.schema = load()[NAME]
+
+
+# ---------------------------------------------------------------- servers
+
+
+def bare_tls(cert: str, key: str) -> None:
+    """Take messages after their lengths, and answer each."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                writer.write(wire.lengthened(b"taken"))
+
+    async def main() -> None:
+        server = await asyncio.start_server(client, "127.0.0.1", 0, ssl=context)
+        print(f'"tls://127.0.0.1:{server.sockets[0].getsockname()[1]}"', flush=True)
+        await server.serve_forever()
+
+    asyncio.run(main())
+
+
+def bare_grpc(cert: str, key: str) -> None:
+    import grpc
+
+    async def session(_: object, context: grpc.aio.ServicerContext) -> None:
+        while await context.read() is not grpc.aio.EOF:
+            await context.write(b"taken")
+
+    async def main() -> None:
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", wire.MAX_MESSAGE)])
+        pair = [(Path(key).read_bytes(), Path(cert).read_bytes())]
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials(pair))
+        method = grpc.stream_stream_rpc_method_handler(session)
+        handler = grpc.method_handlers_generic_handler(wire.GRPC_SERVICE, {"Session": method})
+        server.add_generic_rpc_handlers((handler,))
+        await server.start()
+        print(f'"grpcs://127.0.0.1:{port}"', flush=True)
+        await server.wait_for_termination()
+
+    asyncio.run(main())
+
+
+def full(cert: str, key: str, grpc: bool) -> None:
+    from torchnp.rpc import serve
+
+    serve(table={NAME: nothing}, tls_cert=cert, tls_key=key, grpc=grpc)
+
+
+SERVERS = {
+    "bare-tls": bare_tls,
+    "bare-grpc": bare_grpc,
+    "tls": lambda cert, key: full(cert, key, False),
+    "grpc": lambda cert, key: full(cert, key, True),
+}
+
+
+@contextlib.contextmanager
+def server(kind: str, cert: Path, key: Path):
+    """The port of a server in a process of its own."""
+    command = [sys.executable, __file__, "--serve", kind, str(cert), str(key)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield int(process.stdout.readline().split('"')[1].rpartition(":")[2])
+        finally:
+            process.terminate()
+
+
+# ---------------------------------------------------------------- clients
+
+
+class Bare:
+    """Messages to a bare stream, as many ahead of its answers as the window allows."""
+
+    def __init__(self, stream: Tcp | Grpc) -> None:
+        self.stream, self.waiting = stream, 0
+
+    def send(self, message: bytes, ahead: int) -> None:
+        self.stream.send([message])
+        self.waiting += len(message)
+        while self.waiting > ahead:
+            self.take(len(message))
+        while self.waiting and self.stream.receive(0.0) is not None:
+            self.waiting -= len(message)
+
+    def take(self, size: int) -> None:
+        self.stream.receive(60.0)
+        self.waiting -= size
+
+    def rate(self, message: bytes, seconds: float, ahead: int = wire.WINDOW) -> float:
+        """Messages per second, all of them answered, at most so many bytes ahead of the answers."""
+        n, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            self.send(message, ahead)
+            n += 1
+        while self.waiting:
+            self.take(len(message))
+        return n / (time.perf_counter() - start)
+
+
+class Full:
+    """A session's frames, encoded as they go."""
+
+    def __init__(self, link: Link) -> None:
+        agreed = wire.Agreement({NAME: nothing})
+        self.link, self.seq, self.id = link, 0, 1
+        hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "bench", "")
+        assert type(wire.decode_reply(link.greet(hello, 30.0))) is wire.Welcome
+        one = memoryview(np.ones(1, np.float32).tobytes())
+        self.send(wire.Data(0, 0, "float32", [1], [0], 0, one), 1)
+        self.requests = 0
+        self.sync()
+
+    def send(self, frame: object, count: int) -> None:
+        self.link.send([wire.encode(frame)])
+        self.seq += count
+        while self.link.receive(0.0) is not None:
+            pass
+
+    def sync(self) -> None:
+        self.requests += 1
+        self.link.send([wire.encode(wire.Sync(self.requests, self.seq))])
+        while True:
+            reply = wire.decode_reply(self.link.receive(60.0))
+            assert type(reply) is not wire.Err, reply
+            if type(reply) is wire.Status:
+                return
+
+    def ops(self) -> None:
+        first = self.id
+        batch = [wire.Op(0, first + i, 1, [wire.Handle(0), PADDING], {}, []) for i in range(OPS)]
+        self.send(wire.Ops(self.seq, batch), OPS)
+        self.link.send([wire.encode(wire.Del(self.seq, [(first, first + OPS - 1)]))])
+        self.id += OPS
+
+    def tensor(self, raw: memoryview) -> None:
+        self.send(wire.Data(self.seq, self.id, "uint8", [len(raw)], [0], 0, raw), 1)
+        self.link.send([wire.encode(wire.Del(self.seq, [(self.id, self.id)]))])
+        self.id += 1
+
+    def rate(self, step, seconds: float) -> float:
+        n, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            step()
+            n += 1
+        self.sync()
+        return n / (time.perf_counter() - start)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serve", nargs=3, metavar=("KIND", "CERT", "KEY"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        kind, cert, key = options.serve
+        return SERVERS[kind](cert, key)
+    batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
+    raw = memoryview(bytes(wire.CHUNK))
+    print("            operators/s       bare  ratio      MB/s       bare  ratio   sync us   bare")
+    with tempfile.TemporaryDirectory() as where:
+        authority, cert, key, ca = trustme.CA(), *(Path(where) / name for name in ("cert", "key", "ca"))
+        issued = authority.issue_cert("127.0.0.1")
+        issued.cert_chain_pems[0].write_to_path(cert)
+        issued.private_key_pem.write_to_path(key)
+        authority.cert_pem.write_to_path(ca)
+        for kind in ("tls", "grpc"):
+            with server(kind, cert, key) as port, server(f"bare-{kind}", cert, key) as bare_port:
+
+                def dial(port: int):
+                    if kind == "tls":
+                        return Tcp("127.0.0.1", port, 30.0, tls_context(ca, None, None))
+                    return Grpc("127.0.0.1", port, credentials(ca, None, None))
+
+                session, bare = Full(Link(lambda _, port=port: dial(port), 30.0)), Bare(dial(bare_port))
+                rates: list[list[float]] = [[], [], [], [], [], []]
+                for _ in range(options.rounds):
+                    for found, measure in zip(
+                        rates,
+                        (
+                            lambda: session.rate(session.ops, options.seconds) * OPS,
+                            lambda: bare.rate(batch, options.seconds) * OPS,
+                            lambda: session.rate(lambda: session.tensor(raw), options.seconds) * wire.CHUNK / 1e6,
+                            lambda: bare.rate(bytes(raw), options.seconds) * wire.CHUNK / 1e6,
+                            lambda: session.rate(session.sync, options.seconds / 2),
+                            lambda: bare.rate(b"short", options.seconds / 2, ahead=0),
+                        ),
+                    ):
+                        found.append(measure())
+                a, b, c, d, e, f = map(max, rates)
+                print(
+                    f"{kind:<8} {a:14,.0f} {b:10,.0f} {a / b:6.2f} {c:9,.0f} {d:10,.0f} {c / d:6.2f} {1e6 / e:9.0f} {1e6 / f:6.0f}",
+                    flush=True,
+                )
+                session.link.interrupt()
+                session.link.close()
+                bare.stream.leave(b"over")
+                bare.stream.close()
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A connection over gRPC: one call with a stream of messages each way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
+
+LINGER_SECONDS = 1.0  # that the server has to end the call
+_OPTIONS = [
+    ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, so that a new one is made after a loss
+]
+
+
+def credentials(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> grpc.ChannelCredentials:
+    """Whom a client trusts, and who it is, from PEM files that have been looked at."""
+    read = [None if path is None else Path(path).read_bytes() for path in (ca, key, cert)]
+    return grpc.ssl_channel_credentials(*read)
+
+
+class Grpc:
+    """Messages over a call of gRPC.
+
+    Parameters
+    ----------
+    host, port : str, int
+    trust : ChannelCredentials, optional
+        Without them nothing is encrypted.
+    token : str, optional
+        Goes with the call's metadata.
+    """
+
+    def __init__(
+        self, host: str, port: int, trust: grpc.ChannelCredentials | None = None, token: str | None = None
+    ) -> None:
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.name = f"{'grpc' if trust is None else 'grpcs'}://{where}"
+        self.bytes_sent = self.bytes_received = 0
+        self._pid = os.getpid()
+        self._left = False
+        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[bytes | RPCError] = queue.SimpleQueue()
+        self._lost: RPCError | None = None
+        self._ended = threading.Event()
+        if trust is None:
+            self._channel = grpc.insecure_channel(where, _OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(where, trust, _OPTIONS)
+        metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        method = self._channel.stream_stream(f"/{wire.GRPC_SERVICE}/Session")
+        self._call: Any = method(self._messages(), metadata=metadata)
+        threading.Thread(target=self._read, name="torchnp-rpc-grpc", daemon=True).start()
+
+    def _messages(self) -> Iterator[bytes]:
+        while (message := self._out.get()) is not None:
+            yield message
+            self.bytes_sent += len(message)
+
+    def _read(self) -> None:
+        """Take what comes; the window bounds how much that is."""
+        try:
+            for message in self._call:
+                self._replies.put(message)
+            self._replies.put(ConnectionLost(self._words("the server closed it")))
+        except grpc.RpcError:
+            self._replies.put(self._why(self._call.code(), self._call.details() or ""))
+        finally:
+            self._out.put(None)
+            self._ended.set()
+
+    def _words(self, why: str) -> str:
+        return f"the connection to {self.name} is lost ({why}); its handles have no values any more"
+
+    def _why(self, code: grpc.StatusCode, details: str) -> RPCError:
+        """What the end of a call means."""
+        if "CERTIFICATE_VERIFY_FAILED" in details or "peer certificate" in details:
+            return AuthenticationError(
+                f"the certificate of {self.name} is not trusted: {details}. Name the authority that signed it with "
+                "rpc.connect(..., ca=FILE), and the host that it is for in the address"
+            )
+        if "WRONG_VERSION_NUMBER" in details:
+            return ProtocolError(f"{self.name} does not speak TLS: connect to {self.name.replace('grpcs', 'grpc')}")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return ProtocolError(f"{self.name} is a server of gRPC, and none of torchnp's")
+        if code is grpc.StatusCode.UNAVAILABLE and not self.bytes_received:
+            return ConnectionLost(f"no server of gRPC answers at {self.name}: {details}")
+        return ConnectionLost(self._words(details or code.name))
+
+    def send(self, messages: list[bytes]) -> None:
+        if self._lost is not None or self._left:
+            raise self._lost or ConnectionLost(self._words("the session is closed"))
+        for message in messages:
+            self._out.put(message)
+
+    def receive(self, timeout: float | None) -> bytes | None:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            reply = self._replies.get(timeout is None or timeout > 0, timeout or None)
+        except queue.Empty:
+            return None
+        if isinstance(reply, RPCError):
+            self._lost = reply
+            raise reply
+        self.bytes_received += len(reply)
+        return reply
+
+    def leave(self, last: bytes) -> None:
+        self._left = True
+        self._out.put(last)
+        self._out.put(None)
+        self._replies.put(ConnectionLost(self._words("the session is closed")))
+
+    def close(self) -> None:
+        if self._pid != os.getpid():  # gRPC's threads are the parent's
+            return
+        if self._left:
+            self._ended.wait(LINGER_SECONDS)
+        with contextlib.suppress(ValueError):
+            self._call.cancel()
+            self._channel.close()

@@ -1,0 +1,241 @@
+"""A session as it outlives its connections: frames on their way between a client and its worker, each applied once.
+
+Frames of the client wait here until the worker takes them, and replies until the client says that it has them. Both are
+bounded by the window, so that this side always reads, and a client or worker that is slow fills nobody's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import Protocol
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+
+TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken
+
+
+class Stream(Protocol):
+    """A connection with a client."""
+
+    async def read(self, limit: int = wire.MAX_MESSAGE) -> bytes | None:
+        """The next message, at most so long; None at the end."""
+
+    async def write(self, messages: list[bytes]) -> None:
+        """Send messages; waits while the client does not read."""
+
+    async def close(self, last: bytes = b"") -> None:
+        """Say a last message, if there is one, and close."""
+
+
+class Link:
+    """What lies between the connections of a client, one after the other, and its worker.
+
+    Parameters
+    ----------
+    reader, writer : StreamReader, StreamWriter
+        The worker's frames, each after its length.
+
+    Attributes
+    ----------
+    due : int
+        The number of the client's next frame.
+    taken : int
+        The number of the next frame that the worker takes.
+    gone : Event
+        Set when the client has left for good.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.due = self.taken = 1
+        self.gone = asyncio.Event()
+        self._reader, self._writer = reader, writer
+        self._inbox: deque[bytes] = deque()
+        self._inbox_cost = self._untold = 0
+        self._kept: dict[int, bytes] = {}  # messages to the client
+        self._kept_cost = 0
+        self._next = self._to_send = 1  # numbers of the next frame to be kept, and to be sent on this connection
+        self._over = False  # whether the last frame is kept
+        self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._talking: asyncio.Task | None = None
+
+    # ------------------------------------------------------------ the worker's side
+
+    async def feed(self) -> None:
+        """Give the worker what comes for it."""
+        with contextlib.suppress(OSError):
+            while True:
+                while not self._inbox:
+                    self._mail.clear()
+                    await self._mail.wait()
+                count, cost = len(self._inbox), self._inbox_cost
+                self._writer.writelines(map(wire.lengthened, self._inbox))
+                await self._writer.drain()
+                for _ in range(count):
+                    self._inbox.popleft()
+                self._inbox_cost -= cost
+                self.taken += count
+                self._untold += cost
+                if self._untold >= TELL:
+                    self._news.set()
+
+    async def fetch(self) -> None:
+        """Keep what the worker says for the client; ends when the worker has."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                length = int.from_bytes(await self._reader.readexactly(4), "big")
+                frame = await self._reader.readexactly(length)
+                while self._kept_cost > wire.WINDOW:
+                    self._room.clear()
+                    await self._room.wait()
+                self.keep(frame)
+
+    async def finish(self) -> None:
+        """Tell the worker that nothing more comes, once it has taken what did."""
+        while self._inbox:
+            await asyncio.sleep(0.01)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Tell the worker that nothing more comes."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
+    def keep(self, frame: bytes) -> None:
+        """Keep a frame for the client until it says that it has it."""
+        self._kept[self._next] = wire.numbered(self._next, frame)
+        self._kept_cost += len(frame) + wire.OVERHEAD
+        self._next += 1
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more is to be said; connections end when all has been."""
+        self._over = True
+        self._news.set()
+        self._writer.close()
+
+    # ------------------------------------------------------------ the client's side
+
+    @property
+    def attached(self) -> bool:
+        """Whether there is a connection."""
+        return self._talking is not None
+
+    async def talk(self, stream: Stream, due: int, first: list[bytes]) -> bool:
+        """Carry frames over a connection, the only one from now on; whether the session is over when it ends.
+
+        Parameters
+        ----------
+        stream : Stream
+        due : int
+            The number of the frame that the client waits for.
+        first : list of bytes
+            Messages to begin with.
+
+        Raises
+        ------
+        ProtocolError
+            The client said something that it may not.
+        """
+        if self._talking is not None:
+            self._talking.cancel()
+        self._has(due)
+        self._to_send = due
+        task = self._talking = asyncio.current_task()
+        self._untold = 0  # the ticket has told
+        self._news.set()
+        both = [asyncio.ensure_future(c) for c in (self._transmit(stream, first), self._receive(stream))]
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            with contextlib.suppress(OSError):
+                return any(t.result() for t in done)
+            return False
+        finally:
+            for t in both:
+                t.cancel()
+            if self._talking is task:
+                self._talking = None
+
+    async def _transmit(self, stream: Stream, first: list[bytes]) -> bool:
+        await stream.write(first)
+        while True:
+            self._news.clear()
+            messages = [self._kept[n] for n in range(self._to_send, self._next)]
+            self._to_send = self._next
+            if self._untold >= TELL:
+                self._untold = 0
+                messages.append(wire.numbered(0, wire.encode(wire.Credit(self.taken))))
+            if messages:
+                await stream.write(messages)
+            elif self._over:
+                return True
+            else:
+                await self._news.wait()
+
+    async def _receive(self, stream: Stream) -> bool:
+        while (message := await stream.read()) is not None:
+            number, frame = wire.split(message)
+            if not number:
+                control = wire.decode_control(frame)
+                if type(control) is wire.Bye:
+                    self.gone.set()
+                    return True
+                if type(control) is not wire.Credit:
+                    raise ProtocolError("a client says CREDIT or BYE between its frames, and nothing else")
+                self._has(control.due)
+            elif number > self.due:
+                raise ProtocolError(f"frame {number} came where {self.due} was due")
+            elif number == self.due:
+                self._inbox_cost += len(frame) + wire.OVERHEAD
+                if self._inbox_cost > wire.WINDOW + wire.MAX_MESSAGE:
+                    raise ProtocolError(f"more came than the {wire.WINDOW} bytes that the server gives credit for")
+                self.due += 1
+                self._inbox.append(frame)
+                self._mail.set()
+            # What came before is not applied again.
+        return False
+
+    def _has(self, due: int) -> None:
+        """Forget what the client says that it has."""
+        first = next(iter(self._kept), self._next)
+        if not first <= due <= self._next:
+            raise ProtocolError(f"the client waits for frame {due}, which is not between {first} and {self._next}")
+        for number in range(first, due):
+            self._kept_cost -= len(self._kept.pop(number)) - 8 + wire.OVERHEAD
+        self._room.set()
+
+
+class TcpStream:
+    """Messages over TCP or TLS, each after its length."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, linger: float) -> None:
+        self._reader, self._writer, self._linger = reader, writer, linger
+
+    async def read(self, limit: int = wire.MAX_MESSAGE) -> bytes | None:
+        try:
+            length = int.from_bytes(await self._reader.readexactly(4), "big")
+            if length > limit:
+                raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
+            return await self._reader.readexactly(length)
+        except asyncio.IncompleteReadError:
+            return None
+
+    async def write(self, messages: list[bytes]) -> None:
+        self._writer.writelines(map(wire.lengthened, messages))
+        await self._writer.drain()
+
+    async def close(self, last: bytes = b"") -> None:
+        """Read until the client has closed its side, as a socket that is closed with unread data resets the connection
+        and takes the last words with it.
+        """
+        with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
+            if last:
+                self._writer.write(wire.lengthened(last))
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
+            async with asyncio.timeout(self._linger):
+                while await self._reader.read(1 << 16):
+                    pass
+        self._writer.close()

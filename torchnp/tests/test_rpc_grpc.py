@@ -1,0 +1,171 @@
+"""gRPC: what other transports do, over calls; its health service, tokens in metadata, and what goes wrong there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import grpc
+import pytest
+import torch
+
+import torchnp.rpc.client.link as client_link
+from torchnp import rpc
+from torchnp.rpc import wire
+from torchnp.tests import rpc_server
+from torchnp.tests.certificates import Authority
+from torchnp.tests.proxy import Proxy
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    monkeypatch.setattr(client_link, "FIRST_WAIT", 0.02)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    with rpc_server.process("--grpc", "--token", "sesame", "--lease-seconds", "20") as (where, _):
+        yield where
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("ours"), "ours")
+
+
+def port_of(where):
+    return int(where.rpartition(":")[2])
+
+
+def works(session):
+    with session:
+        big = torch.arange(1_000_000.0)
+        assert torch.equal((session.send(big) * 2).publish(), big * 2)
+
+
+def test_a_token_goes_with_the_metadata(plain):
+    assert plain.startswith("grpc://127.0.0.1:")
+    works(rpc.connect(plain, token="sesame"))
+    for token in (None, "wrong"):
+        with pytest.raises(rpc.AuthenticationError, match=r"rpc\.connect\(\.\.\., token=\)"):
+            rpc.connect(plain, token=token)
+    with pytest.raises(ValueError, match="ASCII"):
+        rpc.connect(plain, token="sésame")
+    with Proxy(port_of(plain)) as proxy, rpc.connect(f"grpc://127.0.0.1:{proxy.port}", token="sesame") as session:
+        session.sync()
+        assert b"Bearer sesame" in proxy.up
+
+
+def test_certificates_both_ways(ours, tmp_path):
+    pair, mine = ours.issued("127.0.0.1"), ours.issued("ann@example.org")
+    others = Authority(tmp_path, "others")
+    theirs = others.issued("ann@example.org")
+    options = ("--grpc", "--tls-cert", pair.cert, "--tls-key", pair.key, "--tls-client-ca", ours.ca)
+    with rpc_server.process(*map(str, options)) as (where, _):
+        assert where.startswith("grpcs://")
+        works(rpc.connect(where, ca=ours.ca, cert=mine.cert, key=mine.key))
+        with pytest.raises(rpc.AuthenticationError, match="is not trusted"):
+            rpc.connect(where, ca=others.ca, cert=mine.cert, key=mine.key)
+        for wrong in ({}, {"cert": theirs.cert, "key": theirs.key}):
+            with pytest.raises(rpc.RPCError, match=r"grpcs://"):
+                rpc.connect(where, ca=ours.ca, **wrong)
+        with pytest.raises(rpc.RPCError, match="grpc://"):
+            rpc.connect(where.replace("grpcs", "grpc"))
+
+
+def test_the_other_protocol_is_named(plain, ours):
+    with pytest.raises(rpc.RPCError, match="does not speak TLS: connect to grpc://"):
+        rpc.connect(plain.replace("grpc", "grpcs"), ca=ours.ca)
+    with pytest.raises(rpc.RPCError):
+        rpc.connect(plain.replace("grpc", "tcp"), timeout=3.0)
+    with rpc_server.process() as (where, _), pytest.raises(rpc.RPCError):
+        rpc.connect(where.replace("tcp", "grpc"), timeout=3.0)
+    with pytest.raises(rpc.ConnectionLost, match=r"no server of gRPC answers at grpc://127\.0\.0\.1:1:"):
+        rpc.connect("grpc://127.0.0.1:1")
+
+
+def test_connections_that_are_lost(plain):
+    with Proxy(port_of(plain)) as proxy, rpc.connect(f"grpc://127.0.0.1:{proxy.port}", token="sesame") as session:
+        x = session.send(torch.ones(3))
+        for i in range(5):
+            for _ in range(50):
+                x.add_(1)
+            proxy.drop()
+            for _ in range(50):
+                x.add_(1)
+            assert x[0].publish() == 1 + 100 * (i + 1)
+        assert proxy.connections == 6
+
+
+def test_health(plain):
+    """As grpc.health.v1 says it, in bytes: a name in field 1, a status in field 1."""
+    with grpc.insecure_channel(plain.removeprefix("grpc://")) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        name = wire.GRPC_SERVICE.encode()
+        for request in (b"", b"\x0a" + bytes([len(name)]) + name):
+            assert check(request, timeout=10) == b"\x08\x01"
+        with pytest.raises(grpc.RpcError) as caught:
+            check(b"\x0a\x01x", timeout=10)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=10)
+        assert next(watch) == b"\x08\x01"
+        watch.cancel()
+
+
+def test_a_server_that_stops_says_so():
+    with rpc_server.process("--grpc") as (where, process):
+        session = rpc.connect(where)
+        x = session.send(torch.ones(3))
+        session.sync()
+        with grpc.insecure_channel(where.removeprefix("grpc://")) as channel:
+            watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=30)
+            assert next(watch) == b"\x08\x01"
+            start = time.monotonic()
+            process.terminate()
+            assert next(watch) == b"\x08\x02"
+            process.wait(20)
+        assert time.monotonic() - start < 10
+        assert process.returncode == 0
+        with pytest.raises(rpc.ConnectionLost, match="the server has been stopped"):
+            x.publish()
+
+
+def test_a_call_that_says_nothing_or_nonsense(plain):
+    with grpc.insecure_channel(plain.removeprefix("grpc://")) as channel:
+        session = channel.stream_stream(f"/{wire.GRPC_SERVICE}/Session")
+        for first in (b"", b"nonsense", bytes(wire.MAX_HELLO + 1)):
+            err = wire.decode_reply(next(session(iter([first]), timeout=10)))
+            assert (err.kind, err.fatal) == ("protocol", True)
+        go = threading.Event()
+
+        def silent():
+            go.wait(10)
+            yield from ()
+
+        call = session(silent(), timeout=0.5)  # a deadline of the client's own
+        with pytest.raises(grpc.RpcError) as caught:
+            next(call)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        go.set()
+    works(rpc.connect(plain, token="sesame"))
+
+
+def test_a_worker_has_nothing_of_grpc_and_a_server_without_the_package_says_what_to_install():
+    code = """
+import sys
+sys.modules["grpc"] = None
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "grpc" else find(name, *a)
+from torchnp import rpc
+for call in (lambda: rpc.serve(grpc=True), lambda: rpc.connect("grpc://127.0.0.1:1")):
+    try:
+        call()
+    except (ValueError, ModuleNotFoundError) as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.count("pip install 'torchnp[") == 2, done.stderr
+    assert done.stdout.count("grpcio") == 2
