@@ -18,7 +18,7 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import channel
+from torchnp.rpc.client import looking_after
 from torchnp.rpc.client.link import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.protocol import Service
@@ -320,7 +320,7 @@ def test_one_session_from_several_threads(shared):
 
 
 def test_operators_travel_in_batches(shared, monkeypatch):
-    monkeypatch.setattr(channel, "IDLE_SECONDS", 5.0)
+    monkeypatch.setattr(looking_after, "IDLE_SECONDS", 5.0)
     with rpc.connect(address(shared)) as session:
         x = session.send(torch.ones(3))
         session.sync()

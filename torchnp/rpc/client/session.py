@@ -420,8 +420,7 @@ def connect(
     safe = _SCHEMES[scheme]
     if not safe and not ca is cert is key is None:
         raise ValueError(f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}://{rest}")
-    tls = tls_context(ca, cert, key) if safe else None
-    host = host.strip("[]")
+    tls, host = tls_context(ca, cert, key) if safe else None, host.strip("[]")
     dial: Callable[[float], Stream]
     if scheme.startswith("grpc"):
         dial, token = _caller(host, int(port), None if tls is None else (ca, cert, key), token), None
