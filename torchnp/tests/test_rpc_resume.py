@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-import torchnp.rpc.client.link as client_link
+import torchnp.rpc.client.resuming as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client import looking_after
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.service import Service

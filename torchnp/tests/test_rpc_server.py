@@ -18,8 +18,8 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import looking_after
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client import channel, looking_after
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.server.tcp import Server
@@ -57,7 +57,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.resuming import Link
 from torchnp.schema import load
 from torchnp.rpc.client.channel import Channel
 import numpy as np
