@@ -17,7 +17,7 @@ import torch
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import protocol
+from torchnp.rpc.server import doors, protocol
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
@@ -189,7 +189,7 @@ def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
 
 
 def test_wrong_tokens_cost_more_each_time(monkeypatch):
-    monkeypatch.setattr(module, "FIRST_DELAY", 0.05)
+    monkeypatch.setattr(doors, "FIRST_DELAY", 0.05)
     with Server(Service(token="sesame")) as server:
         took = []
         for _ in range(4):

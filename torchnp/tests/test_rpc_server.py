@@ -121,7 +121,7 @@ def test_the_log_has_each_session_once_and_none_that_was_refused():
         time.sleep(0.2)
         process.terminate()
         _, err = process.communicate(timeout=20)
-    assert [err.count(f"session {how}\n") for how in ("opened", "closed")] == [2, 2]
+    assert [err.count(f"session {how} client=client\n") for how in ("opened", "closed")] == [2, 2]
     assert err.count("wrong token") == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import logging
@@ -10,8 +9,7 @@ import select
 import signal
 import socket
 import threading
-import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,17 @@ from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.address_space import limit_memory
 from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.counters import Counters
+from torchnp.rpc.server.doors import Door
+from torchnp.rpc.server.events import note, place_of
+from torchnp.rpc.server.metrics import serving
 from torchnp.rpc.server.nursery import Budget, Nursery
-from torchnp.rpc.server.options import BUCKET, MAX_CLIENTS, limit_memory, read_options
 from torchnp.rpc.server.protocol import greet, last_word
 from torchnp.rpc.server.service import Service
-
-log = logging.getLogger("torchnp.rpc")
+from torchnp.rpc.server.settings import BUCKET, MAX_CLIENTS
+from torchnp.rpc.server.tokens import Rights, Token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HELLO_SECONDS = 10.0
@@ -34,8 +36,6 @@ LINGER_SECONDS = 2.0
 MAX_STRANGERS = 128  # connections that have not said who they are; of more, the oldest goes
 BUFFERED = 1 << 16  # bytes of a connection that wait here
 PART = 1 << 18
-FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a token is looked at, after wrong ones from the same host
-FORGIVEN_SECONDS = 60.0
 
 
 class Server:
@@ -70,7 +70,7 @@ class Server:
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
         if not 0 <= port < 65536:
             raise ValueError(f"there is no port {port}: give one from 1 to 65535, or 0 for a free one")
-        if host not in LOOPBACK and not service.token:
+        if host not in LOOPBACK and not service.tokens:
             raise ValueError(
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
                 "Give a token, or listen on 127.0.0.1"
@@ -79,11 +79,13 @@ class Server:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
         self.service, self.host, self.port, self.max_clients = service, host, port, max_clients
         self.budget = Budget(max_memory, max_clients)
+        self.counters = Counters(max_clients + 1)  # one for each worker, and this process's own
+        self.count = self.counters.row(max_clients)
         self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
         self._nursery: Nursery | None = None
         self._clients: set[asyncio.Task] = set()
         self._strangers: dict[asyncio.Task, None] = {}
-        self._doors: dict[str, _Door] = {}
+        self._doors: dict[str, Door] = {}
         self._epoll: Any = None  # where the system has it
         self._hangups: dict[int, asyncio.Event] = {}
         self._thread: threading.Thread | None = None
@@ -92,7 +94,7 @@ class Server:
         """Where the server listens and how to connect, in one line."""
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
         address = f"tcp://{f'[{host}]' if ':' in host else host}:{self.port}"
-        token = ", token=..." if self.service.token else ""
+        token = ", token=..." if self.service.tokens else ""
         return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{token})'
 
     # ------------------------------------------------------------ running
@@ -100,7 +102,7 @@ class Server:
     def fork(self) -> None:
         """Make the process that workers come from, which is best done while there are no threads."""
         if self._nursery is None:
-            self._nursery = Nursery(self.service, self.budget)
+            self._nursery = Nursery(self.service, self.budget, self.counters)
 
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
         """Serve until ``stop`` is set; ``ready`` is called when the port is open."""
@@ -113,7 +115,7 @@ class Server:
             listener = await asyncio.start_server(self._client, self.host, self.port, limit=BUFFERED)
             self.port = listener.sockets[0].getsockname()[1]
             loop.add_reader(nursery.control, self._bury, stop)
-            log.info("serving %d operators", len(self.service.agreement.names))
+            note(logging.INFO, "serving", operators=len(self.service.agreement.names))
             try:
                 with self._watching_hangups(loop):
                     if ready is not None:
@@ -125,7 +127,7 @@ class Server:
                 for task in self._clients:
                     task.cancel()
                 await asyncio.gather(*self._clients, return_exceptions=True)
-                log.info("stopped")
+                note(logging.INFO, "stopped")
         finally:
             self._nursery = None
             nursery.close()
@@ -138,7 +140,7 @@ class Server:
                 if slot in self.sessions and not self.sessions[slot].done():
                     self.sessions[slot].set_result(status)
         except (EOFError, OSError) as error:
-            log.critical("the server ends: %s", error)
+            note(logging.CRITICAL, "no more sessions", error=type(error).__name__)
             stop.set()
 
     @contextlib.contextmanager
@@ -201,10 +203,11 @@ class Server:
         try:
             last = await self._greet(reader, writer, task, host, peer)
         except ProtocolError as error:
-            log.warning("%s: closed: %s", peer, error)
+            self.count("protocol")
+            note(logging.WARNING, "protocol error", peer, at=place_of(error))
             last = last_word("protocol", error)
         except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
-            log.debug("%s: %s", peer, error)
+            note(logging.DEBUG, "left", peer, error=type(error).__name__)
         except asyncio.CancelledError:
             pass
         finally:
@@ -223,27 +226,29 @@ class Server:
             oldest.cancel()
         async with asyncio.timeout(HELLO_SECONDS):
             hello = wire.decode_request(await _frame(reader, wire.MAX_HELLO))
-        if self.service.token is None:
-            known, reply = greet(self.service, hello, peer)
+        if not self.service.tokens:
+            known, reply = greet(self.service, hello, peer, self.count)
         else:
-            door = self._doors.setdefault(host, _Door())
+            door = self._doors.setdefault(host, Door())
             async with door.turn():
-                known, reply = greet(self.service, hello, peer)
-                door.saw(known)
+                known, reply = greet(self.service, hello, peer, self.count)
+                door.saw(known is not None)
             for name in [n for n, d in self._doors.items() if d.forgotten]:
                 del self._doors[name]
-        if not known:
+        if known is None:
             return reply
         self._strangers.pop(task, None)
         slot = next((i for i in range(self.max_clients) if i not in self.sessions), None)
         if slot is None:
-            log.warning("%s: refused, %d clients are connected", peer, self.max_clients)
+            self.count("clients")
+            note(logging.WARNING, "too many sessions", peer, client=known.client)
             return last_word("quota", f"the server has {self.max_clients} clients, as many as it takes")
-        log.info("%s: session opened", peer)
+        self.count("sessions")
+        note(logging.INFO, "session opened", peer, client=known.client)
         ended = self.sessions[slot] = asyncio.get_running_loop().create_future()
         try:
             writer.write(wire.lengthened(reply))
-            return await self._serve(slot, ended, reader, writer, peer)
+            return await self._serve(slot, ended, reader, writer, peer, known)
         finally:
             asyncio.ensure_future(self._free(slot, ended))  # noqa: RUF006  (the slot's future keeps it)
 
@@ -263,12 +268,13 @@ class Server:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         peer: str,
+        rights: Rights,
     ) -> bytes:
         """Carry frames between a client and its worker until one of them ends; the last frame, if it is ours to say."""
         assert self._nursery is not None
         ours, theirs = socket.socketpair()
         with theirs:
-            self._nursery.open(slot, theirs, peer)
+            self._nursery.open(slot, theirs, peer, rights.client)
         up, down = await asyncio.open_connection(sock=ours, limit=PART)
         left = asyncio.ensure_future(self._hung_up(writer))
         there = asyncio.ensure_future(_carry(reader, down))
@@ -280,13 +286,13 @@ class Server:
                     down.write_eof()
                 await asyncio.wait([back], timeout=LINGER_SECONDS)
                 if not back.done():
-                    log.info("%s: session closed: its client has left in the middle of an operator", peer)
+                    note(logging.INFO, "session closed", peer, client=rights.client, reason="left")
                 return b""
             there.cancel()
             with contextlib.suppress(OSError):  # the worker reads what is left, and goes
                 down.write_eof()
             with contextlib.suppress(TimeoutError):
-                return self._why(await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS), slot, peer)
+                return self._why(await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS), slot, peer, rights)
             return b""
         finally:
             for task in (left, there, back):
@@ -307,43 +313,20 @@ class Server:
                 with contextlib.suppress(OSError, ValueError):
                     self._epoll.unregister(fd)
 
-    def _why(self, status: int, slot: int, peer: str) -> bytes:
+    def _why(self, status: int, slot: int, peer: str, rights: Rights) -> bytes:
         """What a client is told of a worker that did not end by itself."""
         if not status:
             return b""
         number = self.budget.where(slot)
         name = self.service.agreement.names[number - 1] if number else "a request"
-        if status == -signal.SIGALRM:
-            text = f"{name} took longer than the {self.service.limits.op_seconds:g} s that the server gives an operator"
+        reason = "time" if status == -signal.SIGALRM else "died"
+        if reason == "time":
+            text = f"{name} took longer than the {rights.limits.op_seconds:g} s that the server gives an operator"
         else:
             text = f"{name} ended the session's process ({status}), which is most often a lack of memory"
-        log.warning("%s: session closed: %s", peer, text)
+        self.count(reason)
+        note(logging.WARNING, "session closed", peer, client=rights.client, reason=reason, op=name)
         return last_word("quota", f"{text}: the session has ended with all its handles")
-
-
-class _Door:
-    """What a host has tried: after a wrong token the next is looked at later, and one at a time."""
-
-    def __init__(self) -> None:
-        self.wrong, self.last = 0, 0.0
-        self.lock = asyncio.Lock()
-
-    @property
-    def forgotten(self) -> bool:
-        return not self.lock.locked() and (not self.wrong or time.monotonic() - self.last > FORGIVEN_SECONDS)
-
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for one's turn."""
-        async with self.lock:
-            if self.wrong and time.monotonic() - self.last <= FORGIVEN_SECONDS:
-                await asyncio.sleep(min(FIRST_DELAY * 2 ** min(self.wrong - 1, 10), LAST_DELAY))
-            yield
-
-    def saw(self, known: bool) -> None:
-        """Take note of a token that was looked at."""
-        self.wrong = 0 if known else self.wrong + 1
-        self.last = time.monotonic()
 
 
 async def _frame(reader: asyncio.StreamReader, limit: int) -> bytes:
@@ -388,6 +371,10 @@ def serve(
     bucket: float = BUCKET,
     table: Mapping[str, Any] | None = None,
     ledger: str | Path | None = None,
+    tokens: Sequence[Token] = (),
+    allow: Sequence[str] | None = None,
+    metrics: tuple[str, int] | None = None,
+    check: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -396,22 +383,27 @@ def serve(
     host, port : str, int
         Where to listen; port 0 takes a free one.
     token : str, optional
-        What clients have to present; needed for every host but loopback.
+        What clients have to present who have none of their own; every host but loopback needs some token.
     datasets : mapping of str to array, optional
         Arrays that clients can compute with; neither they nor anything computed from them is published.
     limits : Limits
         What one session may hold, and how long it may take.
-    max_clients : int
-        Sessions at a time.
-    max_memory : int, optional
-        Bytes that all sessions may hold together, and of address space that each process may have; an operator that
-        needs more fails, and the server goes on.
+    max_clients, max_memory : int, int or None
+        Sessions at a time; bytes that all of them may hold together, and of address space that each process may have.
     bucket : float
         Seconds, of which the time of each reply to what met an owner's data is a multiple.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
+    tokens : sequence of Token
+        Clients with a token and rights of their own.
+    allow : sequence of str, optional
+        Operators, or patterns of operators as ``aten::add*``, that clients may use; all by default.
+    metrics : (str, int), optional
+        Host and port where Prometheus finds counts, at ``/metrics``; port 0 takes a free one.
+    check : bool
+        Whether to look if all this can be, print what would be served, and return.
 
     Raises
     ------
@@ -421,7 +413,15 @@ def serve(
     OSError
         The port cannot be had.
     """
-    server = Server(Service(table, datasets, token, limits, bucket, ledger), host, port, max_clients, max_memory)
+    service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
+    server = Server(service, host, port, max_clients, max_memory)
+    if check:
+        print(service.summary())
+    else:
+        _run(server, max_memory, metrics)
+
+
+def _run(server: Server, max_memory: int | None, metrics: tuple[str, int] | None) -> None:
     if max_memory is not None:
         limit_memory(max_memory)
     server.fork()
@@ -433,18 +433,5 @@ def serve(
             loop.add_signal_handler(number, stop.set)
         await server.run(lambda: print(server.invitation(), flush=True), stop)
 
-    asyncio.run(main())
-
-
-def serve_with(options: argparse.Namespace) -> None:
-    """Serve as the options of the command line say, until SIGINT or SIGTERM.
-
-    Raises
-    ------
-    ValueError
-        An option says what cannot be; the message is for its user.
-    OSError
-        The port cannot be had.
-    """
-    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    serve(**read_options(options))
+    with contextlib.nullcontext() if metrics is None else serving(server, *metrics):
+        asyncio.run(main())
