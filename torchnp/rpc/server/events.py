@@ -37,11 +37,15 @@ def place_of(error: BaseException) -> str:
 
 
 class _Json(logging.Formatter):
-    """A JSON object a line."""
+    """A JSON object a line; of what other packages log, that they did."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
-        line = {"time": when, "level": record.levelname.lower(), "event": getattr(record, "event", record.getMessage())}
+        line = {
+            "time": when,
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", f"message of {record.name}"),
+        }
         if peer := getattr(record, "peer", ""):
             line["peer"] = peer
         return json.dumps(line | getattr(record, "fields", {}), default=str)
