@@ -24,8 +24,10 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.server import served
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
+from torchnp.tests.rpc_hostile import Hostile, over_tcp
 
 SERVICE = Service()
 
@@ -347,3 +349,42 @@ def test_a_program_with_many_open_files(server):
     finally:
         for f in files:
             os.close(f)
+
+
+# ---------------------------------------------------------------- hostile clients
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("allow", [None, ["aten::[a-g]*"]], ids=["everything", "allow-list"])
+def test_hostile_frames_bring_nothing_about(allow):
+    """No crash, hang, growth, foreign byte or unchecked operator; by hand with many more: see rpc_hostile."""
+    hostile = Hostile(3 if allow else 2, allow)
+    hostile.attack(2500)
+    assert not hostile.faults + hostile.differences
+    assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
+    assert len(hostile.told) >= 15  # each kind in words of its own
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hostile_frames_over_tcp_end_their_own_session_alone():
+    hostile = over_tcp(5, 800)
+    assert not hostile.faults
+    assert hostile.counts["fatal"] > 50
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_hostile_client_finds_a_server_that_checks_nothing(monkeypatch):
+    monkeypatch.setattr(served, "checker", lambda schema: lambda args, kwargs: None)
+    hostile = Hostile(2)
+    hostile.attack(2000)
+    assert any("which is no" in fault for fault in hostile.faults)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_hostile_client_finds_an_operator_that_no_list_stopped(monkeypatch):
+    hostile = Hostile(2, ["aten::[a-g]*"])
+    for side in hostile.services:
+        side.clients["client"].allowed = None
+    hostile._begin()
+    hostile.attack(500)
+    assert any("allowed: False" in fault for fault in hostile.faults)
