@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import re
-import resource
 import signal
 import socket
 import sys
@@ -21,7 +21,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,6 +34,7 @@ from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
+from torchnp.tests.rpc_server import resident
 
 FRAME_SECONDS = 60
 GROWTH = 64 << 20
@@ -283,8 +283,8 @@ class Hostile(Player):
             raw, what = self.frame()
             self._strike(raw, what)
             if number == frames // 4:
-                settled = _resident()
-        if settled and (grown := _resident() - settled) > GROWTH:
+                settled = resident(os.getpid())
+        if settled and (grown := resident(os.getpid()) - settled) > GROWTH:
             self.faults.append(f"the process grew by {grown:,} bytes")
         self._look_after_victims()
 
@@ -338,13 +338,6 @@ class Hostile(Player):
 
 def _hung(*_: object) -> None:
     raise Hung
-
-
-def _resident() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        return 0
 
 
 # ---------------------------------------------------------------- over TCP

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from torchnp import rpc
 
@@ -26,6 +27,19 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
     finally:
         server.terminate()
         server.communicate(timeout=20)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs."""
+    found = []
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        found += [child, *descendants(child)]
+    return found
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 _shared: list[str] = []

@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -210,18 +209,11 @@ def test_a_worker_that_dies_is_told_and_missed_by_nobody_else():
         session = rpc.connect(where)
         y = session.send(torch.ones(3))
         session.sync()
-        victim = max(_descendants(process.pid))
+        victim = max(rpc_server.descendants(process.pid))
         os.kill(victim, signal.SIGKILL)
         with pytest.raises(rpc.QuotaError, match="ended the session's process"):
             y.publish()
         assert (x + 1).publish().tolist() == [2, 2, 2]
-
-
-def _descendants(pid):
-    found = []
-    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        found += [child, *_descendants(child)]
-    return found
 
 
 # ---------------------------------------------------------------- the time of replies
