@@ -497,3 +497,19 @@ def test_servers_from_the_file_serve(folder):
                 session.sync()
         process.terminate()
         assert process.communicate(timeout=20)[1] == ""
+
+
+def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
+    """What docs/remote.md shows of server.toml can be served."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "remote.md"
+    text = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    np.save(folder / "patients.npy", np.ones((3, 2)))
+    (folder / "data" / "digits.npz").rename(folder / "digits.npz")
+    (folder / "model.safetensors").write_bytes(safetensors({"encoder.bias": ("F32", [2], bytes(8))}))
+    (folder / "server.toml").write_text(text)
+    monkeypatch.chdir(folder)
+    assert main(["serve", "--check", "--config", "server.toml"]) == 0
+    out = capsys.readouterr().out
+    assert "dataset digits.y: int64 (4,), 32 bytes" in out
+    assert "dataset weights: float32 (2,), 8 bytes" in out
+    assert "client alice: a token" in out
