@@ -324,7 +324,7 @@ class Hostile(Player):
                 self.faults.append(f"{type(reply).__name__} answered {what}")
             if type(reply) is wire.Err:
                 self.counts["fatal" if reply.fatal else f"refused as {reply.kind}"] += 1
-                if not reply.text or reply.kind not in KINDS or "internal error" in reply.text:
+                if not reply.text or reply.kind not in KINDS or "internal error of the server" in reply.text:
                     self.faults.append(f"{reply.kind}: {reply.text!r} answered {what}")
                 if reply.fatal:
                     self.told[re.sub(r"'[^']*'|`[^`]*`|\[.*\]|\$\S*|-?\d[\d.,]*", "_", reply.text)[:60]] += 1

@@ -22,6 +22,7 @@ from torchnp.rpc.server.settings import SETTINGS
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.tokens import Token, hash_of, new_token
 from torchnp.schema import load
+from torchnp.tests import rpc_server
 
 Limits = rpc.Limits
 
@@ -340,7 +341,7 @@ def test_files_are_mapped_and_clients_cannot_write_them(tmp_path):
 
 
 def test_a_token_is_made_and_shown_once(capsys, folder, told):
-    assert main(["owner", "token", 'carol of "X"']) == 0
+    assert main(["owner", "token", 'carol of "X" 😀']) == 0
     out = capsys.readouterr().out
     token = out.splitlines()[0].rpartition(" ")[2]
     assert len(token) >= 43
@@ -348,7 +349,7 @@ def test_a_token_is_made_and_shown_once(capsys, folder, told):
     assert token not in (folder / "server.toml").read_text()
     assert main(["serve", "--config", f"{folder}/server.toml"]) == 0
     (made,) = told["tokens"]
-    assert (made.name, made.hash) == ('carol of "X"', hash_of(token))
+    assert (made.name, made.hash) == ('carol of "X" 😀', hash_of(token))
     assert main(["owner", "token", "*"]) == 2
     assert "stands for all clients together" in capsys.readouterr().err
 
@@ -513,3 +514,14 @@ def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
     assert "dataset digits.y: int64 (4,), 32 bytes" in out
     assert "dataset weights: float32 (2,), 8 bytes" in out
     assert "client alice: a token" in out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is told by /proc")
+def test_mapped_datasets_leave_sessions_the_memory_that_they_may_have(tmp_path):
+    with open(tmp_path / "big.safetensors", "wb") as file:  # 8 GiB of zeros that no disk has
+        file.write(safetensors({"x": ("F32", [2, 2**30], b"")}, data_offsets=[0, 2**33]))
+        file.truncate(file.tell() + 2**33)
+    options = ("--max-memory", "4G", "--dataset", f"big={tmp_path}/big.safetensors:x")
+    with rpc_server.process(*options) as (where, _), rpc.connect(where) as session:
+        assert session.dataset("big").shape == (2, 2**30)
+        assert session.send(torch.ones(3)).publish().tolist() == [1, 1, 1]

@@ -185,7 +185,7 @@ def test_a_port_for_metrics_that_is_taken_is_said():
 
 def test_metrics_without_their_package_are_said():
     hide = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n[:10] == 'prometheus' else f(n, *a)"
-    code = f"{hide}\nfrom torchnp.cli import main; sys.exit(main(['serve', '--port', '0', '--metrics', '0']))"
+    code = f"{hide}\nfrom torchnp.cli import main; sys.exit(main(['serve', '--check', '--metrics', '0']))"
     said = "torchnp serve: metrics needs the package prometheus-client: pip install 'torchnp[metrics]'\n"
     assert told_by(code) == (2, said)
 

@@ -16,6 +16,7 @@ from torchnp.rpc.server import datasets
 from torchnp.rpc.server.address_space import this_machines
 from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.events import configure
+from torchnp.rpc.server.metrics import check_installed
 from torchnp.rpc.server.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
 from torchnp.rpc.server.tokens import Token
 
@@ -42,6 +43,8 @@ def serve_with(options: argparse.Namespace) -> None:
     from torchnp.rpc.server.tcp import serve
 
     told = arguments(options)
+    if told["metrics"] is not None:
+        check_installed()
     configure(told.pop("log_level"), told.pop("log_format"))
     serve(**told, check=options.check)
 

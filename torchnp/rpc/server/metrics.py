@@ -74,6 +74,12 @@ class _Collector:
         yield spent
 
 
+def check_installed() -> None:
+    """ValueError unless the package for it is installed."""
+    if said := lacking("metrics", "prometheus_client"):
+        raise ValueError(f"metrics {said}")
+
+
 @contextlib.contextmanager
 def serving(server: Server, host: str, port: int) -> Iterator[int]:
     """Serve a server's numbers from a thread as long as the block runs; gives the port.
@@ -85,8 +91,7 @@ def serving(server: Server, host: str, port: int) -> Iterator[int]:
     OSError
         The port cannot be had.
     """
-    if said := lacking("metrics", "prometheus_client"):
-        raise ValueError(f"metrics {said}")
+    check_installed()
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()

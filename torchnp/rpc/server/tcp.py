@@ -423,7 +423,7 @@ def serve(
 
 def _run(server: Server, max_memory: int | None, metrics: tuple[str, int] | None) -> None:
     if max_memory is not None:
-        limit_memory(max_memory)
+        limit_memory(max_memory + sum(a.nbytes for a in server.service.datasets.values()))
     server.fork()
 
     async def main() -> None:
