@@ -327,7 +327,7 @@ class Hostile(Player):
                 if not reply.text or reply.kind not in KINDS or "internal error of the server" in reply.text:
                     self.faults.append(f"{reply.kind}: {reply.text!r} answered {what}")
                 if reply.fatal:
-                    self.told[re.sub(r"'[^']*'|`[^`]*`|\[.*\]|\$\S*|-?\d[\d.,]*", "_", reply.text)[:60]] += 1
+                    self.told[re.sub(r"'[^']*'|`[^`]*`|\[.*\]|\$\S*|-?\b\d[\w.,]*", "_", reply.text)[:60]] += 1
 
     def _look_after_victims(self) -> None:
         for i, victim in enumerate(self.victims):
