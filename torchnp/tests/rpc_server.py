@@ -6,7 +6,8 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torchnp import rpc
@@ -27,6 +28,14 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
     finally:
         server.terminate()
         server.communicate(timeout=20)
+
+
+def until(test: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for something that another thread or process brings about."""
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
 
 
 def descendants(pid: int) -> list[int]:

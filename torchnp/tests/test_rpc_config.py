@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.tokens import Token, hash_of, new_token
 from torchnp.schema import load
 from torchnp.tests import rpc_server
+from torchnp.tests.rpc_server import until
 
 Limits = rpc.Limits
 
@@ -130,6 +132,7 @@ release = false
 allow = ["aten::mm", "aten::add*"]
 max_bytes = "1M"
 op_seconds = 2
+max_clients = 3
 
 [tokens."bob at work"]
 hash = "sha256:BBB"
@@ -160,7 +163,7 @@ def test_a_file_says_everything_that_the_command_line_can(folder, told):
         "check": False,
     }  # fmt: skip
     own = Limits(1 << 20, 1000, 2, 60.5)
-    assert alice == Token("alice", "sha256:" + "a" * 64, ("digits",), False, ("aten::mm", "aten::add*"), own)
+    assert alice == Token("alice", "sha256:" + "a" * 64, ("digits",), False, ("aten::mm", "aten::add*"), own, 3)
     assert bob == Token("bob at work", "sha256:" + "b" * 64, limits=limits)
 
 
@@ -385,7 +388,7 @@ def rights(tmp_path_factory):
     secrets = {name: new_token() for name in ("alice", "bob", "carol")}
     tokens = [
         Token("alice", hash_of(secrets["alice"])),
-        Token("bob", hash_of(secrets["bob"]), datasets=["digits"], release=False, limits=Limits(max_bytes=1000)),
+        Token("bob", hash_of(secrets["bob"]), ["digits"], release=False, limits=Limits(max_bytes=1000), max_clients=2),
         Token("carol", hash_of(secrets["carol"]), datasets=["*.x"], allow=["aten::add*", "aten::mm"]),
     ]
     data = {"digits.x": np.ones((100, 2)), "digits.y": np.ones(100), "secret": np.ones((7, 2))}
@@ -436,6 +439,25 @@ def test_a_token_has_its_limits(rights):
             session.sync()
     with rpc.connect(where, secrets["alice"]) as session:
         assert session.send(torch.zeros(300)).publish().shape == (300,)
+
+
+def test_a_token_has_so_many_sessions(rights):
+    where, secrets, _ = rights
+    with contextlib.ExitStack() as stack:
+        until_two = [stack.enter_context(rpc.connect(where, secrets["bob"])) for _ in range(2)]
+        with pytest.raises(rpc.QuotaError, match="the server has 2 sessions of the client 'bob', as many as it takes"):
+            rpc.connect(where, secrets["bob"])
+        stack.enter_context(rpc.connect(where, secrets["alice"]))
+        until_two[0].close()
+        until(lambda: connects(where, secrets["bob"]))
+
+
+def connects(where, token):
+    try:
+        rpc.connect(where, token).close()
+    except rpc.QuotaError:  # the session that was closed has not left yet
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- operators

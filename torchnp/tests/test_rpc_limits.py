@@ -22,17 +22,11 @@ from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load
 from torchnp.tests import rpc_server
+from torchnp.tests.rpc_server import until
 
 
 def address(server):
     return f"tcp://127.0.0.1:{server.port}"
-
-
-def until(test, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def all_sent(session):

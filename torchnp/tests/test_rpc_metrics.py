@@ -23,7 +23,7 @@ from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.tokens import hash_of, new_token
 from torchnp.tests import rpc_server
-from torchnp.tests.test_rpc_limits import until
+from torchnp.tests.rpc_server import until
 
 SECRET = 987654321.25  # of an owner; a client's words are WORDS
 WORDS = "a-word-of-a-client's"

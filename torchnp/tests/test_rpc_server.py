@@ -25,13 +25,7 @@ from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load
 from torchnp.tests import rpc_server
-
-
-def until(test, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
+from torchnp.tests.rpc_server import until
 
 
 def address(server):

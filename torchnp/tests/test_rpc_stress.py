@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from torchnp.rpc.server import served
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.tests.rpc_hostile import Hostile, over_tcp
+from torchnp.tests.rpc_server import until
 
 SERVICE = Service()
 
@@ -51,13 +51,6 @@ def answers(server):
             return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
     except rpc.QuotaError:  # clients that left before they were accepted are still to go
         return False
-
-
-def until(test, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def in_threads(n, work):

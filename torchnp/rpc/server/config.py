@@ -20,7 +20,7 @@ from torchnp.rpc.server.metrics import check_installed
 from torchnp.rpc.server.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
 from torchnp.rpc.server.tokens import Token
 
-# What a token may have, its limits and operators last: they are rows of the server's own table.
+# What a token may have; its limits and operators are rows of the server's own table.
 _OF_TOKEN = (
     Setting("hash", TEXT, None, ""),
     Setting("datasets", TEXTS, None, ""),

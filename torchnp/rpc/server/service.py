@@ -110,6 +110,7 @@ class Service:
             visible(self.datasets, token),
             token.limits or self.limits,
             token.release,
+            token.max_clients,
             [(whom, patterns) for whom, patterns in rules if patterns is not None],
             self.agreement.names,
         )

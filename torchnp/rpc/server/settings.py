@@ -154,7 +154,7 @@ SETTINGS = (
         "bucket_ms", BUCKETS, BUCKET * 1e3,
         "replies to what met a dataset come at multiples of this time; 0 for at once",
     ),
-    Setting("max_clients", COUNT, MAX_CLIENTS, "sessions at a time"),
+    Setting("max_clients", COUNT, MAX_CLIENTS, "sessions at a time", of_token=True),
     Setting(
         "allow", PATTERNS, None, "an operator, or a pattern of operators, that clients may use; all others are refused",
         "all", of_token=True,

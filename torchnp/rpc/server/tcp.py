@@ -82,6 +82,7 @@ class Server:
         self.counters = Counters(max_clients + 1)  # one for each worker, and this process's own
         self.count = self.counters.row(max_clients)
         self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the exit code of its worker
+        self._names: dict[int, str] = {}  # whose they are
         self._nursery: Nursery | None = None
         self._clients: set[asyncio.Task] = set()
         self._strangers: dict[asyncio.Task, None] = {}
@@ -239,13 +240,16 @@ class Server:
             return reply
         self._strangers.pop(task, None)
         slot = next((i for i in range(self.max_clients) if i not in self.sessions), None)
-        if slot is None:
+        own = list(self._names.values()).count(known.client)
+        if slot is None or own == known.max_clients:
             self.count("clients")
             note(logging.WARNING, "too many sessions", peer, client=known.client)
-            return last_word("quota", f"the server has {self.max_clients} clients, as many as it takes")
+            has = f"{self.max_clients} clients" if slot is None else f"{own} sessions of the client {known.client!r}"
+            return last_word("quota", f"the server has {has}, as many as it takes")
         self.count("sessions")
         note(logging.INFO, "session opened", peer, client=known.client)
         ended = self.sessions[slot] = asyncio.get_running_loop().create_future()
+        self._names[slot] = known.client
         try:
             writer.write(wire.lengthened(reply))
             return await self._serve(slot, ended, reader, writer, peer, known)
@@ -259,7 +263,7 @@ class Server:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended, 5)
         self.budget.free(slot)
-        del self.sessions[slot]
+        del self.sessions[slot], self._names[slot]
 
     async def _serve(
         self,

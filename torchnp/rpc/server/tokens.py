@@ -51,11 +51,13 @@ class Token:
         Operators or patterns of operators that may be used, among those that the server allows. All by default.
     limits : Limits, optional
         Of the holder's sessions; the server's by default.
+    max_clients : int, optional
+        Sessions that the holder may have at a time; as many as the server takes by default.
 
     Raises
     ------
     ValueError
-        The name is not printable, or the hash is none.
+        The name is not printable, the hash is none, or no session may be had.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Token:
     release: bool = True
     allow: Sequence[str] | None = None
     limits: Limits | None = None
+    max_clients: int | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and 0 < len(self.name) <= 256 and self.name.isprintable()):
@@ -75,6 +78,8 @@ class Token:
                 f"the hash of the token {self.name!r} is sha256: and 64 hexadecimal digits, as `torchnp owner token` "
                 "prints it"
             )
+        if self.max_clients is not None and (type(self.max_clients) is not int or self.max_clients < 1):
+            raise ValueError(f"max_clients of the token {self.name!r} is at least 1, not {self.max_clients!r}")
 
 
 class Rights:
@@ -89,6 +94,8 @@ class Rights:
     limits : Limits
     release : bool
         Whether it may ask for releases.
+    max_clients : int or None
+        Sessions that it may have at a time.
     rules : sequence of (str, sequence of str)
         Whom a rule about operators is for, and the patterns that it allows.
     names : sequence of str
@@ -101,10 +108,12 @@ class Rights:
         datasets: Mapping[str, np.ndarray],
         limits: Limits,
         release: bool,
+        max_clients: int | None,
         rules: Iterable[tuple[str, Sequence[str]]],
         names: Sequence[str],
     ) -> None:
-        self.client, self.datasets, self.limits, self.release = client, datasets, limits, release
+        self.client, self.datasets, self.limits = client, datasets, limits
+        self.release, self.max_clients = release, max_clients
         self._rules = [(whom, tuple(patterns), allowed(patterns, names)) for whom, patterns in rules]
         # The indices of all that may run; None where there is no rule.
         self.allowed = frozenset.intersection(*(indices for _, _, indices in self._rules)) if self._rules else None
