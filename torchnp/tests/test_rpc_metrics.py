@@ -125,9 +125,9 @@ def test_prometheus_finds_what_happened(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     (tmp_path / "server.toml").write_text(
-        f'ledger = "ledger.db"\nport = 0\nmetrics = {port}\nmax_bytes = 10000\nmax_clients = 2\nop_seconds = 1\n'
+        f'ledger = "ledger.db"\nport = 0\nmetrics = {port}\nmax_bytes = 10000\nmax_clients = 2\n'
         f'allow = ["aten::[a-m]*", "aten::ones*"]\n[datasets]\npeople = "x.npy"\n'
-        f'[tokens.alice]\nhash = "{hash_of(token)}"\n[tokens.bob]\nhash = "{hash_of(other)}"\n'
+        f'[tokens.alice]\nhash = "{hash_of(token)}"\n[tokens.bob]\nhash = "{hash_of(other)}"\nop_seconds = 3\n'
     )
     with rpc_server.process("--config", f"{tmp_path}/server.toml") as (where, _):
         before, _ = scraped(port)
