@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from torchnp.rpc.server.books import Limits
     from torchnp.rpc.server.tcp import serve
+    from torchnp.rpc.server.tokens import Token
 
 __all__ = [
     "AuthenticationError",
@@ -54,6 +55,7 @@ __all__ = [
     "Session",
     "SessionClosed",
     "Stats",
+    "Token",
     "ValueAccessError",
     "VersionMismatch",
     "connect",
@@ -64,6 +66,7 @@ __all__ = [
 _HOMES = {
     "serve": "server.tcp",
     "Limits": "server.books",
+    "Token": "server.tokens",
     "Session": "client.session",
     "Quote": "client.quotes",
     "Stats": "client.session",

@@ -286,7 +286,7 @@ def test_a_session_is_kept_for_its_lease_alone(caplog):
         x = session.send(torch.ones(3))
         session.sync()
         proxy.drop()
-        until(lambda: any("can be resumed for 0.3 s" in r.getMessage() for r in caplog.records))
+        until(lambda: any("connection lost client=client lease=0.3" in r.getMessage() for r in caplog.records))
         assert len(server.sessions) == 1
         until(lambda: not server.sessions)
         with pytest.raises(rpc.ConnectionLost, match=r"lost for longer than the 0\.3 s that the server keeps it"):
