@@ -33,6 +33,7 @@ from torchnp.rpc.server.books import OVERRUN, Limits
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.wire.again import Restorer
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services
 from torchnp.tests.rpc_server import resident
 
@@ -140,6 +141,10 @@ class Hostile(Player):
             data = np.full(64, 1e6 * (i + 1)).tobytes()
             self._of_victim(victim, wire.Data(0, 0, "float64", [64], [0], 0, memoryview(data)))
 
+    def _begin(self) -> None:
+        self.mirror = Restorer()  # what the server keeps of operators that have been
+        super()._begin()
+
     def _hello(self) -> wire.Hello:
         return wire.Hello(wire.VERSION, self.agreed.digest, len(self.agreed.names), "hostile", "")
 
@@ -188,6 +193,49 @@ class Hostile(Player):
             op.index = r.choice((len(self.agreed.names), 2**63 - 1, r.randrange(len(self.agreed.names))))
         return op
 
+    def run(self) -> list[wire.Op | wire.Again]:
+        """Operators that were sent before as a reference to them, with one thing wrong, most often."""
+        r, past = self.random, self.mirror._past
+        back = r.randint(1, min(past.end, 60))
+        run = wire.Again(back, r.randint(1, min(back, 4)), self.next, [])
+        turns = [past[past.end - back + i][0] for i in range(run.count)]
+        # Handles that would move on with the ids of results, to what is not there, stay where they are.
+        places = [(i, j, v) for i, kept in enumerate(turns) if kept is not None for j, v in enumerate(kept.values)]
+        held = [(i, j, v) for i, j, v in places if type(v) is wire.Handle and turns[i].moving[j]]  # type: ignore[union-attr]
+        run.changes = [wire.Change(v, [i, j]) for i, j, v in held]
+        what = r.choice(
+            ("right", "right", "value", "value", "value", "handle", "moving", "place", "back", "count", "first", "many")
+        )
+        i, j, _ = r.choice(places) if places else (0, 0, None)
+        if what == "value":
+            run.changes.append(wire.Change(self.junk(r.random() < 0.1), [i, j]))
+        elif what == "handle":
+            run.changes.append(wire.Change(r.choice((wire.Handle(r.randrange(self.next + 1)), 1, None)), [i, j]))
+        elif what == "moving":
+            run.changes = run.changes[: r.randrange(len(run.changes) + 1)]
+        elif what == "place":
+            wrong = ([0], [], [run.count, 0], [0, 2**63 - 1], [i, j, i, 300], [i, j] * 1000)
+            run.changes.append(wire.Change(self.junk(False), r.choice(wrong)))
+        elif what == "back":
+            run.back = r.choice((0, past.end + 1, wire.MAX_PAST, 2**63 - 1))
+        elif what == "count":
+            run.count = r.choice((0, back + 3, wire.MAX_OPS, wire.MAX_OPS + 1))
+        elif what == "first":
+            run.first = r.choice((0, self.next + 50, past[past.end - back][1], 2**63 - 1))
+        elif what == "many":
+            return [run] * r.choice((2, 40, wire.MAX_OPS))
+        return [self._op()[0], run] if r.random() < 0.1 else [run]
+
+    def operators(self, raw: bytes) -> list[wire.Op]:
+        """The operators of a frame, as the server restores them."""
+        with contextlib.suppress(ProtocolError):
+            request = wire.decode_request(raw)
+            if type(request) is wire.Ops:
+                made = self.mirror.restored(request.ops)
+                self.counts["repeated"] += len(made) - sum(type(op) is wire.Op for op in request.ops)
+                return made
+        return []
+
     def other(self) -> Any:
         """A frame that is no operator."""
         r, id_ = self.random, self.random.randrange(self.next + 2)
@@ -204,7 +252,7 @@ class Hostile(Player):
             )
         if kind == "del":
             return wire.Del(
-                seq, [r.choice(((id_, id_), (id_, 0), (0, 2**63 - 1), (2**62, 2**63 - 1)))] * r.choice((1, 2))
+                seq, [r.choice(((id_, 0), (id_, 3), (0, 2**63 - 1), (2**62, 2**63 - 1)))] * r.choice((1, 2))
             )
         if kind == "open":
             name = r.choice((r.choice(NAMES)[0], "nosuch", "", "x" * 256, "../x"))
@@ -247,6 +295,10 @@ class Hostile(Player):
     def frame(self) -> tuple[bytes, str]:
         """The next frame, and what it is."""
         p = self.random.random()
+        if 0.02 <= p < 0.14 and self.mirror._past.end:
+            made = wire.Ops(self.seq, self.run())
+            raw = wire.encode(made)
+            return (raw if p > 0.03 else self.damaged(raw)), f"{made!r:.300}"
         if p < 0.75:
             op, name = self._op()
             if p > 0.45:
@@ -292,6 +344,7 @@ class Hostile(Player):
         return self.sides[0].closed
 
     def _strike(self, raw: bytes, what: str) -> None:
+        self.operators(raw)
         signal.setitimer(signal.ITIMER_REAL, FRAME_SECONDS)
         try:
             replies = self._play(msgspec.Raw(raw), what)
@@ -351,6 +404,7 @@ class Wired(Hostile):
 
     def __init__(self, seed: int, server: Server) -> None:
         self.server, self._socket, self.ended = server, None, False
+        self._made: list[wire.Op] = []  # the operators of the frame that is sent
         self.faults, self.told, self.victims = [], Counter(), []
         Player.__init__(self, seed, 0.5, (server.service,), 9)
 
@@ -360,6 +414,8 @@ class Wired(Hostile):
         self._socket = socket.create_connection(("127.0.0.1", self.server.port), 10)
         self._socket.settimeout(FRAME_SECONDS)
         self._stream, self.ended = self._socket.makefile("rb"), False
+        self._greeted = False
+        self._number = self._due = 1  # of the next frame there, and from there
         return []
 
     def _over(self) -> bool:
@@ -376,12 +432,20 @@ class Wired(Hostile):
         gain = 0
         with contextlib.suppress(ProtocolError):
             request = wire.decode_request(raw)
-            gain = len(request.ops) if type(request) is wire.Ops else int(type(request) in (wire.Data, wire.Open))
+            gain = len(self._made) if type(request) is wire.Ops else int(type(request) in (wire.Data, wire.Open))
         self._gain = gain
         first = what == "hello"
-        end = b"" if first else wire.lengthened(wire.encode(wire.Sync(MARK, min(self.seq + gain, 2**63 - 1))))
+        messages = [raw]
+        if not first:
+            sync = wire.encode(wire.Sync(MARK, min(self.seq + gain, 2**63 - 1)))
+            credit = wire.encode(wire.Credit(self._due))
+            numbers = (0, self._number, self._number + 1)
+            messages = list(map(wire.numbered, numbers, (credit, raw, sync)))
+            self._number += 2
+            if self.random.random() < 0.02:
+                messages.insert(self.random.randrange(3), self._lie())
         with contextlib.suppress(ConnectionError):  # a server that has closed it has said why
-            self._socket.sendall(wire.lengthened(raw) + end)
+            self._socket.sendall(b"".join(map(wire.lengthened, messages)))
         replies: list[Any] = []
         while not self.ended:
             reply = self._reply(what)
@@ -392,10 +456,38 @@ class Wired(Hostile):
                 break
         return replies
 
+    def _lie(self) -> bytes:
+        """A message that no client sends between its frames; one that came before is not applied again."""
+        sync = wire.encode(wire.Sync(1, self.seq))
+        due = self.random.choice((0, self._due + 1000, 2**63 - 1))
+        return self.random.choice(
+            (
+                wire.numbered(1, sync), wire.numbered(self._number + 7, sync), wire.numbered(2**64 - 1, sync),
+                wire.numbered(0, wire.encode(wire.Credit(due))), wire.numbered(0, b"junk"), wire.numbered(0, sync),
+                wire.numbered(0, wire.encode(wire.Ticket("x", 1))), b"", b"123", wire.numbered(self._number, b""),
+                bytes(wire.MAX_MESSAGE + 1),
+            )
+        )  # fmt: skip
+
+    def _message(self) -> Any:
+        """The server's next frame that is not of the connection alone; None at the end."""
+        while head := self._stream.read(4):
+            message = self._stream.read(int.from_bytes(head, "big"))
+            if not self._greeted:
+                self._greeted = True
+                return wire.decode_reply(message)
+            number, frame = wire.split(message)
+            if number:
+                self._due += 1
+                return wire.decode_reply(frame)
+            control = wire.decode_control(frame)
+            if type(control) is wire.Err:
+                return control
+        return None
+
     def _reply(self, what: str) -> Any:
         try:
-            head = self._stream.read(4)
-            reply = wire.decode_reply(self._stream.read(int.from_bytes(head, "big"))) if head else None
+            reply = self._message()
         except TimeoutError:
             self.faults.append(f"no answer for {FRAME_SECONDS} s: {what}")
             reply = None
@@ -411,20 +503,21 @@ class Wired(Hostile):
         return reply
 
     def _strike(self, raw: bytes, what: str) -> None:
+        self._made = self.operators(raw)
         self._note(self._play(raw, what), what)
         if not self.ended:
             self.seq += self._gain
+            for op in self._made:
+                self.next = max(self.next, op.first + op.count)
             with contextlib.suppress(ProtocolError):
                 request = wire.decode_request(raw)
-                for op in request.ops if type(request) is wire.Ops else ():
-                    self.next = max(self.next, op.first + op.count)
                 if type(request) in (wire.Data, wire.Open):
                     self.next = max(self.next, request.id + 1)
 
 
 def over_tcp(seed: int, frames: int) -> Wired:
     """Attack a server with sessions in processes of their own, of which another has to go on."""
-    limits = Limits(LIMITS.max_bytes, LIMITS.max_objects, op_seconds=0.5)
+    limits = Limits(LIMITS.max_bytes, LIMITS.max_objects, op_seconds=0.5, lease_seconds=0.2)
     with Server(Service(datasets=services()[0].datasets, limits=limits), max_memory=2 << 30) as server:
         other = Wired(seed + 1, server)
         held = wire.Data(other.seq, other.next, "float64", [64], [0], 0, memoryview(np.arange(64.0).tobytes()))

@@ -358,7 +358,8 @@ def test_hostile_frames_bring_nothing_about(allow):
     hostile.attack(2500)
     assert not hostile.faults + hostile.differences
     assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
-    assert len(hostile.told) >= 15  # each kind in words of its own
+    assert hostile.counts["repeated"] > 300
+    assert len(hostile.told) >= 20  # each kind in words of its own
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -176,15 +176,17 @@ BAD = {
     "cut short": (wire.encode(wire.Sync(1, 0))[:-1], "truncated"),
     "deep": (b"\x91" * 100_000, "Expected `int`, got `array` - at `$[0]`"),
     "deep arguments": (
-        msgspec.msgpack.encode([1, 0, [[0, 0, 0, [[3, [[3, [[3, [1]]]]]]], {}, []]]]),
-        "Invalid value 3 - at `$[2][0][3][0][1][0][0]`",
+        msgspec.msgpack.encode([1, 0, [[0, 0, 0, 0, [[3, [[3, [[3, [1]]]]]]], {}, []]]]),
+        "Invalid value 3 - at `$[2][0][4][0][1][0][0]`",
     ),
     "list of 4 billion": (b"\x93\x01\x00\xdd\xff\xff\xff\xff", "Expected `array` of length <= 1024 - at `$[2]`"),
     "bytes of 4 GB": (b"\x98\x02\x00\x00\xa1f\x90\x90\x00\xc6\xff\xff\xff\xff", "truncated"),
     "too many ops": (
-        msgspec.msgpack.encode([1, 0, [[0, 0, 0, [], {}, []]] * (wire.MAX_OPS + 1)]),
+        msgspec.msgpack.encode([1, 0, [[0, 0, 0, 0, [], {}, []]] * (wire.MAX_OPS + 1)]),
         "Expected `array` of length <= 1024 - at `$[2]`",
     ),
+    "a run of none": (msgspec.msgpack.encode([1, 0, [[1, 1, 0, 5]]]), "Expected `int` >= 1 - at `$[2][0][2]`"),
+    "a run of the future": (msgspec.msgpack.encode([1, 0, [[1, 0, 1, 5]]]), "Expected `int` >= 1 - at `$[2][0][1]`"),
     "too many dimensions": (
         msgspec.msgpack.encode([2, 0, 0, "f", [1] * 65, [], 0, b""]),
         "Expected `array` of length <= 64 - at `$[4]`",

@@ -34,8 +34,10 @@ class Held:
     peer: str
     resume: str
     rights: Rights
+    ending: bool = False
     life: asyncio.Task | None = None
     timer: asyncio.TimerHandle | None = None
+    lost_at: float = 0.0  # where there is a timer
 
 
 class Sessions:
@@ -64,6 +66,7 @@ class Sessions:
         self._stopping = False
         self._instance = secrets.token_hex(4)  # tells a session of a server that was started again from one that ended
         self._held: dict[bytes, Held] = {}  # by a digest of what each is resumed with, the oldest first
+        self._living: dict[int, Held] = {}  # by slot, those whose worker has not been buried
 
     def fork(self) -> None:
         """Make the process that workers come from, which is best done while there are no threads."""
@@ -130,7 +133,8 @@ class Sessions:
                 link.gone.set()
             elif not over and not link.attached and not link.gone.is_set() and not self._stopping:
                 note(logging.INFO, "connection lost", held.peer, client=held.rights.client, lease=lease)
-                held.timer = asyncio.get_running_loop().call_later(lease, link.gone.set)
+                loop = asyncio.get_running_loop()
+                held.timer, held.lost_at = loop.call_later(lease, link.gone.set), loop.time()
         return wire.numbered(0, wire.encode(wire.Bye()))
 
     def _why_lost(self, resume: str, rights: Rights) -> str:
@@ -155,23 +159,31 @@ class Sessions:
         return list(self._names.values()).count(rights.client) == rights.max_clients
 
     async def _slot(self, rights: Rights) -> int | None:
-        """A free slot; where there is none, that of the session that has been without a connection for longest."""
+        """A free slot; where there is none, that of a session that is ending, or has been without a connection for longest."""
         slot = self._place(rights)
-        if slot is not None:
-            return slot
-        own = self._has_all(rights)  # then another's place would not help
-        lost = [h for h in self._held.values() if h.timer is not None and h.slot in self.sessions]
-        lost = [h for h in lost if not own or h.rights.client == rights.client]
-        if not lost:
-            return None
-        note(logging.INFO, "session closed", lost[0].peer, client=lost[0].rights.client, reason="place")
-        self._forget(lost[0])
-        assert self._nursery is not None
-        self._nursery.kill(lost[0].slot)
-        lost[0].link.gone.set()
-        if lost[0].life is not None:
-            await asyncio.wait([lost[0].life], timeout=LINGER_SECONDS)
-        return self._place(rights)
+        if slot is None and (leaving := [h for h in self._in_the_way(rights) if h.ending or h.link.gone.is_set()]):
+            await self._left(leaving)
+            slot = self._place(rights)
+        if slot is None and (lost := [h for h in self._in_the_way(rights) if h.timer is not None]):
+            first = min(lost, key=lambda h: h.lost_at)
+            note(logging.INFO, "session closed", first.peer, client=first.rights.client, reason="place")
+            self._forget(first)
+            assert self._nursery is not None
+            self._nursery.kill(first.slot)
+            first.link.gone.set()
+            await self._left([first])
+            slot = self._place(rights)
+        return slot
+
+    def _in_the_way(self, rights: Rights) -> list[Held]:
+        """The sessions whose end would make a place for a client: its own, where it has all that its token gives."""
+        own = self._has_all(rights)
+        return [h for h in self._living.values() if not own or h.rights.client == rights.client]
+
+    async def _left(self, some: list[Held]) -> None:
+        """Wait for the end of one of some sessions."""
+        lives = [h.life for h in some if h.life is not None]
+        await asyncio.wait(lives, timeout=LINGER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _free(self, slot: int, ended: asyncio.Future[int]) -> None:
         """End a worker, and give its slot to the next."""
@@ -180,7 +192,7 @@ class Sessions:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended, 5)
         self.budget.free(slot)
-        del self.sessions[slot], self._names[slot]
+        del self.sessions[slot], self._names[slot], self._living[slot]
 
     # ------------------------------------------------------------ the life of a session
 
@@ -199,7 +211,7 @@ class Sessions:
             note(logging.ERROR, "no session", peer, client=rights.client, error=error.strerror)
             raise
         held = Held(link, slot, peer, f"{self._instance}.{secrets.token_urlsafe(24)}", rights)
-        self._held[_digest(held.resume)] = held
+        self._held[_digest(held.resume)] = self._living[slot] = held
         held.life = asyncio.ensure_future(self._live(held))
         return held
 
@@ -212,6 +224,7 @@ class Sessions:
         fetching, feeding, gone = (asyncio.ensure_future(c) for c in (link.fetch(), link.feed(), link.gone.wait()))
         try:
             await asyncio.wait([fetching, gone], return_when=asyncio.FIRST_COMPLETED)
+            held.ending = True
             if gone.done():  # what it sent last may still be worked on
                 self._forget(held)
                 with contextlib.suppress(TimeoutError):

@@ -61,7 +61,7 @@ class Server(Sessions):
     Raises
     ------
     ValueError
-        The host is not loopback and there is no token, or the port is not between 0 and 65535.
+        The host is not loopback and there is no token, the port is not between 0 and 65535, or gRPC is not installed.
     """
 
     def __init__(
@@ -83,6 +83,8 @@ class Server(Sessions):
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
                 "Give a token, or listen on 127.0.0.1"
             )
+        if grpc and (missing := lacking("rpc,grpc", "grpc")):
+            raise ValueError(f"gRPC {missing}")
         super().__init__(service, max_clients, max_memory)
         self.host, self.port, self.certificates, self.grpc = host, port, tls, grpc
         self.tls = None if tls is None else tls.context()
@@ -123,7 +125,7 @@ class Server(Sessions):
                 loop.remove_reader(nursery.control)
                 self._stopping = True
                 listener.close()
-                lives = [held.life for held in self._held.values() if held.life is not None]
+                lives = [held.life for held in self._living.values() if held.life is not None]
                 for task in (*self._clients, *lives):
                     task.cancel()
                 await asyncio.gather(*self._clients, *lives, return_exceptions=True)
@@ -299,43 +301,28 @@ def serve(
         Where to listen; port 0 takes a free one.
     token : str, optional
         What clients have to present who have none of their own; every host but loopback needs some token.
-    datasets : mapping of str to array, optional
-        Arrays that clients can compute with; neither they nor anything computed from them is published.
-    limits : Limits
-        What one session may hold, and how long it may take.
+    datasets, ledger : mapping of str to array, str or Path
+        Arrays that clients can compute with, and the ledger of their budgets; without it only public values are published.
+    limits, bucket : Limits, float
+        Of one session; seconds, of which the time of each reply to what met an owner's data is a multiple.
     max_clients, max_memory : int, int or None
         Sessions at a time; bytes that all of them may hold together, and of address space that each process may have.
-    bucket : float
-        Seconds, of which the time of each reply to what met an owner's data is a multiple.
     table : mapping, optional
         Kernels by full overload name, in place of torchnp's table.
-    ledger : str or Path, optional
-        The ledger of the datasets' privacy budgets; without one only public values are published.
-    tokens : sequence of Token
-        Clients with a token and rights of their own.
-    allow : sequence of str, optional
-        Operators, or patterns of operators as ``aten::add*``, that clients may use; all by default.
+    tokens, allow : sequence of Token, sequence of str
+        Clients with a token and rights of their own; operators, or patterns as ``aten::add*``, that clients may use.
     metrics : (str, int), optional
         Host and port where Prometheus finds counts, at ``/metrics``; port 0 takes a free one.
-    tls_cert, tls_key : str or Path, optional
-        PEM files of the server's certificate and of its key: everything is encrypted.
-    tls_client_ca : str or Path, optional
-        A PEM file of authorities: only clients with a certificate of theirs are let in.
-    grpc : bool
-        Whether to speak gRPC, which needs the package grpcio.
-    check : bool
-        Whether to look if all this can be, print what would be served, and return.
+    tls_cert, tls_key, tls_client_ca : str or Path, optional
+        PEM files of a certificate and its key, to encrypt everything, and of the authorities that clients' have to be of.
+    grpc, check : bool
+        Whether to speak gRPC; whether to look if all this can be, print what would be served, and return.
 
     Raises
     ------
-    ValueError
-        The host is not loopback and there is no token, the port is not between 0 and 65535, ``max_memory`` is less
-        than the server needs before anybody uses it, or a certificate or key cannot be used.
-    OSError
-        The port cannot be had.
+    ValueError, OSError
+        An argument is not what it should be, as a host that is not loopback without a token; the port cannot be had.
     """
-    if grpc and (missing := lacking("rpc,grpc", "grpc")):
-        raise ValueError(f"gRPC {missing}")
     tls = None if tls_cert is tls_key is tls_client_ca is None else Certificates(tls_cert, tls_key, tls_client_ca)
     service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
     server = Server(service, host, port, max_clients, max_memory, tls, grpc)
