@@ -22,8 +22,8 @@ import numpy as np
 import trustme
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.link import Link
-from torchnp.rpc.client.overgrpc import Grpc, credentials
+from torchnp.rpc.client.dialgrpc import Grpc, credentials
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp, tls_context
 from torchnp.schema import load
 

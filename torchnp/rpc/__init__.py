@@ -15,9 +15,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchnp.rpc.client.connecting import connect
     from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
     from torchnp.rpc.client.quotes import Quote
-    from torchnp.rpc.client.session import Session, Stats, connect, local
+    from torchnp.rpc.client.session import Session, Stats, local
     from torchnp.rpc.exceptions import (
         AuthenticationError,
         BudgetError,
@@ -70,7 +71,7 @@ _HOMES = {
     "Session": "client.session",
     "Quote": "client.quotes",
     "Stats": "client.session",
-    "connect": "client.session",
+    "connect": "client.connecting",
     "local": "client.session",
     "BaseHandleTensor": "client.handles",
     "RPCTensor": "client.handles",

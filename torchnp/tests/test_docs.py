@@ -32,7 +32,7 @@ def test_python_blocks_run(code, tmp_path, monkeypatch):
     """A statement whose line has a comment that begins with a number must give that number."""
     monkeypatch.chdir(tmp_path)  # examples may save files
     monkeypatch.setattr(
-        "torchnp.rpc.client.session.connect", lambda address: rpc.local()
+        "torchnp.rpc.client.connecting.connect", lambda address: rpc.local()
     )  # the server of `torchnp serve`
     torch.manual_seed(0)
     names = {}

@@ -11,7 +11,7 @@ import grpc
 import pytest
 import torch
 
-import torchnp.rpc.client.link as client_link
+import torchnp.rpc.client.resuming as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.tests import rpc_server

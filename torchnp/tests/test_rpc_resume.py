@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-import torchnp.rpc.client.link as client_link
+import torchnp.rpc.client.resuming as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import channel
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client import looking_after
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.service import Service
@@ -219,7 +219,7 @@ def test_replies_that_come_twice_or_out_of_order():
 
 
 def test_an_idle_session_connects_again_before_its_lease_is_over(shared, monkeypatch):
-    monkeypatch.setattr(channel, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(looking_after, "LOOK_SECONDS", 0.05)
     with Proxy(shared.port) as proxy, rpc.connect(at(proxy.port)) as session:
         x = session.send(torch.ones(3))
         session.sync()
@@ -229,7 +229,7 @@ def test_an_idle_session_connects_again_before_its_lease_is_over(shared, monkeyp
 
 
 def test_a_server_that_stops_while_nobody_asks_is_told_at_the_next_use(monkeypatch):
-    monkeypatch.setattr(channel, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(looking_after, "LOOK_SECONDS", 0.05)
     with Server(SERVICE) as server:
         session, other = rpc.connect(at(server.port)), rpc.connect(at(server.port))
         x = session.send(torch.ones(3))

@@ -19,8 +19,8 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.client import channel
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client import channel, looking_after
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.server.tcp import Server
@@ -52,7 +52,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.protocol import Service
 from torchnp.rpc.client.transport import Tcp
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.resuming import Link
 from torchnp.schema import load
 from torchnp.rpc.client.channel import Channel
 import numpy as np
@@ -328,7 +328,7 @@ def test_one_session_from_several_threads(shared):
 
 
 def test_operators_travel_in_batches(shared, monkeypatch):
-    monkeypatch.setattr(channel, "IDLE_SECONDS", 5.0)
+    monkeypatch.setattr(looking_after, "IDLE_SECONDS", 5.0)
     with rpc.connect(address(shared)) as session:
         x = session.send(torch.ones(3))
         session.sync()

@@ -22,7 +22,7 @@ import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server import served
 from torchnp.rpc.server.service import Service
@@ -158,7 +158,7 @@ def test_a_killed_client_leaves_nothing(server):
 import time
 import numpy as np
 from torchnp.rpc.client.channel import Channel
-from torchnp.rpc.client.link import Link
+from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.wire import agreement
 channel = Channel(Link(lambda seconds: Tcp("127.0.0.1", {server.port}, seconds)), agreement())

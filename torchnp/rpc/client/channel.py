@@ -20,6 +20,7 @@ from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client import forks
 from torchnp.rpc.client.failures import as_exception
+from torchnp.rpc.client.looking_after import leave, work
 from torchnp.rpc.client.objects import ranges_of
 from torchnp.rpc.client.quotes import Quote
 from torchnp.rpc.client.tasks import ANSWERS, Opening, Request, Task, Upload, Where
@@ -30,8 +31,6 @@ from torchnp.rpc.wire.again import Shortener
 
 BATCH_OPS = 64
 BATCH_BYTES = 1 << 18
-IDLE_SECONDS = 0.002
-LOOK_SECONDS = 20.0  # after which a session that does nothing looks whether its connection is there
 LEAVE_SECONDS = 5.0  # that closing waits for the thread
 MAX_COPIED = 1 << 16  # bytes of a tensor that are copied, so that the sender need not wait until they are sent
 MAX_FAILURES = 1 << 12  # that are remembered, and whose places in the client's code are
@@ -96,9 +95,9 @@ class Channel:
         self._progress = threading.Event()
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
         arguments = weakref.ref(self), self._wake, self.transport
-        self._thread = threading.Thread(target=_work, args=arguments, name="torchnp-rpc", daemon=True)
+        self._thread = threading.Thread(target=work, args=arguments, name="torchnp-rpc", daemon=True)
         self._thread.start()
-        self._finalizer = weakref.finalize(self, _leave, self.transport, self._wake)
+        self._finalizer = weakref.finalize(self, leave, self.transport, self._wake)
 
     # ------------------------------------------------------------ the program's side
 
@@ -384,6 +383,16 @@ class Channel:
         return as_exception(err, self._places.get(err.seq), self.name, more)
 
     @property
+    def waiting(self) -> int:
+        """How many messages of the program's the thread has not seen yet."""
+        return len(self._queue)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether somebody waits for the thread."""
+        return self._hurried
+
+    @property
     def dead(self) -> bool:
         """Whether something fatal ended the session."""
         return self._dead is not None
@@ -416,7 +425,7 @@ class Channel:
     def close(self) -> None:
         """End the session; the server forgets its objects. Does nothing the second time."""
         self.closed = True
-        _leave(self.transport, self._wake)
+        leave(self.transport, self._wake)
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS)
 
@@ -430,39 +439,3 @@ class Channel:
             self.die(SessionClosed(text))
             self._untold = False
             self.transport.close()
-
-
-def _leave(transport: Transport, wake: queue.SimpleQueue) -> None:
-    """Have the channel's thread end, which closes the transport."""
-    wake.put(False)
-    transport.interrupt()
-
-
-def _work(ref: weakref.ref[Channel], wake: queue.SimpleQueue, transport: Transport) -> None:
-    """What the channel's thread does: pump when there is hurry, or when nothing new has come for IDLE_SECONDS."""
-    left, seen = False, -1
-    try:
-        while True:
-            timed_out = False
-            try:
-                if not wake.get(timeout=IDLE_SECONDS if left else LOOK_SECONDS):
-                    return
-            except queue.Empty:
-                timed_out = True
-            channel = ref()
-            if channel is None or channel.closed:
-                return
-            if timed_out and not left:
-                channel.look()
-                continue
-            waiting = len(channel._queue)
-            quiet = timed_out and waiting == seen
-            left, seen = True, waiting
-            if quiet or channel._hurried:
-                left, seen = channel.pump(quiet), 0
-            del channel
-    finally:
-        transport.close()
-        if (channel := ref()) is not None:
-            text = f"the session with {channel.name} is closed; its handles have no values any more"
-            channel.die(SessionClosed(text))

@@ -6,27 +6,23 @@ import copy
 import itertools
 import operator
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
 
-from torchnp.extras import explained
 from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.lazy import toggled
-from torchnp.rpc.client.link import Link
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
 from torchnp.rpc.client.plain import not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
-from torchnp.rpc.client.transport import InProcess, Stream, Tcp, Transport, tls_context
+from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
 from torchnp.rpc.server.books import Limits
@@ -365,87 +361,4 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None,
     return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
 
 
-def connect(
-    address: str,
-    token: str | None = None,
-    *,
-    table: Any = None,
-    timeout: float = 10.0,
-    ca: str | Path | None = None,
-    cert: str | Path | None = None,
-    key: str | Path | None = None,
-    reconnect: float = 30.0,
-) -> Session:
-    """A session with a server at ``tls://host:port`` or ``tcp://host:port``, or one of gRPC at ``grpcs://`` or ``grpc://``.
-
-    Parameters
-    ----------
-    address : str
-        As the server prints it; over ``tcp`` and ``grpc`` nothing is encrypted.
-    token : str, optional
-        What the server's owner gave out; every server beyond loopback wants one.
-    table : mapping, optional
-        The kernels that the server has by full overload name, where they are not torchnp's table.
-    timeout : float, optional
-        Seconds to wait for the server's first answer.
-    ca : str or Path, optional
-        A PEM file of the authorities whose certificates a server may have; by default the system's.
-    cert, key : str or Path, optional
-        PEM files of the client's own certificate and its key, for a server that wants them.
-    reconnect : float, optional
-        Seconds for which a lost connection is tried again before the session is given up; 0 for not at all.
-
-    Returns
-    -------
-    Session
-        Open; a context manager that closes itself.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The address or the token is none, or a certificate cannot be used.
-    ConnectionLost
-        Nothing answers there within ``timeout`` seconds.
-    AuthenticationError, VersionMismatch
-        The server refused, or its certificate is not trusted.
-    """
-    if not isinstance(address, str):
-        raise TypeError(f"an address is a string, tls://HOST:PORT, not {_kind(address)}")
-    if token is not None and not isinstance(token, str):
-        raise TypeError(f"a token is a string, not {_kind(token)}")
-    scheme, _, rest = address.partition("://")
-    host, _, port = rest.rpartition(":")
-    if scheme not in _SCHEMES or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no address: write tls://HOST:PORT or tcp://HOST:PORT, or grpcs or grpc")
-    safe = _SCHEMES[scheme]
-    if not safe and not ca is cert is key is None:
-        raise ValueError(f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}://{rest}")
-    tls = tls_context(ca, cert, key) if safe else None
-    host = host.strip("[]")
-    dial: Callable[[float], Stream]
-    if scheme.startswith("grpc"):
-        dial, token = _caller(host, int(port), None if tls is None else (ca, cert, key), token), None
-    else:
-        dial = lambda seconds: Tcp(host, int(port), seconds, tls)
-    transport = Link(dial, timeout, reconnect)
-    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
-
-
-# Whether each is encrypted, and what the others would be.
-_SCHEMES = {"tcp": False, "tls": True, "grpc": False, "grpcs": True}
-_SAFE = {"tcp": "tls", "grpc": "grpcs"}
-
-
-def _caller(host: str, port: int, files: tuple | None, token: str | None) -> Callable[[float], Stream]:
-    """What makes connections over gRPC."""
-    if token is not None and not (token.isascii() and token.isprintable()):
-        raise ValueError("gRPC takes a token of printable ASCII characters")
-    try:
-        from torchnp.rpc.client.overgrpc import Grpc, credentials
-    except ModuleNotFoundError as error:
-        raise explained(error, "gRPC", "torch,rpc,grpc", "grpc") from None
-    trust = None if files is None else credentials(*files)
-    return lambda seconds: Grpc(host, port, trust, token)
-
-
-__all__ = ["Session", "Stats", "connect", "local"]
+__all__ = ["Session", "Stats", "local"]

@@ -1,0 +1,102 @@
+"""From an address to a session: which transport goes there, and with which certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torchnp.extras import explained
+from torchnp.rpc.client.resuming import Link
+from torchnp.rpc.client.session import Session
+from torchnp.rpc.client.transport import Stream, Tcp, tls_context
+from torchnp.rpc.wire import Agreement
+
+
+def connect(
+    address: str,
+    token: str | None = None,
+    *,
+    table: Any = None,
+    timeout: float = 10.0,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    reconnect: float = 30.0,
+) -> Session:
+    """A session with a server at ``tls://host:port`` or ``tcp://host:port``, or one of gRPC at ``grpcs://`` or ``grpc://``.
+
+    Parameters
+    ----------
+    address : str
+        As the server prints it; over ``tcp`` and ``grpc`` nothing is encrypted.
+    token : str, optional
+        What the server's owner gave out; every server beyond loopback wants one.
+    table : mapping, optional
+        The kernels that the server has by full overload name, where they are not torchnp's table.
+    timeout : float, optional
+        Seconds to wait for the server's first answer.
+    ca : str or Path, optional
+        A PEM file of the authorities whose certificates a server may have; by default the system's.
+    cert, key : str or Path, optional
+        PEM files of the client's own certificate and its key, for a server that wants them.
+    reconnect : float, optional
+        Seconds for which a lost connection is tried again before the session is given up; 0 for not at all.
+
+    Returns
+    -------
+    Session
+        Open; a context manager that closes itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The address or the token is none, or a certificate cannot be used.
+    ConnectionLost
+        Nothing answers there within ``timeout`` seconds.
+    AuthenticationError, VersionMismatch
+        The server refused, or its certificate is not trusted.
+    """
+    if token is not None and not isinstance(token, str):
+        raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+    scheme, host, port = _parts(address)
+    if not _SCHEMES[scheme] and not ca is cert is key is None:
+        raise ValueError(
+            f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}{address[len(scheme) :]}"
+        )
+    tls = tls_context(ca, cert, key) if _SCHEMES[scheme] else None
+    dial: Callable[[float], Stream]
+    if scheme.startswith("grpc"):
+        dial, token = _caller(host, port, None if tls is None else (ca, cert, key), token), None
+    else:
+        dial = lambda seconds: Tcp(host, port, seconds, tls)
+    transport = Link(dial, timeout, reconnect)
+    return Session(transport, token, None if table is None else Agreement(table), timeout=timeout)
+
+
+def _parts(address: Any) -> tuple[str, str, int]:
+    """The scheme, host and port of an address."""
+    if not isinstance(address, str):
+        raise TypeError(f"an address is a string, tls://HOST:PORT, not a value of type {type(address).__name__}")
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.rpartition(":")
+    if scheme not in _SCHEMES or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is no address: write tls://HOST:PORT or tcp://HOST:PORT, or grpcs or grpc")
+    return scheme, host.strip("[]"), int(port)
+
+
+# Whether each is encrypted, and what the others would be.
+_SCHEMES = {"tcp": False, "tls": True, "grpc": False, "grpcs": True}
+_SAFE = {"tcp": "tls", "grpc": "grpcs"}
+
+
+def _caller(host: str, port: int, files: tuple | None, token: str | None) -> Callable[[float], Stream]:
+    """What makes connections over gRPC."""
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise ValueError("gRPC takes a token of printable ASCII characters")
+    try:
+        from torchnp.rpc.client.dialgrpc import Grpc, credentials
+    except ModuleNotFoundError as error:
+        raise explained(error, "gRPC", "torch,rpc,grpc", "grpc") from None
+    trust = None if files is None else credentials(*files)
+    return lambda seconds: Grpc(host, port, trust, token)
