@@ -242,15 +242,14 @@ def _near(name: str) -> str:
 def serve(args: argparse.Namespace) -> int:
     """``torchnp serve``: run the server until interrupted."""
     _need("rpc", "msgspec")
-    if not 0 <= args.port <= 65535:
-        raise UsageError(f"--port {args.port} is not between 0 and 65535")
-    from torchnp.rpc.server.tcp import serve_with
+    from torchnp.rpc.exceptions import LedgerError
+    from torchnp.rpc.server.config import serve_with
 
     try:
         serve_with(args)
     except OSError as error:
-        raise UsageError(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}") from error
-    except (ValueError, TypeError) as error:
+        raise UsageError(f"cannot listen: {error.strerror or error}") from error
+    except (ValueError, TypeError, LedgerError) as error:
         raise UsageError(str(error)) from error
     return 0
 

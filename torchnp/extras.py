@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 # Modules whose package has another name.
-_PACKAGES = {"sklearn": "scikit-learn", "grpc": "grpcio"}
+_PACKAGES = {"sklearn": "scikit-learn", "grpc": "grpcio", "prometheus_client": "prometheus-client"}
 
 
 def lacking(extras: str, *modules: str) -> str:

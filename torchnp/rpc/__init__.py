@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from torchnp.rpc.server.books import Limits
     from torchnp.rpc.server.tcp import serve
+    from torchnp.rpc.server.tokens import Token
 
 __all__ = [
     "AuthenticationError",
@@ -55,6 +56,7 @@ __all__ = [
     "Session",
     "SessionClosed",
     "Stats",
+    "Token",
     "ValueAccessError",
     "VersionMismatch",
     "connect",
@@ -65,6 +67,7 @@ __all__ = [
 _HOMES = {
     "serve": "server.tcp",
     "Limits": "server.books",
+    "Token": "server.tokens",
     "Session": "client.session",
     "Quote": "client.quotes",
     "Stats": "client.session",

@@ -89,9 +89,14 @@ def stale(byte: int) -> Iterator[None]:
 class Player:
     """Makes up frames that often are an operator that works, and plays them on two connections."""
 
-    def __init__(self, seed: int, share_public: float = 0.4) -> None:
+    extremes: tuple[int, ...] = (-(2**63), 2**63 - 1)  # among its integers, at a rate
+    rate = 0.01
+
+    def __init__(
+        self, seed: int, share_public: float = 0.4, made: tuple[Service, ...] | None = None, start: int = 36
+    ) -> None:
         self.random, self.share_public = random.Random(seed), share_public
-        self.services = services()
+        self.services = made or services()
         self.agreed = self.services[0].agreement
         # Polynomials take as many steps as a tensor says, with a public one too; an owner's is refused there.
         named = [(i, n) for i, n in enumerate(self.agreed.names) if "_polynomial_" not in n]
@@ -99,23 +104,27 @@ class Player:
         self.counts: Counter[str] = Counter()
         self.differences: list[str] = []
         self.public_only = False
+        self.start = start  # datasets that a round begins with; of the client's own there are two thirds as many
         self._begin()
 
     def _begin(self) -> None:
-        self.sides = [Connection(s) for s in self.services]
+        self.sides = self._connected()
         self.seq = self.next = 0
         self.pool: list[tuple[int, tuple, np.dtype, bool]] = []
         ours = self.agreed
         self._play(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "fuzzer", ""), "hello")
-        for name, shape, dtype in self.random.sample(NAMES, 36):
+        for name, shape, dtype in self.random.sample(NAMES, self.start):
             self._play(wire.Open(self.seq, self.next, name), "open")
             self._add(shape, dtype, True)
-        for _, shape, dtype in self.random.sample(NAMES, 24):
+        for _, shape, dtype in self.random.sample(NAMES, self.start * 2 // 3):
             array = values(shape, dtype, self.random.randrange(4))
             raw = memoryview(array.tobytes())
             order = list(range(len(shape)))
             self._play(wire.Data(self.seq, self.next, str(dtype), list(shape), order, 0, raw), "data")
             self._add(shape, dtype, False)
+
+    def _connected(self) -> list[Connection]:
+        return [Connection(s) for s in self.services]
 
     def _add(self, shape: tuple, dtype: np.dtype, private: bool) -> None:
         self.pool.append((self.next, shape, dtype, private))
@@ -128,7 +137,7 @@ class Player:
         for side, byte in zip(self.sides, (0x11, 0xEE)):
             with stale(byte):
                 replies.append([bytes(r) for r in side.handle(raw)])
-        if replies[0] != replies[1]:
+        if replies[0] != replies[-1]:
             shown = [[str(wire.decode_reply(r))[:300] for r in side] for side in replies]
             self.differences.append(f"{what}: {shown[0]} != {shown[1]}")
         return [wire.decode_reply(r) for r in replies[0]]
@@ -162,8 +171,8 @@ class Player:
             index = any(word in name for word in ("index", "indices", "target", "offsets", "lengths"))
             return self._handle(None if r.random() < 0.2 else shape, "i" if index else kind)
         if base in ("int", "SymInt"):
-            huge = r.random() < 0.01
-            return r.choice((-(2**63), 2**63 - 1)) if huge else r.choice((0, 0, 1, 1, 2, 3, -1))
+            extreme = r.random() < self.rate
+            return r.choice(self.extremes) if extreme else r.choice((0, 0, 1, 1, 2, 3, -1))
         if base in ("float", "Scalar"):
             plain = (0.0, 0.5, 1.0, 2.0, -1.0, 1e-5, float("nan"), float("inf"))
             return r.choice(plain if base == "float" or r.random() < 0.5 else (0, 1, 2, -1))

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from torchnp import rpc
@@ -29,6 +30,27 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
     finally:
         server.terminate()
         server.communicate(timeout=20)
+
+
+def until(test: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for something that another thread or process brings about."""
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs."""
+    found = []
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        found += [child, *descendants(child)]
+    return found
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 _shared: dict[str, dict] = {}

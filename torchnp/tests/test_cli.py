@@ -4,11 +4,9 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from torchnp.cli import main
-from torchnp.rpc.server.books import Limits
 
 
 def test_ops_filters(capsys):
@@ -171,57 +169,6 @@ def test_serve_refuses_the_world_without_a_token(capsys):
     assert "refusing to listen on 0.0.0.0 without a token" in capsys.readouterr().err
 
 
-def test_serve_reads_its_options(tmp_path, monkeypatch, capsys):
-    told = {}
-    monkeypatch.setattr("torchnp.rpc.server.tcp.serve", lambda **kwargs: told.update(kwargs))
-    monkeypatch.setenv("TORCHNP_TOKEN", "of-the-environment")
-    np.save(tmp_path / "x.npy", np.arange(3.0))
-    (tmp_path / "token").write_text("of-the-file\n")
-    assert main(["serve"]) == 0
-    assert (told["host"], told["port"], told["token"]) == ("127.0.0.1", 7077, "of-the-environment")
-    assert (told["limits"], told["max_clients"], told["datasets"], told["bucket"]) == (Limits(), 64, {}, 0.005)
-    options = ["--token-file", f"{tmp_path}/token", "--dataset", f"x={tmp_path}/x.npy", "--max-bytes", "1.5G"]
-    times = ["--op-seconds", "5", "--idle-seconds", "60", "--bucket-ms", "20"]
-    assert main(["serve", *options, "--max-objects", "10", "--max-clients", "2", "--max-memory", "8GiB", *times]) == 0
-    assert told["token"] == "of-the-file"
-    assert told["limits"] == Limits(3 << 29, 10, 5, 60)
-    assert told["bucket"] == 0.02
-    assert (told["max_clients"], told["max_memory"], told["datasets"]["x"].tolist()) == (2, 8 << 30, [0, 1, 2])
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--port", "70000"], "--port 70000 is not between"),
-        (["--token", "a", "--token-file", "b"], "not both"),
-        (["--token-file", "nosuch"], "--token-file nosuch: No such file"),
-        (["--token", ""], "a token has 1 to 1024 bytes"),
-        (["--dataset", "x"], "write NAME=FILE.npy"),
-        (["--dataset", "x=nosuch.npy"], "--dataset x=nosuch.npy: No such file"),
-        (["--dataset", "x=README.md"], "this is no .npy file of numbers"),
-        (["--dataset", "x=strings.npy"], "arrays have a dtype of torch's"),
-        (["--max-clients", "0"], "max_clients is at least 1"),
-        (["--max-objects", "0"], "max_objects cannot be 0"),
-        (["--max-bytes", "0"], "max_bytes cannot be 0"),
-        (["--max-memory", "0"], "max_memory of 0 MiB is too little"),
-        (["--max-memory", "10M"], "of address space before anybody uses it"),
-    ],
-)
-def test_serve_says_what_is_wrong(options, said, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "README.md").write_text("text")
-    np.save("strings.npy", np.array(["a"]))
-    assert main(["serve", *options]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_serve_takes_counts_and_bytes(capsys):
-    for option, bad in (("--max-bytes", "much"), ("--max-bytes", "-1"), ("--max-objects", "-5")):
-        with pytest.raises(SystemExit):
-            main(["serve", f"{option}={bad}"])
-        assert bad in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", [[], ["ops"], ["explain"], ["serve"], ["demo"]])
 def test_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -240,5 +187,3 @@ def test_nonsense_is_refused_in_a_line(capsys):
     assert "at least 1" in capsys.readouterr().err
     assert main(["demo", "--seed", "-1"]) == 2
     assert "--seed must be" in capsys.readouterr().err
-    assert main(["serve", "--port", "99999"]) == 2
-    assert "--port 99999" in capsys.readouterr().err

@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,23 +17,17 @@ import torch
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import protocol
+from torchnp.rpc.server import doors, protocol
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.schema import load
 from torchnp.tests import rpc_server
+from torchnp.tests.rpc_server import until
 
 
 def address(server):
     return f"tcp://127.0.0.1:{server.port}"
-
-
-def until(test, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def all_sent(session):
@@ -192,7 +185,7 @@ def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
 
 
 def test_wrong_tokens_cost_more_each_time(monkeypatch):
-    monkeypatch.setattr(module, "FIRST_DELAY", 0.05)
+    monkeypatch.setattr(doors, "FIRST_DELAY", 0.05)
     with Server(Service(token="sesame")) as server:
         took = []
         for _ in range(4):
@@ -213,18 +206,11 @@ def test_a_worker_that_dies_is_told_and_missed_by_nobody_else():
         session = rpc.connect(where)
         y = session.send(torch.ones(3))
         session.sync()
-        victim = max(_descendants(process.pid))
+        victim = max(rpc_server.descendants(process.pid))
         os.kill(victim, signal.SIGKILL)
         with pytest.raises(rpc.QuotaError, match="ended the session's process"):
             y.publish()
         assert (x + 1).publish().tolist() == [2, 2, 2]
-
-
-def _descendants(pid):
-    found = []
-    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        found += [child, *_descendants(child)]
-    return found
 
 
 # ---------------------------------------------------------------- the time of replies

@@ -23,6 +23,7 @@ from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
+from torchnp.rpc.server.tokens import Token, hash_of, new_token
 from torchnp.schema import load
 from torchnp.tests.proxy import Proxy
 
@@ -286,7 +287,7 @@ def test_a_session_is_kept_for_its_lease_alone(caplog):
         x = session.send(torch.ones(3))
         session.sync()
         proxy.drop()
-        until(lambda: any("can be resumed for 0.3 s" in r.getMessage() for r in caplog.records))
+        until(lambda: any("connection lost client=client lease=0.3" in r.getMessage() for r in caplog.records))
         assert len(server.sessions) == 1
         until(lambda: not server.sessions)
         with pytest.raises(rpc.ConnectionLost, match=r"lost for longer than the 0\.3 s that the server keeps it"):
@@ -322,6 +323,68 @@ def test_a_place_that_is_needed_is_taken_from_a_lost_session():
             assert other.send(torch.ones(3)).sum().publish() == 3
         with pytest.raises(rpc.ConnectionLost, match="or it needed the place"):
             x.publish()
+
+
+def test_a_session_is_resumed_with_its_own_token_alone():
+    secrets = {name: new_token() for name in ("alice", "bob")}
+    limits = {"alice": rpc.Limits(lease_seconds=20.0), "bob": rpc.Limits(lease_seconds=0)}
+    tokens = [Token(name, hash_of(secret), limits=limits[name]) for name, secret in secrets.items()]
+    with Server(Service(tokens=tokens)) as server, Proxy(server.port) as proxy:
+        agreed = server.service.agreement
+
+        def answer(token, resume):
+            hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", token, resume)
+            with socket.create_connection(("127.0.0.1", server.port)) as s:
+                s.settimeout(10)
+                s.sendall(wire.lengthened(wire.encode(hello)))
+                stream = s.makefile("rb")
+                return wire.decode_reply(stream.read(int.from_bytes(stream.read(4), "big")))
+
+        session = rpc.connect(at(proxy.port), secrets["alice"])
+        x = session.send(torch.ones(3))
+        session.sync()
+        link = session.channel.transport
+        for _ in range(2):  # with a connection, and after it was lost
+            refused = answer(secrets["bob"], link._resume)
+            assert (refused.kind, refused.fatal) == ("auth", True)
+            assert "another token" in refused.text
+            assert answer("wrong", link._resume).kind == "auth"
+            proxy._target = 1  # nobody answers there
+            proxy.drop()
+            until(lambda: next(iter(server._held.values())).timer is not None)
+        proxy._target = server.port
+        assert (x + 1).publish().tolist() == [2, 2, 2]
+        assert server.counters.totals()["token"] == 4
+        assert server.counters.totals()["sessions"] == 1
+        with rpc.connect(at(server.port), secrets["bob"]) as other:
+            assert not other.channel.transport._resume  # bob's sessions are not kept
+
+
+def test_a_place_of_a_token_is_taken_from_a_lost_session_of_its_own():
+    secrets = {name: new_token() for name in ("alice", "bob")}
+    tokens = [Token(name, hash_of(secret), max_clients=1) for name, secret in secrets.items()]
+    with Server(Service(tokens=tokens), max_clients=3) as server:
+        proxies = {name: Proxy(server.port).__enter__() for name in secrets}
+        sessions = {name: rpc.connect(at(proxies[name].port), secrets[name], reconnect=1) for name in secrets}
+        with pytest.raises(
+            rpc.QuotaError, match="the server has 1 sessions of the client 'alice', as many as it takes"
+        ):
+            rpc.connect(at(server.port), secrets["alice"])
+        handles = {name: session.send(torch.ones(3)) for name, session in sessions.items()}
+        for session in sessions.values():
+            session.sync()
+        for proxy in proxies.values():
+            proxy._target = 1  # nobody answers there
+            proxy.drop()
+        until(lambda: all(held.timer is not None for held in server._held.values()))
+        with rpc.connect(at(server.port), secrets["alice"]) as other:
+            assert other.send(torch.ones(3)).sum().publish() == 3
+        proxies["bob"]._target = proxies["alice"]._target = server.port
+        assert (handles["bob"] + 1).publish().tolist() == [2, 2, 2]
+        with pytest.raises(rpc.ConnectionLost, match="or it needed the place"):
+            handles["alice"].publish()
+        for proxy in proxies.values():
+            proxy.__exit__()
 
 
 def test_a_server_that_was_started_again_says_so():

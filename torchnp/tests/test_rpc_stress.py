@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -25,8 +24,11 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
+from torchnp.rpc.server import served
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
+from torchnp.tests.rpc_hostile import Hostile, over_tcp
+from torchnp.tests.rpc_server import until
 
 SERVICE = Service(limits=rpc.Limits(lease_seconds=0.2))
 
@@ -50,13 +52,6 @@ def answers(server):
             return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
     except rpc.QuotaError:  # clients that left before they were accepted are still to go
         return False
-
-
-def until(test, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def in_threads(n, work):
@@ -350,3 +345,43 @@ def test_a_program_with_many_open_files(server):
     finally:
         for f in files:
             os.close(f)
+
+
+# ---------------------------------------------------------------- hostile clients
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("allow", [None, ["aten::[a-g]*"]], ids=["everything", "allow-list"])
+def test_hostile_frames_bring_nothing_about(allow):
+    """No crash, hang, growth, foreign byte or unchecked operator; by hand with many more: see rpc_hostile."""
+    hostile = Hostile(3 if allow else 2, allow)
+    hostile.attack(2500)
+    assert not hostile.faults + hostile.differences
+    assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
+    assert hostile.counts["repeated"] > 300
+    assert len(hostile.told) >= 20  # each kind in words of its own
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hostile_frames_over_tcp_end_their_own_session_alone():
+    hostile = over_tcp(5, 800)
+    assert not hostile.faults
+    assert hostile.counts["fatal"] > 50
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_hostile_client_finds_a_server_that_checks_nothing(monkeypatch):
+    monkeypatch.setattr(served, "checker", lambda schema: lambda args, kwargs: None)
+    hostile = Hostile(2)
+    hostile.attack(2000)
+    assert any("which is no" in fault for fault in hostile.faults)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_hostile_client_finds_an_operator_that_no_list_stopped(monkeypatch):
+    hostile = Hostile(2, ["aten::[a-g]*"])
+    for side in hostile.services:
+        side.clients["client"].allowed = None
+    hostile._begin()
+    hostile.attack(500)
+    assert any("allowed: False" in fault for fault in hostile.faults)

@@ -86,6 +86,7 @@ def test_a_certificate_of_another_host(ours):
 def test_a_client_without_a_certificate_where_one_is_wanted(mutual, ours):
     with pytest.raises(rpc.AuthenticationError, match=r"wants a certificate of its clients.*cert=FILE, key=FILE"):
         rpc.connect(f"tls://127.0.0.1:{mutual.port}", ca=ours.ca)
+    assert mutual.counters.totals()["certificate"] == 1
 
 
 def test_a_client_with_a_certificate_of_others(mutual, ours, others):

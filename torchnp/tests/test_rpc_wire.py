@@ -161,37 +161,52 @@ def test_numbers_keep_their_types_and_bits():
 
 
 BAD = {
-    "empty": b"",
-    "nothing": b"\xc0",
-    "a number": b"\x07",
-    "a map": b"\x80",
-    "no tag": b"\x90",
-    "unknown tag": msgspec.msgpack.encode([99, 1]),
-    "a reply": wire.encode(wire.Ack(3)),
-    "too few fields": msgspec.msgpack.encode([1, 0]),
-    "too many fields": msgspec.msgpack.encode([6, 1, 2, 3]),
-    "negative id": msgspec.msgpack.encode([7, 1, 0, -1]),
-    "string for number": msgspec.msgpack.encode([6, "1", 0]),
-    "trailing bytes": wire.encode(wire.Sync(1, 0)) + b"\x00",
-    "cut short": wire.encode(wire.Sync(1, 0))[:-1],
-    "deep": b"\x91" * 100_000,
-    "deep arguments": msgspec.msgpack.encode([1, 0, [[0, 0, 0, [[3, [[3, [[3, [1]]]]]]], {}, []]]]),
-    "list of 4 billion": b"\x93\x01\x00\xdd\xff\xff\xff\xff",
-    "bytes of 4 GB": b"\x97\x02\x00\x00\xa1f\x90\x90\x00\xc6\xff\xff\xff\xff",
-    "too many ops": msgspec.msgpack.encode([1, 0, [[0, 0, 0, [], {}, []]] * (wire.MAX_OPS + 1)]),
-    "too many dimensions": msgspec.msgpack.encode([2, 0, 0, "f", [1] * 65, [], 0, b""]),
-    "long name": msgspec.msgpack.encode([5, 0, 0, "x" * 300]),
-    "bad utf-8": b"\x94\x05\x00\x00\xa1\xff",
-    "extension": b"\x93\x06\xd4\x01\x00\x00",
-    "too long": wire.encode(wire.Data(0, 0, "uint8", [wire.MAX_FRAME], [0], 0, bytes(wire.MAX_FRAME))),
+    "empty": (b"", "truncated"),
+    "nothing": (b"\xc0", "Expected `array`, got `None`"),
+    "a number": (b"\x07", "Expected `array`, got `int`"),
+    "a map": (b"\x80", "Expected `array`, got `object`"),
+    "no tag": (b"\x90", "Expected `array` of at least length 1, got 0"),
+    "unknown tag": (msgspec.msgpack.encode([99, 1]), "Invalid value 99 - at `$[0]`"),
+    "a reply": (wire.encode(wire.Ack(3)), "Invalid value 17 - at `$[0]`"),
+    "too few fields": (msgspec.msgpack.encode([1, 0]), "Expected `array` of at least length 3, got 2"),
+    "too many fields": (msgspec.msgpack.encode([6, 1, 2, 3]), "Expected `array` of at most length 2, got 3"),
+    "negative id": (msgspec.msgpack.encode([7, 1, 0, -1]), "Expected `int` >= 0 - at `$[3]`"),
+    "string for number": (msgspec.msgpack.encode([6, "1", 0]), "Expected `int`, got `str` - at `$[1]`"),
+    "trailing bytes": (wire.encode(wire.Sync(1, 0)) + b"\x00", "trailing characters (byte 4)"),
+    "cut short": (wire.encode(wire.Sync(1, 0))[:-1], "truncated"),
+    "deep": (b"\x91" * 100_000, "Expected `int`, got `array` - at `$[0]`"),
+    "deep arguments": (
+        msgspec.msgpack.encode([1, 0, [[0, 0, 0, 0, [[3, [[3, [[3, [1]]]]]]], {}, []]]]),
+        "Invalid value 3 - at `$[2][0][4][0][1][0][0]`",
+    ),
+    "list of 4 billion": (b"\x93\x01\x00\xdd\xff\xff\xff\xff", "Expected `array` of length <= 1024 - at `$[2]`"),
+    "bytes of 4 GB": (b"\x98\x02\x00\x00\xa1f\x90\x90\x00\xc6\xff\xff\xff\xff", "truncated"),
+    "too many ops": (
+        msgspec.msgpack.encode([1, 0, [[0, 0, 0, 0, [], {}, []]] * (wire.MAX_OPS + 1)]),
+        "Expected `array` of length <= 1024 - at `$[2]`",
+    ),
+    "a run of none": (msgspec.msgpack.encode([1, 0, [[1, 1, 0, 5]]]), "Expected `int` >= 1 - at `$[2][0][2]`"),
+    "a run of the future": (msgspec.msgpack.encode([1, 0, [[1, 0, 1, 5]]]), "Expected `int` >= 1 - at `$[2][0][1]`"),
+    "too many dimensions": (
+        msgspec.msgpack.encode([2, 0, 0, "f", [1] * 65, [], 0, b""]),
+        "Expected `array` of length <= 64 - at `$[4]`",
+    ),
+    "long name": (msgspec.msgpack.encode([5, 0, 0, "x" * 300]), "Expected `str` of length <= 256 - at `$[3]`"),
+    "bad utf-8": (b"\x94\x05\x00\x00\xa1\xff", "'utf-8' codec can't decode byte 0xff"),
+    "extension": (b"\x93\x06\xd4\x01\x00\x00", "Expected `int`, got `ext` - at `$[1]`"),
+    "too long": (
+        wire.encode(wire.Data(0, 0, "uint8", [wire.MAX_FRAME], [0], 0, bytes(wire.MAX_FRAME))),
+        "longer than the 1114112 that the protocol allows",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_malformed_frames_are_refused_and_close_the_connection(client, name):
+    frame, words = BAD[name]
     with pytest.raises(ProtocolError):
-        wire.decode_request(BAD[name])
-    err = closed_with(client, client.send(BAD[name]), "")
+        wire.decode_request(frame)
+    err = closed_with(client, client.send(frame), words)
     assert err.kind == "protocol"
     assert client.send(wire.Sync(1, 0)) == []
 

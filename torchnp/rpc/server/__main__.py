@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from torchnp.rpc.exceptions import LedgerError
+from torchnp.rpc.server.config import serve_with
 from torchnp.rpc.server.options import add_options
-from torchnp.rpc.server.tcp import serve_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_options(parser, port=0)
     try:
         serve_with(parser.parse_args(argv))
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, LedgerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -16,9 +16,11 @@ from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
 from torchnp.rpc.server import privacy, rowlabels
 from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.books import Entry, Failure, Store
+from torchnp.rpc.server.counters import Count
 from torchnp.rpc.server.privacy import RAISED, Outcome, replaced
 from torchnp.rpc.server.served import Served
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tokens import Rights
 
 
 class Refusal(RuntimeError):
@@ -34,8 +36,8 @@ class Executor:
         Whether an operator has met private data since this was last set to false.
     """
 
-    def __init__(self, service: Service, store: Store) -> None:
-        self.service, self.store = service, store
+    def __init__(self, service: Service, store: Store, rights: Rights, count: Count) -> None:
+        self.service, self.store, self.rights, self.count = service, store, rights, count
         self.touched = False
         self._generator = Generator()  # seeded for each operator: no operator moves another's numbers
         self._foreseen: dict[tuple, Outcome] = {}
@@ -56,6 +58,9 @@ class Executor:
         public = all(e.buffer.public for e in entries)  # type: ignore[union-attr]
         problem: Exception | None = None
         try:
+            if self.rights.allowed is not None and op.index not in self.rights.allowed:
+                self.count("operator")
+                raise Refusal(self.rights.why_not(op.index, row.name))
             if words := row.problem(op.args, op.kwargs):
                 raise Refusal(words)
             self._check(op, row, args, kwargs, targets)

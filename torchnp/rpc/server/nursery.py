@@ -22,11 +22,11 @@ from collections.abc import Iterator
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.options import HEADROOM, limit_memory, taken
+from torchnp.rpc.server.address_space import HEADROOM, limit_memory, taken
+from torchnp.rpc.server.counters import Counters
+from torchnp.rpc.server.events import note
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
-
-log = logging.getLogger("torchnp.rpc")
 
 STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
 FRAME_SECONDS = 60.0  # that a frame may take once it has begun
@@ -70,6 +70,10 @@ class Budget:
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
+    def reserved(self) -> int:
+        """Bytes that all sessions together may hold by now."""
+        return sum(self._shared[: self._slots])
+
     def free(self, slot: int) -> None:
         """Nobody has the slot any more."""
         self._shared[slot] = self._shared[self._slots + slot] = 0
@@ -95,9 +99,11 @@ class Nursery:
         What workers offer; they share its memory.
     budget : Budget
         What all of them may hold.
+    counters : Counters
+        A row for each slot.
     """
 
-    def __init__(self, service: Service, budget: Budget) -> None:
+    def __init__(self, service: Service, budget: Budget, counters: Counters) -> None:
         if not hasattr(os, "fork"):
             raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
         self.control, theirs = socket.socketpair()
@@ -111,16 +117,16 @@ class Nursery:
             code = 1
             try:
                 _close_all_but(theirs.fileno(), budget.fileno())
-                _Children(theirs, service, budget).run()
+                _Children(theirs, service, budget, counters).run()
                 code = 0
             finally:
                 os._exit(code)
         theirs.close()
         self.control.setblocking(False)
 
-    def open(self, slot: int, client: socket.socket, peer: str) -> None:
-        """Have a worker started for the frames that come out of a socket."""
-        text = peer.encode()[:200]
+    def open(self, slot: int, client: socket.socket, peer: str, name: str) -> None:
+        """Have a worker started for the frames of a client, who has a name, that come out of a socket."""
+        text = f"{peer[:200]}\n{name}".encode()
         socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
 
     def kill(self, slot: int) -> None:
@@ -163,8 +169,8 @@ def _close_all_but(*kept: int) -> None:
 class _Children:
     """The nursery's own side: forks, ends and buries workers until the server closes its end."""
 
-    def __init__(self, control: socket.socket, service: Service, budget: Budget) -> None:
-        self.control, self.service, self.budget = control, service, budget
+    def __init__(self, control: socket.socket, service: Service, budget: Budget, counters: Counters) -> None:
+        self.control, self.service, self.budget, self.counters = control, service, budget, counters
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
         self.sockets: list[int] = []
@@ -214,11 +220,12 @@ class _Children:
                 os.kill(self.pids[slot], signal.SIGKILL)
         return True
 
-    def _fork(self, slot: int, fd: int, peer: str) -> None:
+    def _fork(self, slot: int, fd: int, text: str) -> None:
+        peer, _, name = text.partition("\n")
         try:
             pid = os.fork()
         except OSError as error:
-            log.error("%s: no process for it: %s", peer, error)
+            note(logging.ERROR, "no process for a session", peer, client=name, error=error.strerror)
             self.control.sendall(_HEAD.pack(_ENDED, slot, 1, 0))
             pid = -1
         if not pid:
@@ -227,7 +234,8 @@ class _Children:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _close_all_but(fd, self.budget.fileno())
-                _work(socket.socket(fileno=fd), self.service, self.budget, slot, peer)
+                connection = Connection(self.service, peer, name, self.counters.row(slot))
+                _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0
             except (OSError, EOFError):  # the client or the server has left
                 code = 0
@@ -242,14 +250,13 @@ class _Children:
 # ---------------------------------------------------------------- the worker
 
 
-def _work(client: socket.socket, service: Service, budget: Budget, slot: int, peer: str) -> None:
+def _work(client: socket.socket, connection: Connection, budget: Budget, slot: int) -> None:
     """Serve one client that has been greeted, until it leaves."""
-    limits = service.limits
+    limits = connection.rights.limits
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")  # where the machine has no memory left, this process goes, and not the server
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
-    connection = Connection(service, peer)
     connection.known = True
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)
 
@@ -265,6 +272,7 @@ def _work(client: socket.socket, service: Service, budget: Budget, slot: int, pe
         except ProtocolError as error:
             replies = connection.refuse(error)
         except TimeoutError as error:
+            connection.count("idle")
             replies = connection.end("quota", str(error))
         else:
             if frame is None:

@@ -47,6 +47,9 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
     sub = command("freeze", _freeze, "Stop all releases of a dataset.")
     sub.add_argument("dataset")
     sub.add_argument("--off", action="store_true", help="allow them again")
+    text = "Make a token for a client; prints it, which is the only time, and what server.toml keeps of it."
+    sub = commands.add_parser("token", help=text, description=text, allow_abbrev=False)
+    sub.add_argument("name", help="the client's, as in the ledger")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
     ValueError, LedgerError
         What was asked for cannot be; the message is for the user.
     """
+    if args.owner_command == "token":
+        return _token(args.name)
     if not args.ledger:
         raise ValueError("name the ledger with --ledger FILE or $TORCHNP_LEDGER")
     ledger = Ledger(args.ledger, create=args.owner_command == "budget" and args.dataset is not None)
@@ -64,6 +69,17 @@ def run(args: argparse.Namespace) -> int:
         return args.act(ledger, args) or 0
     finally:
         ledger.close()
+
+
+def _token(name: str) -> int:
+    from torchnp.rpc.server.tokens import Token, hash_of, new_token
+
+    token = new_token()
+    made = Token(name, hash_of(token))
+    print(
+        f'the token of {name}, which is kept nowhere: {token}\n\n[tokens.{json.dumps(name, ensure_ascii=False)}]\nhash = "{made.hash}"'
+    )
+    return 0
 
 
 def _grant(ledger: Ledger, args: argparse.Namespace) -> None:

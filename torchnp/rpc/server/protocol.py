@@ -14,13 +14,14 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, QuotaError
 from torchnp.rpc.server import gate, privacy, rowlabels
 from torchnp.rpc.server.books import Failure, Store
+from torchnp.rpc.server.counters import Count, Counters
+from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.executor import Executor
 from torchnp.rpc.server.privacy import RAISED
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tokens import Rights
 from torchnp.rpc.server.uploads import Uploads
 from torchnp.rpc.wire.again import Restorer
-
-log = logging.getLogger("torchnp.rpc")
 
 
 def last_word(kind: str, text: object) -> bytes:
@@ -28,27 +29,31 @@ def last_word(kind: str, text: object) -> bytes:
     return wire.encode(wire.Err(kind, "", str(text)[:8192], fatal=True))
 
 
-def greet(service: Service, hello: Any, peer: str) -> tuple[bool, bytes]:
-    """Whether a client may have a session by its first frame, and the answer to it."""
+def greet(service: Service, hello: Any, peer: str, count: Count) -> tuple[Rights | None, bytes]:
+    """What a client may do by its first frame, None for nothing, and the answer to it."""
     if type(hello) is not wire.Hello:
         raise ProtocolError("the first frame is a HELLO")
-    if not service.admits(hello.token):
-        log.warning("%s: wrong token", peer)
-        return False, last_word(
+    rights = service.admits(hello.token)
+    if rights is None:
+        count("token")
+        note(logging.WARNING, "wrong token", peer)
+        return None, last_word(
             "auth", "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
         )
     ours = service.agreement
     if hello.version != wire.VERSION or hello.digest != ours.digest:
-        return False, last_word(
+        count("version")
+        note(logging.WARNING, "version differs", peer)
+        return None, last_word(
             "version",
             f"client and server differ: the client is torchnp {hello.package} with protocol {hello.version} and table "
             f"{hello.digest[:8]} of {hello.ops} operators, the server torchnp {torchnp.__version__} with protocol "
             f"{wire.VERSION} and table {ours.digest[:8]} of {len(ours.names)}. Install the same version of torchnp on "
             "both sides and start the server again",
         )
-    datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in service.datasets.items()]
-    limits = service.limits
-    return True, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
+    datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in rights.datasets.items()]
+    limits = rights.limits
+    return rights, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
 
 
 class Connection:
@@ -57,9 +62,14 @@ class Connection:
     `handle` takes a frame and gives the replies; after a fatal one `closed` is true and nothing more is taken.
     """
 
-    def __init__(self, service: Service, peer: str = "client", client: str = "client") -> None:
-        self.service, self.peer, self.client = service, peer, client
-        self.store = Store(service.limits)
+    def __init__(
+        self, service: Service, peer: str = "client", client: str | None = None, count: Count | None = None
+    ) -> None:
+        self.service, self.peer = service, peer
+        # What one is before its HELLO makes no difference: it can do nothing.
+        self.rights = service.clients[client] if client is not None else next(iter(service.clients.values()))
+        self.count = Counters(1).row(0) if count is None else count
+        self.store = Store(self.rights.limits)
         self.closed = False
         self.known = False
         self.seq = 0
@@ -67,7 +77,7 @@ class Connection:
         self.watch: Callable[[int], None] | None = None
         self.uploads = Uploads(self.store)
         self._restorer = Restorer()
-        self.executor = Executor(service, self.store)
+        self.executor = Executor(service, self.store, self.rights, self.count)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
             wire.Data: self._data,
@@ -81,7 +91,7 @@ class Connection:
     def close(self) -> None:
         """Forget everything that the client stored; does nothing the second time."""
         if self.known and not self.closed:
-            log.info("%s: session closed", self.peer)
+            note(logging.INFO, "session closed", self.peer, client=self.rights.client)
         self.closed = True
         self.store.clear()
         self.uploads.clear()
@@ -91,11 +101,23 @@ class Connection:
         if self.closed:
             return []
         start, bucket = time.monotonic(), self.service.bucket
+        self.count("received", len(frame))
         replies = self._handle(frame)
         if self.executor.touched and bucket:
             self.executor.touched = False
             time.sleep(bucket - (time.monotonic() - start) % bucket)  # how long denormals took is not told
-        return replies
+        return self._sent(replies)
+
+    def _sent(self, replies: Iterable[bytes]) -> Iterable[bytes]:
+        """The replies, counted; those of a large tensor are made as they are taken."""
+        if isinstance(replies, list):
+            self.count("sent", sum(map(len, replies)))
+            return replies
+        return (self._counted(reply) for reply in replies)
+
+    def _counted(self, reply: bytes) -> bytes:
+        self.count("sent", len(reply))
+        return reply
 
     def _handle(self, frame: bytes) -> Iterable[bytes]:
         try:
@@ -115,12 +137,15 @@ class Connection:
         except ProtocolError as error:
             return self.refuse(error)
         except RAISED as error:
-            log.exception("%s: closed after an internal error", self.peer)
-            return self.end("protocol", f"internal error of the server: {type(error).__name__}")
+            self.count("protocol")
+            name = type(error).__name__
+            note(logging.ERROR, "internal error", self.peer, client=self.rights.client, error=name, at=place_of(error))
+            return self.end("protocol", f"internal error of the server: {name}")
 
     def refuse(self, error: ProtocolError) -> list[bytes]:
         """Close the session over something that the protocol does not allow."""
-        log.warning("%s: closed: %s", self.peer, error)
+        self.count("protocol")
+        note(logging.WARNING, "protocol error", self.peer, client=self.rights.client, at=place_of(error))
         return self.end("protocol", error)
 
     def end(self, kind: str, text: object) -> list[bytes]:
@@ -131,10 +156,12 @@ class Connection:
     # ------------------------------------------------------------ the session
 
     def _hello(self, hello: Any) -> list[bytes]:
-        known, reply = greet(self.service, hello, self.peer)
-        if known:
+        rights, reply = greet(self.service, hello, self.peer, self.count)
+        if rights is not None:
             self.known = True
-            log.info("%s: session opened", self.peer)
+            self.rights = self.executor.rights = rights
+            self.store.limits = rights.limits
+            note(logging.INFO, "session opened", self.peer, client=rights.client)
         else:
             self.close()
         return [reply]
@@ -143,10 +170,12 @@ class Connection:
         return wire.encode(wire.Ack(self.seq))
 
     def _report(self, failure: Failure) -> bytes:
-        """The frame that tells of a failure, which the log tells as well: in one line, whatever a kernel's text holds."""
-        log.info(
-            "%s: %s failed: %s: %s", self.peer, failure.op, failure.cls or "QuotaError", " ".join(failure.text.split())
-        )
+        """The frame that tells of a failure. The log tells that it was, and not its text, in which there may be values."""
+        self.count("failures")
+        if failure.kind == "quota":
+            self.count("quota")
+        cls = failure.cls or "QuotaError"
+        note(logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls)
         return _failed(failure)
 
     def _delete(self, request: wire.Del) -> list[bytes]:
@@ -158,7 +187,7 @@ class Connection:
         return []
 
     def _open(self, request: wire.Open) -> list[bytes]:
-        array = self.service.datasets.get(request.name)
+        array = self.rights.datasets.get(request.name)
         self.store.claim(request.id, 1)
         seq, self.seq = self.seq, self.seq + 1
         if array is None:
@@ -196,30 +225,45 @@ class Connection:
             if request.terms is None:
                 array = privacy.release(entry)
             else:
-                array = gate.release_rows(self.service.ledger, self.client, entry, request)
+                self._check_release()
+                array = gate.release_rows(self.service.ledger, self.rights.client, entry, request)
         except (PrivacyError, LedgerError) as error:
-            return [wire.encode(wire.Err(gate.kind_of(error), "", str(error), request=request.request))]
+            return self._unreleased(error, request.request)
         try:
             array = np.asarray(array, order="C")
         except MemoryError:
             text = "the server is out of memory"
             return [wire.encode(wire.Err("quota", "", text, request=request.request))]
+        self.count("exact" if request.terms is None else "noised")
         return _results(request.request, array)
+
+    def _check_release(self) -> None:
+        if not self.rights.release:
+            raise PrivacyError(f"the owner of the server gives the client {self.rights.client!r} no releases")
+
+    def _unreleased(self, error: Exception, request: int) -> list[bytes]:
+        kind = gate.kind_of(error)
+        self.count(kind)
+        note(logging.INFO, "release refused", self.peer, client=self.rights.client, reason=kind)
+        return [wire.encode(wire.Err(kind, "", str(error), request=request))]
 
     def _quote(self, request: wire.Quote) -> list[bytes]:
         entry = self.store.get(request.id)
         if entry.poison:
             return [_failed(entry.poison, request.request)]
         try:
-            return [wire.encode(gate.quote(self.service.ledger, self.client, entry, request))]
+            self._check_release()
+            return [wire.encode(gate.quote(self.service.ledger, self.rights.client, entry, request))]
         except (PrivacyError, LedgerError) as error:
-            return [wire.encode(wire.Err(gate.kind_of(error), "", str(error), request=request.request))]
+            return self._unreleased(error, request.request)
 
     # ------------------------------------------------------------ operators
 
     def _ops(self, request: wire.Ops) -> list[bytes]:
         replies = []
-        for op in self._restorer.restored(request.ops):
+        ops = self._restorer.restored(request.ops)
+        self.count("operators", len(ops))
+        for op in ops:
             if self.watch is not None:
                 self.watch(op.index + 1)
             failure = self.executor.run(op, self.seq)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
-import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.books import Limits, root_of
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.served import Served
+from torchnp.rpc.server.tokens import Rights, Token, Tokens, hash_of, visible
 from torchnp.rpc.wire import Agreement, agreement
+
+ANYBODY = "client"  # the name of those who have no token of their own
 
 
 class Service:
-    """The table, the owner's datasets, the token and the limits of a server.
+    """The table, the owner's datasets, who may use them, and the limits of a server.
 
     Parameters
     ----------
@@ -29,13 +32,17 @@ class Service:
     datasets : mapping of str to array, optional
         Arrays that clients can compute with and not read or write.
     token : str, optional
-        What clients have to present.
+        What clients have to present who have none of their own; they are ``client`` in the ledger.
     limits : Limits
         What one session may hold and do.
     bucket : float
         Seconds of which the time of every reply to a frame that met private data is a multiple; 0 for no such rule.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets; without one only public values are published.
+    tokens : sequence of Token
+        Clients with a token and rights of their own.
+    allow : sequence of str, optional
+        Operators or patterns of operators that clients may use; all by default.
     """
 
     def __init__(
@@ -46,6 +53,8 @@ class Service:
         limits: Limits = Limits(),
         bucket: float = 0.0,
         ledger: str | Path | None = None,
+        tokens: Sequence[Token] = (),
+        allow: Sequence[str] | None = None,
     ) -> None:
         if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
             raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
@@ -58,12 +67,16 @@ class Service:
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
-        self.token, self.limits, self.bucket = token, limits, bucket
+        self.limits, self.bucket = limits, bucket
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)
         if self.ledger is not None:
             self.ledger.close()  # it is one; each process that uses it has a connection of its own
+        everybody = Token(ANYBODY, hash_of(token or ""))
+        known = (everybody, *tokens) if token is not None or not tokens else tuple(tokens)
+        self.tokens = Tokens(known if token is not None else tokens)
+        self.clients = {t.name: self._rights(t, allow) for t in known}
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
@@ -73,9 +86,39 @@ class Service:
         name = self.agreement.names[index]
         return Served(name, self.agreement.table[name], self.agreement.schemas[name])
 
-    def admits(self, token: str) -> bool:
-        """Whether a client's token is the right one; takes the same time for all wrong ones."""
-        return self.token is None or hmac.compare_digest(self.token.encode(), token.encode())
+    def summary(self) -> str:
+        """What is offered to whom, a line each."""
+        lines = [f"operators: {len(self.agreement.names)}"]
+        lines += [
+            f"dataset {name}: {dtypes.dtype_name(a.dtype)} {tuple(a.shape)}, {a.nbytes:,} bytes"
+            for name, a in self.datasets.items()
+        ]
+        for name, may in self.clients.items():
+            used = len(self.agreement.names if may.allowed is None else may.allowed)
+            lines.append(
+                f"client {name}: {'a' if self.tokens else 'no'} token, {used} operators, {len(may.datasets)} datasets, "
+                f"{'releases' if may.release and self.ledger else 'no releases'}, {may.limits.max_bytes:,} bytes, "
+                f"{may.limits.max_objects:,} objects, {may.limits.op_seconds:g} s an operator, {may.limits.idle_seconds:g} s "
+                f"idle, {may.limits.lease_seconds:g} s without a connection"
+            )
+        return "\n".join(lines)
+
+    def _rights(self, token: Token, allow: Sequence[str] | None) -> Rights:
+        rules = [("clients", allow), (f"the client {token.name!r}", token.allow)]
+        return Rights(
+            token.name,
+            visible(self.datasets, token),
+            token.limits or self.limits,
+            token.release,
+            token.max_clients,
+            [(whom, patterns) for whom, patterns in rules if patterns is not None],
+            self.agreement.names,
+        )
+
+    def admits(self, token: str) -> Rights | None:
+        """The rights of whoever presents a token; None if it is wrong."""
+        name = self.tokens.holder(token) if self.tokens else ANYBODY
+        return None if name is None else self.clients[name]
 
 
 def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:

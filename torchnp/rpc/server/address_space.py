@@ -1,0 +1,55 @@
+"""The address space of a server's processes: how much there is, and a bound on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from torchnp.rpc.server.events import note
+
+# What a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
+HEADROOM = 512 << 20
+
+
+def this_machines() -> int | None:
+    """Bytes of memory that this machine has; None where the system does not tell."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return max(memory, taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
+
+
+def taken() -> int:
+    """Bytes of address space that this process has; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0
+
+
+def limit_memory(limit: int) -> None:
+    """Bound the address space of this process, where the system can.
+
+    Without a bound a huge allocation succeeds on paper, and the system kills the process when it is used.
+
+    Raises
+    ------
+    ValueError
+        So little would be left that no client could be served.
+    """
+    least = taken() + HEADROOM
+    if limit < least:
+        raise ValueError(
+            f"max_memory of {limit >> 20:,} MiB is too little: the server takes {taken() >> 20:,} MiB of address space "
+            f"before anybody uses it, so give it at least {-(-least >> 20):,} MiB"
+        )
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        least = min(n for n in (limit, soft, hard) if n >= 0)  # no limit is a number below 0
+        resource.setrlimit(resource.RLIMIT_AS, (least, hard))
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        note(logging.WARNING, "memory not bounded", error=type(error).__name__)

@@ -1,0 +1,59 @@
+"""What a server logs: events with names of ours, the client's address and name, and no value or text of a client's.
+
+Events are a fixed set of words, and so are the fields' values: operators of the table, classes of errors, places in the
+server's code, numbers. So a line can be kept and shown to others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger("torchnp.rpc")
+
+
+def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
+    """Log an event; fields that are empty are left out."""
+    if log.isEnabledFor(level):
+        fields = {k: v for k, v in fields.items() if v not in (None, "")}
+        text = " ".join([event, *(f"{k}={v}" for k, v in fields.items())])
+        log.log(
+            level, "%s", f"{peer}: {text}" if peer else text, extra={"event": event, "fields": fields, "peer": peer}
+        )
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error was raised, as ``module.py:line``: what its text says may be a client's."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    path = Path(trace.tb_frame.f_code.co_filename)
+    return f"{path.parent.name}/{path.name}:{trace.tb_lineno}"
+
+
+class _Json(logging.Formatter):
+    """A JSON object a line; of what other packages log, that they did."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
+        line = {
+            "time": when,
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", f"message of {record.name}"),
+        }
+        if peer := getattr(record, "peer", ""):
+            line["peer"] = peer
+        return json.dumps(line | getattr(record, "fields", {}), default=str)
+
+
+def configure(level: str = "INFO", form: str = "text") -> None:
+    """Have this process log to its standard error, in text or in JSON."""
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(_Json() if form == "json" else plain)
+    logging.basicConfig(level=level, handlers=[handler])
