@@ -106,6 +106,7 @@ RULES: dict[str, Rule] = {
         "_make_dep_token empty empty.* empty_like* empty_strided* empty_permuted* new_empty* resize*",
         Rule("uninitialised", "the memory is not written"),
     ),
+    **rows("fbgemm_pack_*", Rule("uninitialised", "a layout of FBGEMM's own with addresses and padding in it")),
     **rows(
         "_ctc_loss _ctc_loss.*",
         Rule("close", "a sum of exponentials; the second result is only written within each target", compared=1),
