@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Iterable
 from typing import Protocol
 
 from torchnp.rpc import wire
@@ -71,8 +72,7 @@ class Link:
                     self._mail.clear()
                     await self._mail.wait()
                 count, cost = len(self._inbox), self._inbox_cost
-                self._writer.writelines(map(wire.lengthened, self._inbox))
-                await self._writer.drain()
+                await write(self._writer, self._inbox)
                 for _ in range(count):
                     self._inbox.popleft()
                 self._inbox_cost -= cost
@@ -207,6 +207,17 @@ class Link:
         self._room.set()
 
 
+async def write(writer: asyncio.StreamWriter, messages: Iterable[bytes]) -> None:
+    """Write messages, each after its length, and wait until there is room for more.
+
+    One by one: after ``writelines`` the first releases of Python 3.12 and 3.13 do not wait, and buffer without bound
+    (https://github.com/python/cpython/issues/127655).
+    """
+    for message in messages:
+        writer.write(wire.lengthened(message))
+    await writer.drain()
+
+
 class TcpStream:
     """Messages over TCP or TLS, each after its length."""
 
@@ -223,8 +234,7 @@ class TcpStream:
             return None
 
     async def write(self, messages: list[bytes]) -> None:
-        self._writer.writelines(map(wire.lengthened, messages))
-        await self._writer.drain()
+        await write(self._writer, messages)
 
     async def close(self, last: bytes = b"") -> None:
         """Read until the client has closed its side, as a socket that is closed with unread data resets the connection
