@@ -290,18 +290,23 @@ def test_modules_keep_ties_flags_and_buffers(session):
     assert remote.state_dict().keys() == model.state_dict().keys()
 
 
+def train(model, optimizer, x, y, steps):
+    """So many steps, after which nothing but the model and the optimizer's state is left of them."""
+    for _ in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    gc.collect()
+
+
 def test_the_server_holds_nothing_that_the_client_dropped(session):
     torch.manual_seed(0)
     model, x, y = session.module(models.MLP(0.1)), session.send(torch.randn(8, 12)), session.send(torch.arange(8) % 5)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def steps(n):
-        for _ in range(n):
-            optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(model(x), y).backward()
-            optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        gc.collect()
+        train(model, optimizer, x, y, n)
         return session.sync()
 
     first = steps(2)
@@ -322,12 +327,7 @@ def test_two_hundred_steps_leave_objects_and_memory_as_they_were():
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
         def after(steps):
-            for _ in range(steps):
-                optimizer.zero_grad(set_to_none=True)
-                F.cross_entropy(model(x), y).backward()
-                optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            gc.collect()
+            train(model, optimizer, x, y, steps)
             stats = session.sync()
             pids = [os.getpid(), process.pid, *rpc_server.descendants(process.pid)]
             return stats.objects, stats.object_bytes, [rpc_server.resident(pid) for pid in pids]
