@@ -188,7 +188,7 @@ POINTWISE = [
     choose(
         "torch.complex({x}, {like})",
         "torch.view_as_complex({x})",
-        "{x}.angle()",
+        "({x} + 0).angle()",  # of x - 0j torch says pi or -pi, by where in memory x stands
         "{x}.conj_physical()",
         "{x}.resolve_conj()",
     ),

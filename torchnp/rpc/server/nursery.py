@@ -24,7 +24,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
 from torchnp.rpc.server.address_space import HEADROOM, limit_memory, taken
 from torchnp.rpc.server.counters import Counters
-from torchnp.rpc.server.events import note
+from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 
@@ -116,8 +116,9 @@ class Nursery:
         if not self.pid:
             code = 1
             try:
-                _close_all_but(theirs.fileno(), budget.fileno())
-                _Children(theirs, service, budget, counters).run()
+                files = nothing_else()
+                _close_all_but(theirs.fileno(), budget.fileno(), *files)
+                _Children(theirs, service, budget, counters, files).run()
                 code = 0
             finally:
                 os._exit(code)
@@ -169,8 +170,11 @@ def _close_all_but(*kept: int) -> None:
 class _Children:
     """The nursery's own side: forks, ends and buries workers until the server closes its end."""
 
-    def __init__(self, control: socket.socket, service: Service, budget: Budget, counters: Counters) -> None:
+    def __init__(
+        self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
+    ) -> None:
         self.control, self.service, self.budget, self.counters = control, service, budget, counters
+        self.files = files  # of the log
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
         self.sockets: list[int] = []
@@ -233,7 +237,7 @@ class _Children:
             try:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _close_all_but(fd, self.budget.fileno())
+                _close_all_but(fd, self.budget.fileno(), *self.files)
                 connection = Connection(self.service, peer, name, self.counters.row(slot))
                 _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0
