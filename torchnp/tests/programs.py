@@ -335,7 +335,10 @@ def drawn(seed: int, length: int = 14) -> list[str]:
 
 
 def about(x: torch.Tensor, versions: bool = True) -> tuple:
-    """What a client can see of a tensor without its values; autograd replays views of handles that it strides elsewhere."""
+    """What a client can see of a tensor without its values; autograd replays views of handles that it strides elsewhere.
+
+    Without ``versions``, not whether it was written or is a view.
+    """
     try:
         node = x.grad_fn is not None
     except RuntimeError as error:  # a view that was made without gradients, and written with them
@@ -343,7 +346,7 @@ def about(x: torch.Tensor, versions: bool = True) -> tuple:
     strides = tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
     return (
         tuple(x.shape), x.dtype, strides, x.storage_offset() if x.numel() else 0, x.requires_grad, x.is_leaf, x._version * versions,
-        x.is_conj(), x.is_neg(), x.is_contiguous(), node, x.grad is not None, x._is_view(),
+        x.is_conj(), x.is_neg(), x.is_contiguous(), node, x.grad is not None, x._is_view() and versions,
     )  # fmt: skip
 
 
@@ -371,7 +374,7 @@ def difference(lines: list[str], session: rpc.Session) -> str:
             return f"{line}\n {got!r}"
         if lost:  # what should have been written has no value any more
             return ""
-    # Autograd writes the gradients of plain tensors in place where it adds those of subclasses up.
+    # Autograd writes the gradients of plain tensors in place where it adds those of subclasses up, or has views of them.
     added = {id(x) for n, x in tensors(here).items() if any(w.startswith(f"{n} = torch.autograd.grad") for w in lines)}
     for name, x in tensors(here).items():
         y = there[name]

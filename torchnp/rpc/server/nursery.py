@@ -18,7 +18,9 @@ import struct
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
@@ -27,11 +29,12 @@ from torchnp.rpc.server.counters import Counters
 from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tokens import Token
 
 STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
 FRAME_SECONDS = 60.0  # that a frame may take once it has begun
-_OPEN, _KILL, _ENDED = range(3)
-_HEAD = struct.Struct(">BIiH")  # what, the session's slot, exit status, length of the text that follows
+_OPEN, _KILL, _TELL, _ENDED = range(4)
+_HEAD = struct.Struct(">BIiI")  # what, the session's slot, exit status, length of the text that follows
 
 
 class Budget:
@@ -130,6 +133,13 @@ class Nursery:
         text = f"{peer[:200]}\n{name}".encode()
         socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
 
+    def tell(self, tokens: Sequence[Token]) -> None:
+        """Have workers that are started from now on know the holders of these tokens."""
+        text = msgspec.msgpack.encode(list(tokens))
+        self.control.setblocking(True)
+        self.control.sendall(_HEAD.pack(_TELL, 0, 0, len(text)) + text)
+        self.control.setblocking(False)
+
     def kill(self, slot: int) -> None:
         """Have a worker ended, whatever it is doing."""
         with contextlib.suppress(OSError):
@@ -216,10 +226,12 @@ class _Children:
             what, slot, _, length = _HEAD.unpack(self.heard[: _HEAD.size])
             if len(self.heard) < _HEAD.size + length:
                 break
-            text = self.heard[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+            text = bytes(self.heard[_HEAD.size : _HEAD.size + length])
             del self.heard[: _HEAD.size + length]
             if what == _OPEN:
-                self._fork(slot, self.sockets.pop(0), text)
+                self._fork(slot, self.sockets.pop(0), text.decode(errors="replace"))
+            elif what == _TELL:
+                self.service.know(msgspec.msgpack.decode(text, type=list[Token]))
             elif slot in self.pids:
                 os.kill(self.pids[slot], signal.SIGKILL)
         return True
