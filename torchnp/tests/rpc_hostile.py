@@ -435,18 +435,19 @@ class Wired(Hostile):
             gain = len(self._made) if type(request) is wire.Ops else int(type(request) in (wire.Data, wire.Open))
         self._gain = gain
         first, begins = what == "hello", what in ("open", "data")
-        messages = [raw]
-        if not first and not begins:
+        numbered = [wire.numbered(self._number, raw)]
+        if first:
+            messages = [raw]
+        elif begins:
+            messages = numbered
+            self._number += 1
+        else:
             sync = wire.encode(wire.Sync(MARK, min(self.seq + gain, 2**63 - 1)))
-            credit = wire.encode(wire.Credit(self._due))
-            numbers = (0, self._number, self._number + 1)
-            messages = list(map(wire.numbered, numbers, (credit, raw, sync)))
+            messages = [wire.numbered(0, wire.encode(wire.Credit(self._due))), *numbered]
+            messages.append(wire.numbered(self._number + 1, sync))
             self._number += 2
             if self.random.random() < 0.02:
                 messages.insert(self.random.randrange(3), self._lie())
-        if begins:
-            messages = [wire.numbered(self._number, raw)]
-            self._number += 1
         with contextlib.suppress(ConnectionError):  # a server that has closed it has said why
             self._socket.sendall(b"".join(map(wire.lengthened, messages)))
         replies: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -24,6 +25,7 @@ from torchnp.rpc.client import looking_after
 from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.link import Link as ServerLink
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.tokens import Token, hash_of, new_token
@@ -80,7 +82,7 @@ def training(session, steps=2):
 def test_a_step_of_training_cut_at_every_frame_boundary(shared):
     with rpc.connect(at(shared.port)) as session:
         right = training(session)
-        frames = {"up": session.channel.transport._next, "down": session.channel.transport._due}
+        frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
         for n in range(2, last):  # the first message of each is no part of the session, the last is BYE
@@ -230,6 +232,28 @@ def test_duplicates_are_ignored_and_gaps_refused(shared):
 def hello(**more):
     agreed = SERVICE.agreement
     return wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", "", **more))
+
+
+def test_a_client_cannot_have_what_it_was_not_sent():
+    """Frames that wait to be sent cannot be forgotten: nothing else would be sent in their place."""
+
+    class Stuck:
+        def __init__(self):
+            self.messages = [wire.numbered(0, wire.encode(wire.Credit(2)))]
+
+        async def write(self, messages):
+            await asyncio.sleep(60)
+
+        async def read(self):
+            return self.messages.pop()
+
+    async def talk():
+        link = ServerLink(None, None)
+        link.keep(b"reply")
+        await link.talk(Stuck(), 1, [])
+
+    with pytest.raises(rpc.ProtocolError, match="the client waits for frame 2, which is not between 1 and 1"):
+        asyncio.run(talk())
 
 
 def test_replies_that_come_twice_or_out_of_order():
@@ -491,7 +515,7 @@ def test_a_slow_server_lets_nobody_fill_its_memory_or_the_clients():
             nonlocal most
             while not go.wait(0.002):
                 held = next(iter(server._held.values())).link
-                most = max(most, link._kept_cost, held._inbox_cost)
+                most = max(most, link._outbox.cost, held._inbox_cost)
 
         watcher = threading.Thread(target=look)
         watcher.start()
