@@ -43,6 +43,8 @@ MARK = 2**62  # the request of a SYNC that ends an exchange
 REPLIES = (wire.Ack, wire.Err, wire.Status, wire.Result, wire.Quoted)
 HUGE = (-(2**63), 2**63 - 1, 2**64 - 1)
 LARGE = (2**20, 2**31, 2**40, 2**62)
+# What is wrong with a reference to operators that were before.
+WRONG = ("right", "right", "value", "value", "value", "handle", "moving", "place", "back", "count", "first", "many")
 KINDS = ("auth", "protocol", "private", "budget", "ledger", "quota", "version", "op")
 
 
@@ -203,10 +205,9 @@ class Hostile(Player):
         places = [(i, j, v) for i, kept in enumerate(turns) if kept is not None for j, v in enumerate(kept.values)]
         held = [(i, j, v) for i, j, v in places if type(v) is wire.Handle and turns[i].moving[j]]  # type: ignore[union-attr]
         run.changes = [wire.Change(v, [i, j]) for i, j, v in held]
-        what = r.choice(
-            ("right", "right", "value", "value", "value", "handle", "moving", "place", "back", "count", "first", "many")
-        )
+        what = r.choice(WRONG)
         i, j, _ = r.choice(places) if places else (0, 0, None)
+        self.counts[f"runs with {what}"] += 1
         if what == "value":
             run.changes.append(wire.Change(self.junk(r.random() < 0.1), [i, j]))
         elif what == "handle":
@@ -228,13 +229,18 @@ class Hostile(Player):
 
     def operators(self, raw: bytes) -> list[wire.Op]:
         """The operators of a frame, as the server restores them."""
-        with contextlib.suppress(ProtocolError):
+        repeats = False
+        try:
             request = wire.decode_request(raw)
-            if type(request) is wire.Ops:
-                made = self.mirror.restored(request.ops)
-                self.counts["repeated"] += len(made) - sum(type(op) is wire.Op for op in request.ops)
-                return made
-        return []
+            if type(request) is not wire.Ops:
+                return []
+            repeats = any(type(op) is wire.Again for op in request.ops)
+            made = self.mirror.restored(request.ops)
+        except ProtocolError:
+            self.counts["frames of runs refused"] += repeats
+            return []
+        self.counts["frames of runs restored"] += repeats
+        return made
 
     def other(self) -> Any:
         """A frame that is no operator."""
