@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -175,6 +176,7 @@ def test_a_file_says_everything_that_the_command_line_can(folder, told):
     assert main(["serve", "--config", f"{folder}/server.toml"]) == 0
     limits = Limits(1 << 30, 1000, 5, 60.5, 30)
     alice, bob = told.pop("tokens")
+    assert [t.name for t in told.pop("reread")()] == ["client", "alice", "bob at work"]
     arrays = told.pop("datasets")
     assert {name: a.shape for name, a in arrays.items()} == {"people": (3, 2), "digits.x": (4, 2), "digits.y": (4,)}
     assert told == {
@@ -247,8 +249,11 @@ def test_options_go_before_the_file(folder, told, monkeypatch):
         ('[datasets]\nd = "data/digits.npz"\n"d.x" = "data/x.npy"', "datasets.d.x: there are two of the name 'd.x'"),
         ("tokens = 5", "server.toml: tokens = 5: write a table [tokens.NAME] for each"),
         ("[tokens.a]", "server.toml: tokens.a: write a table [tokens.a] with hash = what `torchnp owner token` printed"),
+        ('[tokens.a]\ncertificate = 1', "server.toml: tokens.a: certificate = 1: write a text that is not empty"),
+        ('[tokens.a]\ncertificate = "a"', "known by certificates only with --tls-client-ca FILE"),
+        ('[tokens.a]\ncertificate = "a"\n[tokens.b]\ncertificate = "a"', "'b' has the certificate of another"),
         ('[tokens.a]\nhash = "x"', "server.toml: tokens.a: the hash of the token 'a' is sha256: and 64 hexadecimal digits"),
-        ('[tokens.a]\nhash = "x"\nrights = 1', "tokens.a: there is no rights; there are hash, datasets, release, max_bytes"),
+        ('[tokens.a]\nhash = "x"\nrights = 1', "tokens.a: there is no rights; there are hash, certificate, datasets, release, max_bytes"),
         ('[tokens.a]\nhash = "x"\nport = 1', "server.toml: tokens.a: there is no port; there are hash"),
         ('[tokens.a]\nhash = "x"\nrelease = "no"', 'tokens.a: release = "no": write true or false'),
         ('[tokens."*"]\nhash = "x"', "server.toml: tokens.*: the name * stands for all clients together"),
@@ -273,6 +278,97 @@ def test_a_check_tells_what_would_be_served(folder, capsys):
     (alice,) = [line for line in lines if line.startswith("client alice: ")]
     assert "2 datasets, no releases, 1,048,576 bytes" in alice
     assert not [line for line in lines if "sesame" in line or "aaaa" in line]
+
+
+# ---------------------------------------------------------------- tokens that change while the server runs
+
+
+def adds(session):
+    return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
+
+
+def test_tokens_are_read_again_at_sighup(tmp_path):
+    secret = {name: new_token() for name in ("alice", "bob", "carol")}
+    table = {name: f'[tokens.{name}]\nhash = "{hash_of(s)}"\n' for name, s in secret.items()}
+    table["carol"] += 'datasets = ["x"]\n'
+    np.save(tmp_path / "x.npy", np.ones(3))
+    np.save(tmp_path / "y.npy", np.ones(3))
+    file = tmp_path / "server.toml"
+    settings = 'port = 0\n[datasets]\nx = "x.npy"\ny = "y.npy"\n'
+    log = []
+
+    def told(text, words):
+        """Change the file, say so, and wait for what the server's log says to it."""
+        file.write_text(settings + text)
+        process.send_signal(signal.SIGHUP)
+        while words not in (line := process.stderr.readline()):
+            assert line, log
+            log.append(line)
+
+    file.write_text(settings + table["alice"] + table["bob"])
+    with rpc_server.process("--config", str(file)) as (where, process):
+        alice, bob = (rpc.connect(where, secret[name]) for name in ("alice", "bob"))
+        assert adds(alice) and adds(bob)
+        told(table["bob"] + table["carol"], "tokens read tokens=2 gone=1")
+        with pytest.raises(rpc.AuthenticationError, match="lets the session's token in no more"):
+            rpc_server.until(lambda: not adds(alice))  # its process is being ended
+        with pytest.raises(rpc.AuthenticationError, match="the token is missing or wrong"):
+            rpc.connect(where, secret["alice"])
+        with rpc.connect(where, secret["carol"]) as carol:
+            assert list(carol.datasets) == ["x"]
+            (carol.dataset("x") + 1).sum()
+            assert adds(carol)
+        told("[tokens.bob]\nhash = 5\n", "tokens stay as they were error=")
+        told('[tokens.bob]\ncertificate = "bob"\n', "tokens stay as they were error=")
+        assert adds(bob)
+        rpc.connect(where, secret["bob"]).close()
+        told("", "tokens read tokens=0 gone=2")  # which is no invitation
+        for token in (None, secret["bob"]):
+            with pytest.raises(rpc.AuthenticationError):
+                rpc.connect(where, token)
+        with pytest.raises(rpc.AuthenticationError):
+            rpc_server.until(lambda: not adds(bob))
+    assert not any(s in line for line in log for s in secret.values())
+
+
+@pytest.mark.parametrize("grpc", [False, True], ids=["tls", "grpc"])
+def test_a_certificate_names_the_client(tmp_path, grpc):
+    ours, secret = Authority(tmp_path, "ours"), new_token()
+    pair = ours.issued("127.0.0.1")
+    (tmp_path / "server.toml").write_text(f"""
+port = 0
+grpc = {str(grpc).lower()}
+tls_cert = "{pair.cert}"
+tls_key = "{pair.key}"
+tls_client_ca = "{ours.ca}"
+[tokens.ann]
+certificate = "ann@example.org"
+allow = ["aten::add*"]
+[tokens.bob]
+hash = "{hash_of(secret)}"
+certificate = "bob@example.org"
+[tokens.carol]
+hash = "{hash_of(new_token())}"
+""")
+    with rpc_server.process("--config", str(tmp_path / "server.toml")) as (where, process):
+
+        def session(person, token=None):
+            mine = ours.issued(f"{person}@example.org")
+            return rpc.connect(where, token, ca=ours.ca, cert=mine.cert, key=mine.key)
+
+        with session("ann") as ann:
+            assert adds(ann)
+            ann.send(torch.ones(3)).mul(2)
+            with pytest.raises(RuntimeError, match="allows the client 'ann' only aten::add"):
+                ann.sync()
+        with session("bob", secret) as bob:
+            assert adds(bob)
+        for person, token in (("eve", None), ("bob", None), ("ann", secret), ("ann", "wrong"), ("eve", secret)):
+            with pytest.raises(rpc.AuthenticationError, match="or none with the certificate of a client"):
+                session(person, token)
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert [err.count(f"session opened client={name}") for name in ("ann", "bob", "eve", "carol")] == [1, 1, 0, 0]
 
 
 # ---------------------------------------------------------------- datasets from files

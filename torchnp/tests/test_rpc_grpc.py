@@ -16,7 +16,8 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.tests import rpc_server
 from torchnp.tests.certificates import Authority
-from torchnp.tests.proxy import Proxy
+from torchnp.tests.proxy import Boundary, Proxy, ends_in_grpc
+from torchnp.tests.test_rpc_resume import alike, training
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,24 @@ def test_connections_that_are_lost(plain):
                 x.add_(1)
             assert x[0].publish() == 1 + 100 * (i + 1)
         assert proxy.connections == 6
+
+
+def test_a_step_of_training_cut_at_every_frame_boundary(plain):
+    with rpc.connect(plain, token="sesame") as session:
+        right = training(session)
+        frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
+    cuts = 0
+    for way, last in frames.items():
+        for n in range(2, last):
+            cut = Boundary(way, n, ends_in_grpc)
+            with (
+                Proxy(port_of(plain), cut) as proxy,
+                rpc.connect(f"grpc://127.0.0.1:{proxy.port}", token="sesame") as session,
+            ):
+                assert alike(training(session), right), (way, n)
+            assert proxy.connections <= 1 + cut.done
+            cuts += proxy.connections - 1
+    assert cuts > 30
 
 
 def test_health(plain):

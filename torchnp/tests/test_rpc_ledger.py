@@ -179,16 +179,23 @@ def test_a_full_disk_at_the_debit_releases_nothing(ledger):
 
 
 def test_a_full_disk_at_the_result_keeps_the_debit_and_sends_nothing(ledger, monkeypatch):
-    def full(*args):
-        raise rpc.LedgerError("the ledger cannot be used: database or disk is full")
+    db, drawn = ledger._connection(), []
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "keep", full)
-        with pytest.raises(rpc.LedgerError, match="full"):
-            gate.release_rows(ledger, "ann", _entry(), _request("k"))
-    assert len(_debits(ledger)) == 1
+    def draw(*args):
+        db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+        drawn.append(releases.draw(*args))
+        return drawn[-1]
+
+    monkeypatch.setattr(gate, "draw", draw)
+    entry = _entry(np.ones((5, 4000)))
+    with pytest.raises(rpc.LedgerError, match="cannot be used: database or disk is full"):
+        gate.release_rows(ledger, "ann", entry, _request("k"))
+    db.execute("PRAGMA max_page_count = 1000000")
+    assert len(drawn) == len(_debits(ledger)) == 1
     with pytest.raises(rpc.PrivacyError, match="not drawn again"):
-        gate.release_rows(ledger, "ann", _entry(), _request("k"))
+        gate.release_rows(ledger, "ann", entry, _request("k"))
+    assert len(drawn) == 1
+    ledger.verify()
 
 
 def test_old_results_go_and_their_debits_stay(ledger, monkeypatch):

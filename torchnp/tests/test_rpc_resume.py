@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import random
+import re
 import socket
 import threading
 import time
 import tracemalloc
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -21,11 +25,12 @@ from torchnp.rpc.client import looking_after
 from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server.ledger import Ledger
+from torchnp.rpc.server.link import Link as ServerLink
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.server.tokens import Token, hash_of, new_token
 from torchnp.schema import load
-from torchnp.tests.proxy import Proxy
+from torchnp.tests.proxy import Boundary, Disorder, Proxy
 
 SERVICE = Service(limits=rpc.Limits(lease_seconds=5.0))
 
@@ -52,40 +57,14 @@ def at(port):
     return f"tcp://127.0.0.1:{port}"
 
 
-class Boundary:
-    """Cuts a connection once, before the n-th message that goes one way."""
-
-    def __init__(self, way, n):
-        self.way, self.left, self.done = way, n, False
-        self._unread = bytearray()
-
-    def __call__(self, way, part):
-        if self.done or way != self.way:
-            return None
-        before = len(self._unread)
-        self._unread += part
-        at = 0
-        while len(self._unread) >= at + 4:
-            if not self.left:
-                self.done = True
-                return max(at - before, 0)
-            end = at + 4 + int.from_bytes(self._unread[at : at + 4], "big")
-            if len(self._unread) < end:
-                break
-            self.left -= 1
-            at = end
-        del self._unread[:at]
-        return None
-
-
-def training(session):
-    """Two steps of training, with everything that crosses a wire: uploads, operators, failures, deletes, publishes."""
+def training(session, steps=2):
+    """Steps of training, with everything that crosses a wire: uploads, operators, failures, deletes, publishes."""
     torch.manual_seed(3)
     model = session.module(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x = session.send(torch.randn(5, 3))
     seen = []
-    for _ in range(2):
+    for _ in range(steps):
         optimizer.zero_grad()
         loss = model(x).square().mean()
         loss.backward()
@@ -102,21 +81,77 @@ def training(session):
 
 def test_a_step_of_training_cut_at_every_frame_boundary(shared):
     with rpc.connect(at(shared.port)) as session:
-        seen, state, objects = training(session)
-        frames = {"up": session.channel.transport._next, "down": session.channel.transport._due}
+        right = training(session)
+        frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
         for n in range(2, last):  # the first message of each is no part of the session, the last is BYE
             cut = Boundary(way, n)
             with Proxy(shared.port, cut) as proxy, rpc.connect(at(proxy.port)) as session:
-                again = training(session)
-                assert again[0] == seen, (way, n)
-                assert all(torch.equal(a, b) for a, b in zip(again[1].values(), state.values()))
-                assert again[2] == objects
+                assert alike(training(session), right), (way, n)
             assert proxy.connections <= 1 + cut.done
             cuts += proxy.connections - 1
     assert cuts > 30
     until(lambda: not shared.sessions)
+
+
+def published(server):
+    return server.counters.totals()["exact"]
+
+
+def alike(one, other):
+    """Whether two runs of training ended with the same losses, parameters and number of objects."""
+    states = zip(one[1].values(), other[1].values(), strict=True)
+    return one[0] == other[0] and one[2] == other[2] and all(torch.equal(a, b) for a, b in states)
+
+
+def disordered(server, what, steps=2):
+    """A run of training whose messages come twice or late: what it gave, or its error, and what it published."""
+    disorder, before = Disorder(what), published(server)
+    with Proxy(server.port, change=disorder) as proxy:
+        try:
+            with rpc.connect(at(proxy.port)) as session:
+                got = training(session, steps)
+        except rpc.ProtocolError as error:
+            got = str(error)
+    until(lambda: not server.sessions)
+    return got, published(server) - before, disorder.seen
+
+
+@pytest.mark.parametrize("what", ["twice", "late"])
+def test_a_run_of_training_each_of_whose_messages_comes_twice_or_late(shared, what):
+    """One at a time: a frame that comes twice changes nothing, and one that comes late is told if it does."""
+    right, publishes, seen = disordered(shared, lambda way, n: "")
+    told = 0
+    for way, last in seen.items():
+        for k in range(last):
+            got, times, _ = disordered(shared, lambda w, n, one=(way, k): what if (w, n) == one else "")
+            if isinstance(got, str):
+                assert re.search("frame .* came|sent frame|malformed|a second ticket", got), (way, k)
+                assert what == "late" or k < 2, (way, k, got)  # HELLO, WELCOME and TICKET have no numbers
+                assert times <= publishes
+                told += 1
+            else:
+                assert alike(got, right), (way, k)
+                assert times == publishes
+    assert told > 10 if what == "late" else told == 3
+
+
+def test_a_longer_run_of_training_with_many_messages_that_come_twice(shared):
+    """At once, or after the one that follows."""
+    rng = random.Random(4)
+    right, publishes, _ = disordered(shared, lambda way, n: "", 30)
+    counts = Counter()
+
+    def what(way, n):
+        found = rng.choice(("", "twice", "again")) if n > 1 else ""
+        counts[way, found] += 1
+        return found
+
+    got, times, _ = disordered(shared, what, 30)
+    assert alike(got, right)
+    assert times == publishes
+    assert min(counts[way, found] for way in ("up", "down") for found in ("twice", "again")) > 10
 
 
 def test_connections_cut_anywhere_and_again(shared):
@@ -147,15 +182,16 @@ def test_nothing_is_released_twice(tmp_path):
     ledger.set_budget("x", 100.0, 1e-6)
     ledger.set_budget("x", 100.0, 1e-6, "client")
     ledger.close()  # a process that is forked has none of its locks
+    twice = Disorder(lambda way, n: "twice" if n > 1 else "")
+    faults = [{"cut": Boundary("down", n)} for n in range(2, 7)] + [{"change": twice}]
     with Server(Service(datasets={"x": np.ones((4, 2))}, ledger=tmp_path / "ledger.db")) as server:
-        for n in range(2, 7):
-            cut = Boundary("down", n)
-            with Proxy(server.port, cut) as proxy, rpc.connect(at(proxy.port)) as session:
+        for fault in faults:
+            with Proxy(server.port, **fault) as proxy, rpc.connect(at(proxy.port)) as session:
                 session.dataset("x").publish(reduce="sum", clip=1.0, eps=1.0)
     ledger = Ledger(tmp_path / "ledger.db")
     kinds = [entry.kind for entry in ledger.entries()]
     ledger.close()
-    assert kinds.count("debit") == kinds.count("result") == 5
+    assert kinds.count("debit") == kinds.count("result") == 6
 
 
 def test_duplicates_are_ignored_and_gaps_refused(shared):
@@ -196,6 +232,28 @@ def test_duplicates_are_ignored_and_gaps_refused(shared):
 def hello(**more):
     agreed = SERVICE.agreement
     return wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", "", **more))
+
+
+def test_a_client_cannot_have_what_it_was_not_sent():
+    """Frames that wait to be sent cannot be forgotten: nothing else would be sent in their place."""
+
+    class Stuck:
+        def __init__(self):
+            self.messages = [wire.numbered(0, wire.encode(wire.Credit(2)))]
+
+        async def write(self, messages):
+            await asyncio.sleep(60)
+
+        async def read(self):
+            return self.messages.pop()
+
+    async def talk():
+        link = ServerLink(None, None)
+        link.keep(b"reply")
+        await link.talk(Stuck(), 1, [])
+
+    with pytest.raises(rpc.ProtocolError, match="the client waits for frame 2, which is not between 1 and 1"):
+        asyncio.run(talk())
 
 
 def test_replies_that_come_twice_or_out_of_order():
@@ -457,7 +515,7 @@ def test_a_slow_server_lets_nobody_fill_its_memory_or_the_clients():
             nonlocal most
             while not go.wait(0.002):
                 held = next(iter(server._held.values())).link
-                most = max(most, link._kept_cost, held._inbox_cost)
+                most = max(most, link._outbox.cost, held._inbox_cost)
 
         watcher = threading.Thread(target=look)
         watcher.start()

@@ -135,6 +135,42 @@ def test_the_log_has_each_session_once_and_none_that_was_refused():
     assert err.count("wrong token") == 2
 
 
+def test_what_kernels_print_is_not_seen_and_a_log_of_the_programs_goes_on(tmp_path):
+    """LAPACK prints that a matrix has nan in it, which with an owner's data is none of the log's business."""
+    code = f"""
+import logging, os, sys, warnings
+logging.basicConfig(filename={str(tmp_path / "log")!r}, level="INFO")
+from torchnp import rpc
+from torchnp.schema import load
+
+def neg(self):
+    for stream in (sys.stdout, sys.stderr):
+        print("nan", file=stream, flush=True)
+        os.write(stream.fileno(), b"nan")
+    warnings.warn("nan")
+    raise ValueError
+
+neg.schema = load()["aten::neg"]
+rpc.serve(table={{"aten::neg": neg}})
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        where = process.stdout.readline().split('"')[1]
+
+        def neg():
+            pass
+
+        neg.schema = load()["aten::neg"]
+        with rpc.connect(where, table={"aten::neg": neg}) as session:
+            session.send(torch.ones(3)).neg()
+            with pytest.raises(ValueError):
+                session.sync()
+        process.terminate()
+        out, err = process.communicate(timeout=20)
+    assert (out, err) == ("", "")
+    assert (tmp_path / "log").read_text().count("operator failed client=client op=aten::neg error=ValueError") == 1
+
+
 def test_only_loopback_without_a_token():
     with pytest.raises(ValueError, match="without a token"):
         rpc.serve("0.0.0.0")

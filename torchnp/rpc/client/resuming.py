@@ -13,6 +13,7 @@ import msgspec
 from torchnp.rpc import wire
 from torchnp.rpc.client.transport import MAX_UNACKNOWLEDGED, Stream
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError
+from torchnp.rpc.wire.outbox import Outbox
 
 log = logging.getLogger("torchnp.rpc")
 
@@ -49,9 +50,9 @@ class Link:
         self._stream = dial(timeout)
         self.name = self._stream.name
         self._before = (0, 0)  # bytes sent and received over connections that were lost
-        self._kept: dict[int, bytes] = {}
-        self._kept_cost = self._untold = 0
-        self._next = self._due = 1  # numbers of the next frame to be sent, and of the next reply
+        self._outbox = Outbox(self.name)
+        self._untold = 0
+        self._due = 1  # the number of the next reply
         self._replies: deque[bytes] = deque()
         self._hello: wire.Hello | None = None
         self._resume = ""
@@ -94,12 +95,9 @@ class Link:
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
             cost = len(frame) + wire.OVERHEAD
-            while self._kept and self._kept_cost + cost > wire.WINDOW and not self._over:
+            while self._outbox and self._outbox.cost + cost > wire.WINDOW and not self._over:
                 self._pull(None)
-            number, self._next = self._next, self._next + 1
-            message = self._kept[number] = wire.numbered(number, frame)
-            self._kept_cost += cost
-            self._say(message)
+            self._say(self._outbox.add(frame))
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
@@ -165,11 +163,7 @@ class Link:
 
     def _has(self, due: int) -> None:
         """Forget what the server says that it has."""
-        first = next(iter(self._kept), self._next)
-        if not first <= due <= self._next:
-            raise ProtocolError(f"{self.name} waits for frame {due}, which is not between {first} and {self._next}")
-        for number in range(first, due):
-            self._kept_cost -= len(self._kept.pop(number)) - 8 + wire.OVERHEAD
+        self._outbox.forget(due, self._outbox.next)
 
     # ------------------------------------------------------------ a lost connection
 
@@ -216,7 +210,7 @@ class Link:
             return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name})")
         self._untold = 0
         self._has(due)
-        stream.send(list(self._kept.values()))
+        stream.send(self._outbox.since(due))
         if self._left.is_set():
             self.interrupt()
             raise ConnectionLost("the session is closed")

@@ -18,11 +18,12 @@ from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.events import configure
 from torchnp.rpc.server.metrics import check_installed
 from torchnp.rpc.server.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
-from torchnp.rpc.server.tokens import Token
+from torchnp.rpc.server.tokens import Token, everybodys
 
 # What a token may have; its limits and operators are rows of the server's own table.
 _OF_TOKEN = (
     Setting("hash", TEXT, None, ""),
+    Setting("certificate", TEXT, None, ""),
     Setting("datasets", TEXTS, None, ""),
     Setting("release", FLAG, True, ""),
     *(row for row in SETTINGS if row.of_token),
@@ -46,7 +47,7 @@ def serve_with(options: argparse.Namespace) -> None:
     if told["metrics"] is not None:
         check_installed()
     configure(told.pop("log_level"), told.pop("log_format"))
-    serve(**told, check=options.check)
+    serve(**told, check=options.check, reread=None if options.config is None else lambda: tokens(options))
 
 
 def arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -57,14 +58,7 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
     ValueError
         Something is said that cannot be; the message names where, and what is allowed.
     """
-    said, folder = ({}, Path()) if options.config is None else _file(options.config)
-    values = {row.name: row.default for row in SETTINGS} | {"port": options.default_port}
-    values |= _read(said, SETTINGS, options.config, folder, also=("datasets", "tokens"))
-    for row in SETTINGS:
-        text = getattr(options, row.name)
-        if text is not None:
-            shown = f"--{row.name.replace('_', '-')} {' '.join(text) if isinstance(text, list) else text}"
-            values[row.name] = read(row.kind, row.kind.from_text(text), shown)
+    said, folder, values = _said(options)
     limits = Limits(*(values[name] for name in _LIMITS))
     found = _datasets(said.get("datasets", {}), options.config, folder, options.dataset or ())
     return {
@@ -87,6 +81,33 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
         "log_level": values["log_level"],
         "log_format": values["log_format"],
     }
+
+
+def tokens(options: argparse.Namespace) -> list[Token]:
+    """The tokens that options and file stand for by now, the one of all clients among them.
+
+    Raises
+    ------
+    ValueError
+        Something is said that cannot be; the message names where, and what is allowed.
+    """
+    said, _, values = _said(options)
+    one = _token(options, values["token_file"])
+    own = _tokens(said.get("tokens", {}), options.config, Limits(*(values[name] for name in _LIMITS)))
+    return [*([] if one is None else [everybodys(one)]), *own]
+
+
+def _said(options: argparse.Namespace) -> tuple[dict[str, Any], Path, dict[str, Any]]:
+    """What the file says, the folder that it is in, and all settings."""
+    said, folder = ({}, Path()) if options.config is None else _file(options.config)
+    values = {row.name: row.default for row in SETTINGS} | {"port": options.default_port}
+    values |= _read(said, SETTINGS, options.config, folder, also=("datasets", "tokens"))
+    for row in SETTINGS:
+        text = getattr(options, row.name)
+        if text is not None:
+            shown = f"--{row.name.replace('_', '-')} {' '.join(text) if isinstance(text, list) else text}"
+            values[row.name] = read(row.kind, row.kind.from_text(text), shown)
+    return said, folder, values
 
 
 def _file(name: str) -> tuple[dict[str, Any], Path]:
@@ -155,8 +176,9 @@ def _tokens(said: Any, config: str, limits: Limits) -> list[Token]:
     made = []
     for name, terms in said.items():
         where = f"{config}: tokens.{name}"
-        if not isinstance(terms, dict) or "hash" not in terms:
-            raise ValueError(f"{where}: write a table [tokens.{name}] with hash = what `torchnp owner token` printed")
+        if not isinstance(terms, dict) or not terms.keys() & {"hash", "certificate"}:
+            words = "hash = what `torchnp owner token` printed, or certificate = a name that the client's has"
+            raise ValueError(f"{where}: write a table [tokens.{name}] with {words}")
         values = _read(terms, _OF_TOKEN, where, Path())
         own = Limits(*(values.pop(key, getattr(limits, key)) for key in _LIMITS))
         try:

@@ -6,9 +6,13 @@ server's code, numbers. So a line can be kept and shown to others.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
+import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +61,26 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(_Json() if form == "json" else plain)
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def nothing_else() -> list[int]:
+    """Have this process, a server's child, print its log and nothing else; the open files that the log goes to.
+
+    LAPACK prints which argument was wrong where a matrix has nan in it, and so may any library and any warning.
+    """
+    kept, own = [], dict[int, Any]()
+    logging.lastResort = logging.StreamHandler(sys.stderr)  # of a log that nobody configured, as logging has it
+    logging.lastResort.setLevel(logging.WARNING)
+    for handler in (logging.lastResort, *log.handlers, *logging.root.handlers):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # of one that writes to no file
+            number = handler.stream.fileno()  # type: ignore[attr-defined]
+            if number in (1, 2):
+                own[number] = own.get(number) or os.fdopen(os.dup(number), "w", errors="backslashreplace")
+                handler.setStream(own[number])  # type: ignore[attr-defined]
+            kept.append(handler.stream.fileno())  # type: ignore[attr-defined]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    warnings.simplefilter("ignore")
+    return kept

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.wire.outbox import Outbox
 
 TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken
 
@@ -55,9 +56,8 @@ class Link:
         self._reader, self._writer = reader, writer
         self._inbox: deque[bytes] = deque()
         self._inbox_cost = self._untold = 0
-        self._kept: dict[int, bytes] = {}  # messages to the client
-        self._kept_cost = 0
-        self._next = self._to_send = 1  # numbers of the next frame to be kept, and to be sent on this connection
+        self._outbox = Outbox("the client")
+        self._to_send = 1  # the number of the next frame to be sent on this connection
         self._over = False  # whether the last frame is kept
         self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._talking: asyncio.Task | None = None
@@ -87,7 +87,7 @@ class Link:
             while True:
                 length = int.from_bytes(await self._reader.readexactly(4), "big")
                 frame = await self._reader.readexactly(length)
-                while self._kept_cost > wire.WINDOW:
+                while self._outbox.cost > wire.WINDOW:
                     self._room.clear()
                     await self._room.wait()
                 self.keep(frame)
@@ -105,9 +105,7 @@ class Link:
 
     def keep(self, frame: bytes) -> None:
         """Keep a frame for the client until it says that it has it."""
-        self._kept[self._next] = wire.numbered(self._next, frame)
-        self._kept_cost += len(frame) + wire.OVERHEAD
-        self._next += 1
+        self._outbox.add(frame)
         self._news.set()
 
     def end(self) -> None:
@@ -162,8 +160,8 @@ class Link:
         await stream.write(first)
         while True:
             self._news.clear()
-            messages = [self._kept[n] for n in range(self._to_send, self._next)]
-            self._to_send = self._next
+            messages = self._outbox.since(self._to_send)
+            self._to_send = self._outbox.next
             if self._untold >= TELL:
                 self._untold = 0
                 messages.append(wire.numbered(0, wire.encode(wire.Credit(self.taken))))
@@ -199,11 +197,7 @@ class Link:
 
     def _has(self, due: int) -> None:
         """Forget what the client says that it has."""
-        first = next(iter(self._kept), self._next)
-        if not first <= due <= self._next:
-            raise ProtocolError(f"the client waits for frame {due}, which is not between {first} and {self._next}")
-        for number in range(first, due):
-            self._kept_cost -= len(self._kept.pop(number)) - 8 + wire.OVERHEAD
+        self._outbox.forget(due, self._to_send)
         self._room.set()
 
 

@@ -145,9 +145,13 @@ async def opened(
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-def certified(writer: asyncio.StreamWriter, tls: ssl.SSLContext | None) -> bool:
-    """Whether the client has shown a certificate, if the server wants one."""
-    return tls is None or tls.verify_mode == ssl.CERT_NONE or bool(writer.get_extra_info("peercert"))
+def names_of(writer: asyncio.StreamWriter) -> frozenset[str] | None:
+    """The names of the certificate that the client has shown, common and alternative; None where it has shown none."""
+    shown = writer.get_extra_info("peercert")
+    if not shown:
+        return None
+    common = [value for part in shown.get("subject", ()) for key, value in part if key == "commonName"]
+    return frozenset([*common, *(value for _, value in shown.get("subjectAltName", ()))])
 
 
 async def _peek(connection: socket.socket) -> bytes:

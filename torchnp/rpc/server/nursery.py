@@ -18,20 +18,23 @@ import struct
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
 from torchnp.rpc.server.address_space import HEADROOM, limit_memory, taken
 from torchnp.rpc.server.counters import Counters
-from torchnp.rpc.server.events import note
+from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.tokens import Token
 
 STEP = 16 << 20  # bytes by which a worker asks for its part of the budget
 FRAME_SECONDS = 60.0  # that a frame may take once it has begun
-_OPEN, _KILL, _ENDED = range(3)
-_HEAD = struct.Struct(">BIiH")  # what, the session's slot, exit status, length of the text that follows
+_OPEN, _KILL, _TELL, _ENDED = range(4)
+_HEAD = struct.Struct(">BIiI")  # what, the session's slot, exit status, length of the text that follows
 
 
 class Budget:
@@ -116,8 +119,9 @@ class Nursery:
         if not self.pid:
             code = 1
             try:
-                _close_all_but(theirs.fileno(), budget.fileno())
-                _Children(theirs, service, budget, counters).run()
+                files = nothing_else()
+                _close_all_but(theirs.fileno(), budget.fileno(), *files)
+                _Children(theirs, service, budget, counters, files).run()
                 code = 0
             finally:
                 os._exit(code)
@@ -128,6 +132,13 @@ class Nursery:
         """Have a worker started for the frames of a client, who has a name, that come out of a socket."""
         text = f"{peer[:200]}\n{name}".encode()
         socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
+
+    def tell(self, tokens: Sequence[Token]) -> None:
+        """Have workers that are started from now on know the holders of these tokens."""
+        text = msgspec.msgpack.encode(list(tokens))
+        self.control.setblocking(True)
+        self.control.sendall(_HEAD.pack(_TELL, 0, 0, len(text)) + text)
+        self.control.setblocking(False)
 
     def kill(self, slot: int) -> None:
         """Have a worker ended, whatever it is doing."""
@@ -169,8 +180,11 @@ def _close_all_but(*kept: int) -> None:
 class _Children:
     """The nursery's own side: forks, ends and buries workers until the server closes its end."""
 
-    def __init__(self, control: socket.socket, service: Service, budget: Budget, counters: Counters) -> None:
+    def __init__(
+        self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
+    ) -> None:
         self.control, self.service, self.budget, self.counters = control, service, budget, counters
+        self.files = files  # of the log
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
         self.sockets: list[int] = []
@@ -212,10 +226,12 @@ class _Children:
             what, slot, _, length = _HEAD.unpack(self.heard[: _HEAD.size])
             if len(self.heard) < _HEAD.size + length:
                 break
-            text = self.heard[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+            text = bytes(self.heard[_HEAD.size : _HEAD.size + length])
             del self.heard[: _HEAD.size + length]
             if what == _OPEN:
-                self._fork(slot, self.sockets.pop(0), text)
+                self._fork(slot, self.sockets.pop(0), text.decode(errors="replace"))
+            elif what == _TELL:
+                self.service.know(msgspec.msgpack.decode(text, type=list[Token]))
             elif slot in self.pids:
                 os.kill(self.pids[slot], signal.SIGKILL)
         return True
@@ -233,7 +249,7 @@ class _Children:
             try:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _close_all_but(fd, self.budget.fileno())
+                _close_all_but(fd, self.budget.fileno(), *self.files)
                 connection = Connection(self.service, peer, name, self.counters.row(slot))
                 _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0

@@ -56,13 +56,18 @@ class GrpcPort:
             raise OSError(f"cannot listen on {where}: {error}") from None
         self._stopping = asyncio.Event()
 
-    async def start(self, talk: Callable[[Stream, str, str, str], Awaitable[None]]) -> None:
-        """Let clients in: ``talk`` is called with the stream, host and name of each, and the token of its metadata."""
+    async def start(self, talk: Callable[[Stream, str, str, str, set[str]], Awaitable[None]]) -> None:
+        """Let clients in: ``talk`` is called with the stream, host and address of each, the token of its metadata, and
+        the names of its certificate.
+        """
 
         async def session(_: object, context: grpc.aio.ServicerContext) -> None:
             peer = unquote(context.peer()).partition(":")[2]
             said = dict(context.invocation_metadata() or ()).get("authorization", "")
-            await talk(_Stream(context), peer.rpartition(":")[0], peer, str(said).removeprefix("Bearer "))
+            shown = context.auth_context()
+            keys = ("x509_common_name", "x509_subject_alternative_name")
+            names = {name.decode(errors="replace") for key in keys for name in shown.get(key, ())}
+            await talk(_Stream(context), peer.rpartition(":")[0], peer, str(said).removeprefix("Bearer "), names)
 
         methods = {"Session": grpc.stream_stream_rpc_method_handler(session)}
         health = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,17 +29,20 @@ def last_word(kind: str, text: object) -> bytes:
     return wire.encode(wire.Err(kind, "", str(text)[:8192], fatal=True))
 
 
-def greet(service: Service, hello: Any, peer: str, count: Count) -> tuple[Rights | None, bytes]:
-    """What a client may do by its first frame, None for nothing, and the answer to it."""
+def greet(
+    service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
+) -> tuple[Rights | None, bytes]:
+    """What a client may do by its first frame and the names of its certificate, None for nothing, and the answer."""
     if type(hello) is not wire.Hello:
         raise ProtocolError("the first frame is a HELLO")
-    rights = service.admits(hello.token)
+    rights = service.admits(hello.token, names)
     if rights is None:
         count("token")
         note(logging.WARNING, "wrong token", peer)
-        return None, last_word(
-            "auth", "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
-        )
+        words = "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
+        if service.tokens.certificates:
+            words += ", or none with the certificate of a client that the owner knows"
+        return None, last_word("auth", words)
     ours = service.agreement
     if hello.version != wire.VERSION or hello.digest != ours.digest:
         count("version")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,8 @@ from torchnp.rpc.server.books import Limits, root_of
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.served import Served
-from torchnp.rpc.server.tokens import Rights, Token, Tokens, hash_of, visible
+from torchnp.rpc.server.tokens import ANYBODY, Rights, Token, Tokens, everybodys, visible
 from torchnp.rpc.wire import Agreement, agreement
-
-ANYBODY = "client"  # the name of those who have no token of their own
 
 
 class Service:
@@ -73,10 +71,27 @@ class Service:
         self.ledger = None if ledger is None else Ledger(ledger)
         if self.ledger is not None:
             self.ledger.close()  # it is one; each process that uses it has a connection of its own
-        everybody = Token(ANYBODY, hash_of(token or ""))
-        known = (everybody, *tokens) if token is not None or not tokens else tuple(tokens)
-        self.tokens = Tokens(known if token is not None else tokens)
-        self.clients = {t.name: self._rights(t, allow) for t in known}
+        self._allow, self.tokens = allow, Tokens(())
+        self.open = token is None and not tokens  # whether anybody may come in
+        self.know([*([] if token is None else [everybodys(token)]), *tokens])
+
+    def know(self, tokens: Sequence[Token]) -> set[str]:
+        """Let in the holders of some tokens from now on, and nobody else; who is not let in any more.
+
+        A server without tokens lets anybody in; once it has had some, without tokens it lets nobody in.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A token is none, or names what there is not; all stays as it was.
+        """
+        known = Tokens(tokens)
+        is_open = self.open and not tokens
+        everybody = [everybodys("")] if is_open else []
+        clients = {t.name: self._rights(t, self._allow) for t in (*everybody, *tokens)}
+        gone = self.tokens.gone(known) | ({ANYBODY} if self.open and not is_open else set())
+        self.tokens, self.clients, self.open = known, clients, is_open
+        return gone
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
@@ -96,7 +111,7 @@ class Service:
         for name, may in self.clients.items():
             used = len(self.agreement.names if may.allowed is None else may.allowed)
             lines.append(
-                f"client {name}: {'a' if self.tokens else 'no'} token, {used} operators, {len(may.datasets)} datasets, "
+                f"client {name}: {'no' if self.open else 'a'} token, {used} operators, {len(may.datasets)} datasets, "
                 f"{'releases' if may.release and self.ledger else 'no releases'}, {may.limits.max_bytes:,} bytes, "
                 f"{may.limits.max_objects:,} objects, {may.limits.op_seconds:g} s an operator, {may.limits.idle_seconds:g} s "
                 f"idle, {may.limits.lease_seconds:g} s without a connection"
@@ -115,9 +130,9 @@ class Service:
             self.agreement.names,
         )
 
-    def admits(self, token: str) -> Rights | None:
-        """The rights of whoever presents a token; None if it is wrong."""
-        name = self.tokens.holder(token) if self.tokens else ANYBODY
+    def admits(self, token: str, names: Collection[str] = ()) -> Rights | None:
+        """The rights of whoever presents a token and a certificate of some names; None if nobody is known by them."""
+        name = ANYBODY if self.open else self.tokens.holder(token, names)
         return None if name is None else self.clients[name]
 
 

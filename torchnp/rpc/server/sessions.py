@@ -35,6 +35,7 @@ class Held:
     resume: str
     rights: Rights
     ending: bool = False
+    revoked: bool = False
     life: asyncio.Task | None = None
     timer: asyncio.TimerHandle | None = None
     lost_at: float = 0.0  # where there is a timer
@@ -252,6 +253,11 @@ class Sessions:
         """What a client is told of a worker that did not end by itself."""
         if not status:
             return b""
+        if held.revoked:
+            note(logging.INFO, "session closed", held.peer, client=held.rights.client, reason="revoked")
+            return last_word(
+                "auth", "the server's owner lets the session's token in no more: it has ended with all its handles"
+            )
         number = self.budget.where(held.slot)
         name = self.service.agreement.names[number - 1] if number else "a request"
         reason = "time" if status == -signal.SIGALRM else "died"

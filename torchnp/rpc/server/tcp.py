@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.doors import Door
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.link import Stream, TcpStream
-from torchnp.rpc.server.listen import Certificates, Listener, certified, opened
+from torchnp.rpc.server.listen import Certificates, Listener, names_of, opened
 from torchnp.rpc.server.metrics import serving
 from torchnp.rpc.server.protocol import greet, last_word
 from torchnp.rpc.server.service import Service
@@ -78,11 +78,12 @@ class Server(Sessions):
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
         if not 0 <= port < 65536:
             raise ValueError(f"there is no port {port}: give one from 1 to 65535, or 0 for a free one")
-        if host not in LOOPBACK and not service.tokens:
+        if host not in LOOPBACK and service.open:
             raise ValueError(
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
                 "Give a token, or listen on 127.0.0.1"
             )
+        _check_certificates(service.tokens.by_name.values(), tls)
         if grpc and (missing := lacking("rpc,grpc", "grpc")):
             raise ValueError(f"gRPC {missing}")
         super().__init__(service, max_clients, max_memory)
@@ -98,7 +99,7 @@ class Server(Sessions):
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
         scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
         address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
-        more = ", token=..." if self.service.tokens else ""
+        more = ", token=..." if any(t.hash for t in self.service.tokens.by_name.values()) else ""
         if self.tls is not None:
             more += ", ca=..." if self.tls.verify_mode == ssl.CERT_NONE else ", ca=..., cert=..., key=..."
         return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{more})'
@@ -162,6 +163,24 @@ class Server(Sessions):
         if self._thread is not None:
             self._thread.join(10)
 
+    def know(self, tokens: Sequence[Token]) -> None:
+        """Let in the holders of some tokens from now on, and nobody else; the sessions of others end.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A token is none, or names what there is not; all stays as it was.
+        """
+        _check_certificates(tokens, self.certificates)
+        gone = self.service.know(tokens)
+        assert self._nursery is not None
+        self._nursery.tell(tokens)
+        for held in self._living.values():
+            if held.rights.client in gone:
+                held.revoked = True
+                self._nursery.kill(held.slot)
+        note(logging.INFO, "tokens read", tokens=len(tokens), gone=len(gone))
+
     # ------------------------------------------------------------ one client
 
     async def _listen(self) -> Any:
@@ -186,12 +205,12 @@ class Server(Sessions):
             del self._strangers[oldest]
             oldest.cancel()
 
-    async def _caller(self, stream: Stream, host: str, peer: str, token: str) -> None:
+    async def _caller(self, stream: Stream, host: str, peer: str, token: str, names: Collection[str]) -> None:
         """Talk to a client that calls over gRPC."""
         task = asyncio.current_task()
         assert task is not None
         self._meet(task)
-        await self._talk(stream, host, peer, token)
+        await self._talk(stream, host, peer, token, names)
 
     async def _client(self, connection: socket.socket) -> None:
         host, port = "a client that left", 0
@@ -217,15 +236,16 @@ class Server(Sessions):
                 return
             failed.pop_all()
         stream = TcpStream(reader, writer, LINGER_SECONDS)
-        if certified(writer, self.tls):
-            await self._talk(stream, host, f"{host}:{port}")
+        names = names_of(writer)
+        if self.tls is None or self.tls.verify_mode == ssl.CERT_NONE or names is not None:
+            await self._talk(stream, host, f"{host}:{port}", names=names or ())
         else:
             self.count("certificate")
             note(logging.WARNING, "no certificate", f"{host}:{port}")
             words = "the server wants a certificate of its clients: rpc.connect(..., cert=FILE, key=FILE)"
             await stream.close(last_word("auth", words))
 
-    async def _talk(self, stream: Stream, host: str, peer: str, token: str = "") -> None:
+    async def _talk(self, stream: Stream, host: str, peer: str, token: str = "", names: Collection[str] = ()) -> None:
         """Let a client in that says what it should, and carry its frames; what is said last, if it is ours to say."""
         last, held = b"", None
         try:
@@ -236,7 +256,7 @@ class Server(Sessions):
             hello: Any = wire.decode_request(first)
             if token and type(hello) is wire.Hello:
                 hello = msgspec.structs.replace(hello, token=token[: wire.MAX_TOKEN])
-            rights, last = await self._greet(hello, host, peer)
+            rights, last = await self._greet(hello, host, peer, names)
             if rights is not None:
                 self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
                 held, refusal = await self._session(hello, peer, rights)
@@ -254,17 +274,22 @@ class Server(Sessions):
         finally:
             await stream.close(last)
 
-    async def _greet(self, hello: Any, host: str, peer: str) -> tuple[Rights | None, bytes]:
+    async def _greet(self, hello: Any, host: str, peer: str, names: Collection[str]) -> tuple[Rights | None, bytes]:
         """What a client may do, and the answer to it; whoever tries tokens waits for his turn."""
-        if not self.service.tokens:
+        if self.service.open:
             return greet(self.service, hello, peer, self.count)
         door = self._doors.setdefault(host, Door())
         async with door.turn():
-            rights, reply = greet(self.service, hello, peer, self.count)
+            rights, reply = greet(self.service, hello, peer, self.count, names)
             door.saw(rights is not None)
         for name in [n for n, d in self._doors.items() if d.forgotten]:
             del self._doors[name]
         return rights, reply
+
+
+def _check_certificates(tokens: Iterable[Token], tls: Certificates | None) -> None:
+    if any(t.certificate for t in tokens) and (tls is None or tls.client_ca is None):
+        raise ValueError("clients are known by certificates only with --tls-client-ca FILE, the authorities of those")
 
 
 def _message(frame: bytes, held: Held | None) -> bytes:
@@ -292,6 +317,7 @@ def serve(
     tls_client_ca: str | Path | None = None,
     grpc: bool = False,
     check: bool = False,
+    reread: Callable[[], Sequence[Token]] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect when clients can.
 
@@ -317,6 +343,8 @@ def serve(
         PEM files of a certificate and its key, to encrypt everything, and of the authorities that clients' have to be of.
     grpc, check : bool
         Whether to speak gRPC; whether to look if all this can be, print what would be served, and return.
+    reread : callable, optional
+        Gives all tokens anew at each SIGHUP: others are not let in any more, and their sessions end.
 
     Raises
     ------
@@ -329,10 +357,22 @@ def serve(
     if check:
         print(service.summary())
     else:
-        _run(server, max_memory, metrics)
+        _run(server, max_memory, metrics, reread)
 
 
-def _run(server: Server, max_memory: int | None, metrics: tuple[str, int] | None) -> None:
+def _reread(server: Server, reread: Callable[[], Sequence[Token]]) -> None:
+    try:
+        server.know(reread())
+    except (ValueError, TypeError, OSError) as error:  # its text is about what the owner wrote
+        note(logging.ERROR, "tokens stay as they were", error=error)
+
+
+def _run(
+    server: Server,
+    max_memory: int | None,
+    metrics: tuple[str, int] | None,
+    reread: Callable[[], Sequence[Token]] | None,
+) -> None:
     if max_memory is not None:
         limit_memory(max_memory + sum(a.nbytes for a in server.service.datasets.values()))
     server.fork()
@@ -342,6 +382,8 @@ def _run(server: Server, max_memory: int | None, metrics: tuple[str, int] | None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
+        if reread is not None:
+            loop.add_signal_handler(signal.SIGHUP, _reread, server, reread)
         await server.run(lambda: print(server.invitation(), flush=True), stop)
 
     with contextlib.nullcontext() if metrics is None else serving(server, *metrics):

@@ -1,4 +1,4 @@
-"""Who may do what: tokens, of which a server keeps hashes alone, and the rights of each.
+"""Who may do what: tokens, of which a server keeps hashes alone, certificates' names, and the rights of each.
 
 A token is 32 random bytes. There is nothing to guess, so one SHA-256 keeps it; a password that people think up would
 need more, and no way is given to hash one.
@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -20,6 +20,7 @@ from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.rowlabels import dataset_of
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
+ANYBODY = "client"  # the name of those who have no token of their own
 _SHOWN = 12  # patterns of a rule that a message has
 
 
@@ -35,14 +36,14 @@ def hash_of(token: str) -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """A token and what its holder may do.
+    """A token, a certificate or both, and what their holder may do.
 
     Parameters
     ----------
     name : str
         The holder's, by which the ledger and the log know it.
-    hash : str
-        What `torchnp owner token` printed of it: ``sha256:...``.
+    hash : str, optional
+        What `torchnp owner token` printed of the token: ``sha256:...``.
     datasets : sequence of str, optional
         Names or patterns of the datasets that the holder sees; ``digits`` stands for ``digits.x`` too. All by default.
     release : bool
@@ -53,33 +54,43 @@ class Token:
         Of the holder's sessions; the server's by default.
     max_clients : int, optional
         Sessions that the holder may have at a time; as many as the server takes by default.
+    certificate : str, optional
+        A name that the holder's certificate has to have; without a hash it is enough, and no token is presented.
 
     Raises
     ------
     ValueError
-        The name is not printable, the hash is none, or no session may be had.
+        The name is not printable, the hash is none, there is neither hash nor certificate, or no session may be had.
     """
 
     name: str
-    hash: str
+    hash: str | None = None
     datasets: Sequence[str] | None = None
     release: bool = True
     allow: Sequence[str] | None = None
     limits: Limits | None = None
     max_clients: int | None = None
+    certificate: str | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and 0 < len(self.name) <= 256 and self.name.isprintable()):
             raise ValueError(f"a token has a printable name of 1 to 256 characters, not {self.name!r}")
         if self.name == "*":
             raise ValueError("the name * stands for all clients together: name the token otherwise")
-        if not isinstance(self.hash, str) or not _HASH.fullmatch(self.hash):
+        if self.hash is None and not self.certificate:
+            raise ValueError(f"the client {self.name!r} has neither the hash of a token nor the name of a certificate")
+        if self.hash is not None and not (isinstance(self.hash, str) and _HASH.fullmatch(self.hash)):
             raise ValueError(
                 f"the hash of the token {self.name!r} is sha256: and 64 hexadecimal digits, as `torchnp owner token` "
                 "prints it"
             )
         if self.max_clients is not None and (type(self.max_clients) is not int or self.max_clients < 1):
             raise ValueError(f"max_clients of the token {self.name!r} is at least 1, not {self.max_clients!r}")
+
+
+def everybodys(token: str) -> Token:
+    """The one token of all clients that have none of their own."""
+    return Token(ANYBODY, hash_of(token))
 
 
 class Rights:
@@ -167,26 +178,44 @@ def _means(pattern: str, name: str) -> bool:
 
 
 class Tokens:
-    """The tokens of a server; a false one takes the same time whichever it resembles."""
+    """Those whom a server knows; a false token takes the same time whichever it resembles."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
-        self._hashes: dict[str, bytes] = {}
+        self.by_name: dict[str, Token] = {}
+        seen: set[tuple[str | None, str | None]] = set()
         for token in tokens:
             if not isinstance(token, Token):
                 raise TypeError(f"tokens are rpc.Token(...), not values of type {type(token).__name__}")
-            if token.name in self._hashes:
+            if token.name in self.by_name:
                 raise ValueError(f"there are two tokens of the name {token.name!r}")
-            if token.hash.encode() in self._hashes.values():
-                raise ValueError(f"the token {token.name!r} has the hash of another")
-            self._hashes[token.name] = token.hash.encode()
+            shown = (token.hash, None if token.hash else token.certificate)
+            if shown in seen:
+                raise ValueError(
+                    f"the token {token.name!r} has the {'hash' if token.hash else 'certificate'} of another"
+                )
+            seen.add(shown)
+            self.by_name[token.name] = token
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self.by_name)
 
-    def holder(self, token: str) -> str | None:
-        """The name of the token's holder, or None; looks at all of them, whichever it is."""
+    @property
+    def certificates(self) -> bool:
+        """Whether somebody is known by a certificate."""
+        return any(t.certificate for t in self.by_name.values())
+
+    def holder(self, token: str, names: Collection[str] = ()) -> str | None:
+        """The name of whoever presents a token, or none, and a certificate of some names; None if nobody is known by
+        them. Looks at all tokens, whichever it is.
+        """
         presented, found = hash_of(token).encode(), None
-        for name, kept in self._hashes.items():
-            if hmac.compare_digest(presented, kept):
+        for name, known in self.by_name.items():
+            right = not token if known.hash is None else hmac.compare_digest(presented, known.hash.encode())
+            if right and (known.certificate is None or known.certificate in names):
                 found = name
         return found
+
+    def gone(self, later: Tokens) -> set[str]:
+        """The names of those who are known otherwise later, or not at all."""
+        shown = lambda tokens: {(t.name, t.hash, t.certificate) for t in tokens.by_name.values()}
+        return {name for name, _, _ in shown(self) - shown(later)}
