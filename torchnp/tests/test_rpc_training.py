@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
+from torchnp.rpc.client import specs
 from torchnp.tests import models, rpc_server
 from torchnp.tests.keyed import Keyed
 
@@ -80,6 +81,26 @@ def test_a_generator_gives_the_numbers_and_moves_alone(session):
     assert torch.equal(h.clone().normal_(generator=g.set_state(state)).publish(), third)
     noise = torch.ops.aten.rrelu_with_noise(-h, torch.ones_like(h), 0.1, 0.3, True, g)
     assert (noise.publish() < 0).all()
+
+
+def test_to_find_a_shape_draws_nothing(session, monkeypatch):
+    """Of the first operator of its kind as of later ones; the CPU runs what the meta device does not have."""
+    monkeypatch.setattr(specs, "_OUTCOMES", {})
+    alpha = session.send(torch.tensor([1.0, 2.0, 3.0]))
+    for sample in (
+        torch._sample_dirichlet,
+        lambda x: torch.distributions.Beta(x, x, validate_args=False).sample(),
+        torch._standard_gamma,
+        lambda x: torch.multinomial(x, 2),
+        lambda x: torch.binomial(x, x / 4),
+    ):
+        first, again = (sample(seeded(alpha)).publish() for _ in range(2))
+        assert torch.equal(first, again), sample
+
+
+def seeded(x):
+    torch.manual_seed(3)
+    return x
 
 
 def test_a_checkpoint_draws_the_same_mask_again(session):

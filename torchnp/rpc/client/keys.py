@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 import torch
 
@@ -11,6 +13,17 @@ from torchnp.rpc.exceptions import HandleError
 _DRAWING = threading.Lock()
 # What a CPU generator's state says of its words: one left in the block (of none that was made), seeded, none used.
 _UNUSED, _UNUSED_AT = bytes([1, 0, 0, 0, 1, 0, 0, 0]) + bytes(8), slice(8, 24)
+
+
+@contextlib.contextmanager
+def unmoved() -> Iterator[None]:
+    """Have torch's own generator afterwards where it was before, whatever draws from it meanwhile."""
+    with _DRAWING:
+        state = torch.default_generator.get_state()
+        try:
+            yield
+        finally:
+            torch.default_generator.set_state(state)
 
 
 def draw_key(generator: torch.Generator | None) -> int:

@@ -92,7 +92,10 @@ def way_round(file: str) -> str:
             "enabled=False"
         )
     if file.startswith("distributions/"):
-        return "Distributions look at their parameters: make them with validate_args=False"
+        return (
+            "Distributions look at their parameters: make them with validate_args=False, and for those that make others "
+            "call torch.distributions.Distribution.set_default_validate_args(False)"
+        )
     return ""
 
 

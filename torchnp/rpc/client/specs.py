@@ -11,6 +11,7 @@ import torch
 import torchnp
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
+from torchnp.rpc.client.keys import unmoved
 from torchnp.rpc.client.plan import Plan
 from torchnp.rpc.exceptions import ValueAccessError
 from torchnp.strides import rules_of
@@ -163,7 +164,8 @@ def _on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exceptio
     total = sum(a.numel() for a in _tensors((args, kwargs)))
     if total > MAX_TRIED:
         raise error
-    found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
+    with unmoved():
+        found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
     if None not in refused:
         first, second = refused
         raise first if (type(first), str(first)) == (type(second), str(second)) else _depends(plan, error)

@@ -341,10 +341,9 @@ def serve(
         Host and port where Prometheus finds counts, at ``/metrics``; port 0 takes a free one.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
         PEM files of a certificate and its key, to encrypt everything, and of the authorities that clients' have to be of.
-    grpc, check : bool
-        Whether to speak gRPC; whether to look if all this can be, print what would be served, and return.
-    reread : callable, optional
-        Gives all tokens anew at each SIGHUP: others are not let in any more, and their sessions end.
+    grpc, check, reread : bool, bool, callable or None
+        Whether to speak gRPC; whether to look if all this can be, print what would be served, and return; what gives all
+        tokens anew at each SIGHUP: others are not let in any more, and their sessions end.
 
     Raises
     ------
