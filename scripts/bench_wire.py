@@ -30,7 +30,7 @@ from torchnp.schema import load
 OPS = 64
 NAME = "aten::sum.dim_IntList"
 ONE = np.ones(())
-PADDING = wire.Items([1 << 40] * 20)  # an operator of 210 bytes
+PADDING = wire.Ints([1 << 40] * 20)  # an operator of 210 bytes
 
 
 def nothing(self, dim=None, keepdim=False, *, dtype=None):

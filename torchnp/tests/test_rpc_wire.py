@@ -124,7 +124,7 @@ item = st.one_of(
     st.builds(wire.Dtype, text),
     st.builds(wire.Complex, st.floats(allow_nan=False), st.floats(allow_nan=False)),
 )
-arg = item | st.builds(wire.Items, st.lists(item, max_size=5))
+arg = item | st.builds(wire.Items, st.lists(item, max_size=5)) | st.builds(wire.Ints, st.lists(number, max_size=5))
 shape = st.lists(uint, max_size=5)
 op = st.builds(
     wire.Op,

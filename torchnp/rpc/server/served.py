@@ -35,7 +35,7 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
+        "checked", "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
         "schema", "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
@@ -65,6 +65,7 @@ class Served:
         self.revealing = next(
             ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
         )
+        self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
         self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))

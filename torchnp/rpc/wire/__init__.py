@@ -22,7 +22,7 @@ import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
 
-VERSION = 3
+VERSION = 4
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -76,7 +76,13 @@ class Items(_Frame, tag=3):
     items: Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
 
 
-Arg = Item | Items
+class Ints(Items, tag=4):
+    """A list of integers of 64 bits: its items are looked at by the decoder alone."""
+
+    items: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]], msgspec.Meta(max_length=MAX_ITEMS)]  # type: ignore[assignment]
+
+
+Arg = Item | Items | Ints
 
 # What the client expects of one result: None is a new tensor in C order, HOLE no tensor, a list its strides.
 HOLE: Literal[0] = 0
@@ -326,6 +332,11 @@ def _decode(frame: bytes, decoder: Any) -> Any:
         return decoder(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise ProtocolError(f"malformed frame: {error}") from None
+
+
+def listed(values: list[Any]) -> Items:
+    """A list as a frame carries it."""
+    return Ints(values) if set(map(type, values)) == {int} and max(values) < 2**63 else Items(values)
 
 
 def numbered(number: int, frame: bytes) -> bytes:
