@@ -249,7 +249,7 @@ class Executor:
 
         def call(args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
             out = self._call(row, args, kwargs, [], Generator(0))
-            return [np.asarray(a) for a, _, _ in _picked(op, row, out)]
+            return [_array(a) for a, _, _ in _picked(op, row, out)]
 
         return call
 
@@ -273,19 +273,27 @@ class Executor:
 
 def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
     """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
-    fresh = []
-    for value, view in zip((out,) if row.single else out or (), row.returns, strict=True):
-        if view is not None:
-            for v in value if isinstance(value, (list, tuple)) else (value,):
-                fresh.append((v, view, None))
+    fresh: list[tuple[Any, bool, Any]] = []
+    for i, view in row.returns:
+        value = out if row.single else out[i]
+        if isinstance(value, (list, tuple)):
+            fresh += [(v, view, None) for v in value]
+        else:
+            fresh.append((value, view, None))
     expected = op.expected
     if expected:
         if len(expected) != len(fresh):
             raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
         fresh = [(v, view, e) for (v, view, _), e in zip(fresh, expected) if e is not wire.HOLE]
-    if len(fresh) != op.count or [v for v, _, _ in fresh if v is None]:
+    if len(fresh) != op.count:
         raise RuntimeError(f"{len(fresh)} results came where the client expects {op.count}")
     return fresh
+
+
+def _array(value: Any) -> np.ndarray:
+    if value is None:
+        raise RuntimeError("no tensor came where the client expects one")
+    return np.asarray(value)
 
 
 def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
@@ -293,7 +301,7 @@ def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]
     made = []
     for array, view, strides in _picked(op, row, out):
         if type(array) is not np.ndarray:
-            array = np.asarray(array)
+            array = _array(array)
         if not view:
             if row.empty:
                 array.fill(0)

@@ -263,10 +263,11 @@ class Connection:
         replies = []
         ops = self._restorer.restored(request.ops)
         self.count("operators", len(ops))
+        watch, run = self.watch, self.executor.run
         for op in ops:
-            if self.watch is not None:
-                self.watch(op.index + 1)
-            failure = self.executor.run(op, self.seq)
+            if watch is not None:
+                watch(op.index + 1)
+            failure = run(op, self.seq)
             if failure is not None:
                 replies.append(self._report(failure))
             self.seq += 1

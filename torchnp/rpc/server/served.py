@@ -50,8 +50,8 @@ class Served:
         )
         self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1
-        # Per result: None if it is a written argument, else whether it is a view.
-        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
+        # Where results are that are no written arguments, and whether each is a view.
+        self.returns = tuple((i, r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.

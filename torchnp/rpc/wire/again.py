@@ -52,8 +52,11 @@ def values_of(op: Op) -> tuple[list[Any], tuple[int, ...] | None]:
 
 def _count(op: Op) -> int:
     """How many values `values_of` gives."""
-    given = [*op.args, *op.kwargs.values()] if op.kwargs else op.args
-    return len(given) + 1 + sum([len(a.items) - 1 for a in given if isinstance(a, Items)])
+    count = len(op.args) + len(op.kwargs) + 1
+    for a in [*op.args, *op.kwargs.values()] if op.kwargs else op.args:
+        if isinstance(a, Items):
+            count += len(a.items) - 1
+    return count
 
 
 class Kept:
