@@ -52,7 +52,7 @@ class Link:
         self._kept: dict[int, bytes] = {}
         self._kept_cost = self._untold = 0
         self._next = self._due = 1  # numbers of the next frame to be sent, and of the next reply
-        self._replies: deque[bytes] = deque()
+        self._replies: deque[wire.Bytes] = deque()
         self._hello: wire.Hello | None = None
         self._resume = ""
         self._over = False  # whether the server has ended the session
@@ -92,16 +92,20 @@ class Link:
         return frame, ticket.due
 
     def send(self, frames: list[bytes]) -> None:
+        messages: list[bytes] = []
         for frame in frames:
             cost = len(frame) + wire.OVERHEAD
             while self._kept and self._kept_cost + cost > wire.WINDOW and not self._over:
+                self._say(messages)
+                messages = []
                 self._pull(None)
             number, self._next = self._next, self._next + 1
             message = self._kept[number] = wire.numbered(number, frame)
             self._kept_cost += cost
-            self._say(message)
+            messages.append(message)
+        self._say(messages)
 
-    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+    def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
         while not self._replies:
             if self._over:
@@ -119,12 +123,12 @@ class Link:
 
     # ------------------------------------------------------------ messages
 
-    def _say(self, message: bytes) -> None:
-        """Send a message now, or with all that is kept over the next connection."""
+    def _say(self, messages: list[bytes]) -> None:
+        """Send messages now, or with all that is kept over the next connection."""
         if self._over:
             return
         try:
-            self._stream.send([message])
+            self._stream.send(messages)
         except ConnectionLost as error:
             self._connect_again(error)
 
@@ -148,10 +152,10 @@ class Link:
             self._untold += len(frame) + wire.OVERHEAD
             if self._untold >= TELL:
                 self._untold = 0
-                self._say(wire.numbered(0, wire.encode(wire.Credit(self._due))))
+                self._say([wire.numbered(0, wire.encode(wire.Credit(self._due)))])
         return True
 
-    def _control(self, frame: bytes) -> None:
+    def _control(self, frame: wire.Bytes) -> None:
         control = wire.decode_control(frame)
         if type(control) is wire.Credit:
             self._has(control.due)

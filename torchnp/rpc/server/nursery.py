@@ -19,10 +19,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.address_space import HEADROOM, limit_memory, taken
+from torchnp.rpc.server.address_space import HEADROOM, keep_memory, limit_memory, taken
 from torchnp.rpc.server.counters import Counters
 from torchnp.rpc.server.events import note
 from torchnp.rpc.server.protocol import Connection
@@ -276,16 +277,18 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")  # where the machine has no memory left, this process goes, and not the server
+    keep_memory()
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)
 
     clock = Clock(budget, slot, limits.op_seconds)
     connection.watch = clock.start
-    frames = client.makefile("rb", buffering=1 << 18)
+    frames: Any = client.makefile("rb", buffering=1 << 18)
+    memory = memoryview(bytearray(wire.MAX_FRAME))
     while not connection.closed:
         try:
-            frame = _frame(client, frames, limits.idle_seconds)
+            frame = _frame(client, frames, memory, limits.idle_seconds)
         except ProtocolError as error:
             replies = connection.refuse(error)
         except TimeoutError as error:
@@ -308,11 +311,14 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
             pass
 
 
-def _frame(client: socket.socket, frames: object, idle: float) -> bytes | None:
-    """The next frame, or None at the end of the stream; a length over the limit is refused before it is read."""
+def _frame(client: socket.socket, frames: Any, memory: memoryview, idle: float) -> memoryview | None:
+    """The next frame, which lies in some memory, or None at the end of the stream.
+
+    A length over the limit is refused before it is read.
+    """
     client.settimeout(idle)
     try:
-        head = frames.read(4)  # type: ignore[attr-defined]
+        head = frames.read(4)
     except TimeoutError:
         raise TimeoutError(f"nothing came for {idle:g} s, and the session has ended with all its handles") from None
     if len(head) < 4:
@@ -322,7 +328,6 @@ def _frame(client: socket.socket, frames: object, idle: float) -> bytes | None:
         raise ProtocolError(f"a frame of {length} bytes is longer than the {wire.MAX_FRAME} that may come here")
     client.settimeout(FRAME_SECONDS)
     try:
-        frame: bytes = frames.read(length)  # type: ignore[attr-defined]
+        return memory[:length] if frames.readinto(memory[:length]) == length else None
     except TimeoutError:
         raise ProtocolError(f"the rest of a frame did not come within {FRAME_SECONDS:g} s") from None
-    return frame if len(frame) == length else None

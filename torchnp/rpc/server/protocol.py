@@ -96,7 +96,7 @@ class Connection:
         self.store.clear()
         self.uploads.clear()
 
-    def handle(self, frame: bytes) -> Iterable[bytes]:
+    def handle(self, frame: wire.Bytes) -> Iterable[bytes]:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
@@ -119,7 +119,7 @@ class Connection:
         self.count("sent", len(reply))
         return reply
 
-    def _handle(self, frame: bytes) -> Iterable[bytes]:
+    def _handle(self, frame: wire.Bytes) -> Iterable[bytes]:
         try:
             if not self.known:
                 if len(frame) > wire.MAX_HELLO:

@@ -27,6 +27,7 @@ CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
 WINDOW = 4 << 20  # cost of the frames that one side may have sent and the other not taken
+LONG = 1 << 15  # bytes of a message that is not copied to go with others
 OVERHEAD = 64  # what a frame costs beside its bytes
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
 GRPC_SERVICE = "torchnp.Remote"
@@ -43,6 +44,7 @@ Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Text = Annotated[str, msgspec.Meta(max_length=1 << 14)]
 Shape = Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 Raw = memoryview
+Bytes = bytes | bytearray | memoryview
 
 
 class _Frame(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -310,22 +312,22 @@ _reply = msgspec.msgpack.Decoder(Reply).decode
 _control = msgspec.msgpack.Decoder(Ticket | Credit | Bye | Err).decode
 
 
-def decode_request(frame: bytes) -> Request:
+def decode_request(frame: Bytes) -> Request:
     """The client's frame; ProtocolError if it is not one."""
     return _decode(frame, _request)
 
 
-def decode_reply(frame: bytes) -> Reply:
+def decode_reply(frame: Bytes) -> Reply:
     """The server's frame; ProtocolError if it is not one."""
     return _decode(frame, _reply)
 
 
-def decode_control(frame: bytes) -> Ticket | Credit | Bye | Err:
+def decode_control(frame: Bytes) -> Ticket | Credit | Bye | Err:
     """A frame numbered 0; ProtocolError if it is none."""
     return _decode(frame, _control)
 
 
-def _decode(frame: bytes, decoder: Any) -> Any:
+def _decode(frame: Bytes, decoder: Any) -> Any:
     if len(frame) > MAX_FRAME:
         raise ProtocolError(f"a frame of {len(frame)} bytes is longer than the {MAX_FRAME} that the protocol allows")
     try:
@@ -339,21 +341,36 @@ def listed(values: list[Any]) -> Items:
     return Ints(values) if set(map(type, values)) == {int} and max(values) < 2**63 else Items(values)
 
 
-def numbered(number: int, frame: bytes) -> bytes:
+def numbered(number: int, frame: Bytes) -> bytes:
     """The message of a frame."""
     return number.to_bytes(8, "big") + frame
 
 
-def split(message: bytes) -> tuple[int, bytes]:
+def split(message: Bytes) -> tuple[int, Bytes]:
     """The number and the frame of a message; ProtocolError if it is too short or too long."""
     if not 8 < len(message) <= MAX_MESSAGE:
         raise ProtocolError(f"a message of {len(message)} bytes is none: it has from 9 to {MAX_MESSAGE}")
-    return int.from_bytes(message[:8], "big"), message[8:]
+    return int.from_bytes(message[:8], "big"), memoryview(message)[8:]
 
 
 def lengthened(message: bytes) -> bytes:
     """The message as a byte stream carries it."""
     return len(message).to_bytes(4, "big") + message
+
+
+def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
+    """Messages as a byte stream carries them: short ones together, and long ones without a copy."""
+    part = bytearray()
+    for message in messages:
+        part += len(message).to_bytes(4, "big")
+        if len(message) < LONG:
+            part += message
+        else:
+            yield part
+            yield message
+            part = bytearray()
+    if part:
+        yield part
 
 
 # ---------------------------------------------------------------- tensors
