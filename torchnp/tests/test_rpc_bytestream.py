@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import random
 import socket
+import ssl
 
 import pytest
+import trustme
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
@@ -61,6 +63,29 @@ def test_messages_arrive_whole_however_they_are_cut(seed):
         await speaking
 
     talk(conversation)
+
+
+def test_messages_arrive_whole_over_tls():
+    sent, authority = messages(9), trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(client)
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        accepted = asyncio.get_running_loop().connect_accepted_socket(ByteStream, ours, ssl=server)
+        dialled = asyncio.open_connection(sock=theirs, ssl=client, server_hostname="localhost")
+        (_, stream), (_, writer) = await asyncio.gather(accepted, dialled)
+        for message in sent:
+            writer.write(wire.lengthened(message))
+        for i, message in enumerate(sent):
+            if i % 4 == 0:
+                await asyncio.sleep(0.01)  # in which the buffer fills up
+            assert await stream.read() == message
+        writer.close()
+        assert await stream.read() is None
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_the_last_message_is_read_although_the_end_came_with_it():
