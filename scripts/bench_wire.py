@@ -30,7 +30,7 @@ from torchnp.schema import load
 OPS = 64
 NAME = "aten::sum.dim_IntList"
 ONE = np.ones(())
-PADDING = wire.Items([1 << 40] * 20)  # an operator of 210 bytes
+PADDING = wire.Ints([1 << 40] * 20)  # an operator of 210 bytes
 
 
 def nothing(self, dim=None, keepdim=False, *, dtype=None):
@@ -149,12 +149,12 @@ class Full:
         hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "bench", "")
         assert type(wire.decode_reply(link.greet(hello, 30.0))) is wire.Welcome
         one = memoryview(np.ones(1, np.float32).tobytes())
-        self.send(wire.Data(0, 0, "float32", [1], [0], 0, one), 1)
+        self.send([wire.Data(0, 0, "float32", [1], [0], 0, one)], 1)
         self.requests = 0
         self.sync()
 
-    def send(self, frame: object, count: int) -> None:
-        self.link.send([wire.encode(frame)])
+    def send(self, frames: list[object], count: int) -> None:
+        self.link.send([wire.encode(frame) for frame in frames])
         self.seq += count
         while self.link.receive(0.0) is not None:
             pass
@@ -171,13 +171,12 @@ class Full:
     def ops(self) -> None:
         first = self.id
         batch = [wire.Op(0, first + i, 1, [wire.Handle(0), PADDING], {}, []) for i in range(OPS)]
-        self.send(wire.Ops(self.seq, batch), OPS)
-        self.link.send([wire.encode(wire.Del(self.seq, [(first, first + OPS - 1)]))])
+        self.send([wire.Ops(self.seq, batch), wire.Del(self.seq + OPS, [(first, first + OPS - 1)])], OPS)
         self.id += OPS
 
     def tensor(self, raw: memoryview) -> None:
-        self.send(wire.Data(self.seq, self.id, "uint8", [len(raw)], [0], 0, raw), 1)
-        self.link.send([wire.encode(wire.Del(self.seq, [(self.id, self.id)]))])
+        data = wire.Data(self.seq, self.id, "uint8", [len(raw)], [0], 0, raw)
+        self.send([data, wire.Del(self.seq + 1, [(self.id, self.id)])], 1)
         self.id += 1
 
     def rate(self, step, seconds: float) -> float:

@@ -164,7 +164,8 @@ class Hostile(Player):
             wire.Complex(1.0, float("nan")),
         )  # fmt: skip
         if deep and r.random() < 0.25:
-            return wire.Items([self.junk(False) for _ in range(r.choice((0, 1, 2, 3, 70)))])
+            kind = r.choice((wire.Items, wire.Items, wire.Ints))
+            return kind([self.junk(False) for _ in range(r.choice((0, 1, 2, 3, 70)))])
         return r.choice(few)
 
     def spoiled(self, op: wire.Op) -> wire.Op:

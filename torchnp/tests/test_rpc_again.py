@@ -132,6 +132,30 @@ def test_a_frame_has_a_bounded_number_of_operators():
         restorer_after(FIRST).restored([wire.Again(1, wire.MAX_OPS, 101), wire.Again(1, 1, 5000)])
 
 
+@pytest.mark.parametrize("value", [1.5, None, "x", H(5), 2**63])
+def test_a_list_of_integers_is_looked_at_again_when_a_value_has_changed(value):
+    from torchnp.rpc.server.arguments import checker
+    from torchnp.schema import load
+
+    restorer = restorer_after(wire.Op(1, 100, 1, [H(99), wire.Ints([0, 1])], {}))
+    problem = checker(load()["aten::sum.dim_IntList"])
+    for changes, words in (([], None), ([wire.Change(value, [0, 2])], "type 'Optional[List[int]]' for argument 'dim'")):
+        frame = wire.encode(wire.Ops(1, [wire.Again(1, 1, 101, changes)]))
+        (op,) = restorer.restored(wire.decode_request(frame).ops)
+        found = problem(op.args, op.kwargs)
+        assert found is None if words is None else words in found
+
+
+def test_a_list_of_integers_holds_nothing_else():
+    for bad in (True, 1.0, None, "1", H(1), 2**63):
+        frame = wire.encode(wire.Ops(0, [wire.Op(1, 100, 1, [wire.Ints([0, bad])], {})]))
+        with pytest.raises(ProtocolError, match="malformed frame"):
+            wire.decode_request(frame)
+    assert type(wire.listed([0, -(2**63), 2**63 - 1])) is wire.Ints
+    for other in ([], [True], [0, True], [1.0], [None], [2**63], [H(1)]):
+        assert type(wire.listed(other)) is wire.Items
+
+
 def test_bounds_are_in_the_types():
     for bad in (wire.Again(0, 1, 1), wire.Again(1, 0, 1), wire.Again(1, wire.MAX_OPS + 1, 1), wire.Again(1, 1, -1)):
         frame = msgspec.msgpack.encode(wire.Ops(0, [bad]))

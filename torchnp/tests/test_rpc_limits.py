@@ -17,7 +17,7 @@ import torch
 import torchnp.rpc.server.tcp as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server import doors, protocol
+from torchnp.rpc.server import doors, nursery, protocol
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
@@ -230,3 +230,22 @@ def test_replies_about_private_data_come_at_multiples_of_the_bucket(monkeypatch)
         frame = wire.encode(wire.Ops(seq, [wire.Op(agreed.index["aten::exp"], seq, 1, [wire.Handle(id_)], {})]))
         connection.handle(frame)
     assert slept == [pytest.approx(0.03)]
+
+
+def test_an_operator_has_its_time_whenever_the_timer_was_set(monkeypatch):
+    now, ends = [0.0], [0.0]
+
+    def set_timer(_, seconds):
+        ends[0] = seconds and now[0] + seconds
+
+    monkeypatch.setattr(nursery, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(nursery, "signal", SimpleNamespace(setitimer=set_timer, ITIMER_REAL=0))
+    clock = nursery.Clock(nursery.Budget(None, 1), 0, 2.0)
+    for wait in (0.0, 0.001, 0.03, 0.01, 1.9, 0.0, 0.04) * 20:
+        now[0] += wait
+        clock.start(7)
+        assert 2.0 <= ends[0] - now[0] < 2.04
+    clock.stop()
+    assert ends == [0]
+    clock.start(8)
+    assert ends[0] - now[0] >= 2.0

@@ -248,7 +248,7 @@ def test_a_client_cannot_have_what_it_was_not_sent():
             return self.messages.pop()
 
     async def talk():
-        link = ServerLink(None, None)
+        link = ServerLink(None)
         link.keep(b"reply")
         await link.talk(Stuck(), 1, [])
 

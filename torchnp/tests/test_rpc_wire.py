@@ -124,7 +124,7 @@ item = st.one_of(
     st.builds(wire.Dtype, text),
     st.builds(wire.Complex, st.floats(allow_nan=False), st.floats(allow_nan=False)),
 )
-arg = item | st.builds(wire.Items, st.lists(item, max_size=5))
+arg = item | st.builds(wire.Items, st.lists(item, max_size=5)) | st.builds(wire.Ints, st.lists(number, max_size=5))
 shape = st.lists(uint, max_size=5)
 op = st.builds(
     wire.Op,
@@ -521,6 +521,13 @@ def test_in_place_writes_are_in_all_views_and_fail_for_all(client):
         (err,) = client.send(wire.Publish(1, client.seq, id_))
         assert type(err) is wire.Err
     assert client.publish(2).shape == (7,)
+
+
+def test_messages_go_together_or_without_a_copy():
+    messages = [b"a", b"", bytes(wire.LONG), b"bc", b"d", bytes(wire.LONG + 1), bytes(wire.LONG - 1)]
+    parts = list(wire.gathered(messages))
+    assert b"".join(parts) == b"".join(map(wire.lengthened, messages))
+    assert len(parts) == 5 and parts[1] is messages[2] and parts[3] is messages[5]
 
 
 def test_every_kind_of_window_has_the_memory_of_what_it_looks_at():

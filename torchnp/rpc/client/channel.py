@@ -344,7 +344,7 @@ class Channel:
         while (reply := self.transport.receive(0.0)) is not None:
             self._take(reply)
 
-    def _take(self, frame: bytes | None) -> Any:
+    def _take(self, frame: wire.Bytes | None) -> Any:
         """Note what a reply says about operators, and return it."""
         if frame is None:
             return None

@@ -276,7 +276,7 @@ def _lower(
             session, part, value, _ = _lower(plan, session, x, loose, (place[0], values, i))
             parts.append(part)
             values.append(value)
-        return session, tuple(parts), wire.Items(values), 9 * len(values)
+        return session, tuple(parts), wire.listed(values), 9 * len(values)
     return session, *lowered(plan.name, a, loose), 0
 
 

@@ -53,7 +53,7 @@ class Link:
         self._outbox = Outbox(self.name)
         self._untold = 0
         self._due = 1  # the number of the next reply
-        self._replies: deque[bytes] = deque()
+        self._replies: deque[wire.Bytes] = deque()
         self._hello: wire.Hello | None = None
         self._resume = ""
         self._over = False  # whether the server has ended the session
@@ -93,13 +93,17 @@ class Link:
         return frame, ticket.due
 
     def send(self, frames: list[bytes]) -> None:
+        messages: list[bytes] = []
         for frame in frames:
             cost = len(frame) + wire.OVERHEAD
             while self._outbox and self._outbox.cost + cost > wire.WINDOW and not self._over:
+                self._say(messages)
+                messages = []
                 self._pull(None)
-            self._say(self._outbox.add(frame))
+            messages.append(self._outbox.add(frame))
+        self._say(messages)
 
-    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+    def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
         end = None if timeout is None else time.monotonic() + timeout
         while not self._replies:
             if self._over:
@@ -117,12 +121,12 @@ class Link:
 
     # ------------------------------------------------------------ messages
 
-    def _say(self, message: bytes) -> None:
-        """Send a message now, or with all that is kept over the next connection."""
+    def _say(self, messages: list[bytes]) -> None:
+        """Send messages now, or with all that is kept over the next connection."""
         if self._over:
             return
         try:
-            self._stream.send([message])
+            self._stream.send(messages)
         except ConnectionLost as error:
             self._connect_again(error)
 
@@ -146,10 +150,10 @@ class Link:
             self._untold += len(frame) + wire.OVERHEAD
             if self._untold >= TELL:
                 self._untold = 0
-                self._say(wire.numbered(0, wire.encode(wire.Credit(self._due))))
+                self._say([wire.numbered(0, wire.encode(wire.Credit(self._due)))])
         return True
 
-    def _control(self, frame: bytes) -> None:
+    def _control(self, frame: wire.Bytes) -> None:
         control = wire.decode_control(frame)
         if type(control) is wire.Credit:
             self._has(control.due)

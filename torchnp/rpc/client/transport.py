@@ -64,7 +64,7 @@ class Transport(Protocol):
     def send(self, frames: list[bytes]) -> None:
         """Send frames in order; blocks while the server is behind."""
 
-    def receive(self, timeout: float | None = 0.0) -> bytes | None:
+    def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
         """The next reply, or None if none comes within ``timeout`` seconds (None waits without end)."""
 
     def interrupt(self) -> None:
@@ -231,7 +231,7 @@ class Tcp:
 
     def send(self, messages: list[bytes]) -> None:
         # What an interrupt leaves unsent goes out first the next time: a message is never cut in two.
-        self._unsent.extend(memoryview(wire.lengthened(message)) for message in messages)
+        self._unsent.extend(map(memoryview, wire.gathered(messages)))
         while self._unsent:
             try:
                 self._send_part()
@@ -248,9 +248,9 @@ class Tcp:
         with self._lock:
             sent = self._socket.send(self._unsent[0][:_SLICE])
             self._unsent[0] = self._unsent[0][sent:]
-            self._cut = bool(self._unsent[0])
-            if not self._cut:
+            if not self._unsent[0]:
                 self._unsent.popleft()
+            self._cut = bool(self._unsent)
         self.bytes_sent += sent
 
     def receive(self, timeout: float | None = 0.0) -> bytes | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import os
 from pathlib import Path
@@ -10,6 +12,8 @@ from torchnp.rpc.server.events import note
 
 # What a server needs to serve anybody: its threads, and the libraries that kernels load when they need them.
 HEADROOM = 512 << 20
+KEPT = 32 << 20  # bytes that a process frees and keeps
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 
 
 def this_machines() -> int | None:
@@ -27,6 +31,17 @@ def taken() -> int:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
         return 0
+
+
+def keep_memory() -> None:
+    """Have this process keep what it frees, where the C library can.
+
+    To take pages from the system and give them back for each result takes longer than most operators.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_TRIM_THRESHOLD, KEPT)
+        libc.mallopt(_MMAP_THRESHOLD, KEPT // 8)
 
 
 def limit_memory(limit: int) -> None:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from torchnp.rpc.wire import Complex, Dtype, Handle, Items
+from torchnp.rpc.wire import Complex, Dtype, Handle, Ints, Items
 from torchnp.schema import Schema, spoken
 
 Kind = type | frozenset[type]
 _MOST = 2**63 - 1
+_INTS = frozenset({int})
 REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
 
 
@@ -43,9 +44,13 @@ _SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype"
 def kind_of(value: Any) -> Kind:
     """What a value of a frame is: its type, or the types of a list's items."""
     kind = type(value)
+    if kind is int:
+        return Huge if value > _MOST else kind  # frames have no integer below -2**63
+    if kind is Ints:
+        return _INTS
     if kind is Items:
         return frozenset(map(kind_of, value.items))  # type: ignore[arg-type]  # items are no lists
-    return Huge if kind is int and value > _MOST else kind  # frames have no integer below -2**63
+    return kind
 
 
 def takes(type_: str, kind: Kind) -> bool:
@@ -71,7 +76,7 @@ def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
 
     def problem(args: list, kwargs: dict[str, Any]) -> str | None:
         kinds = [kind_of(x) for x in args]
-        named = {name: kind_of(x) for name, x in kwargs.items()}
+        named = {name: kind_of(x) for name, x in kwargs.items()} if kwargs else {}
         key = (*kinds, *named.items())
         if key in good:
             return None

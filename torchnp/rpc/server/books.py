@@ -125,16 +125,15 @@ class Entry:
 def root_of(array: np.ndarray) -> tuple[object, int]:
     """The object that owns an array's memory, and its bytes; follows every kind of base."""
     owner: object = array
-    nbytes = array.nbytes
-    while True:
-        base = getattr(owner, "base", None)
-        if base is None and type(owner) is not np.ndarray:
-            base = getattr(owner, "owner", None)  # of a window that a kernel has on all bytes of an array
-        if base is None:
-            return owner, nbytes
+    nbytes, base = array.nbytes, array.base
+    while base is not None:
         owner = base
         if isinstance(owner, np.ndarray):
             nbytes = owner.nbytes
+        base = getattr(owner, "base", None)
+        if base is None and type(owner) is not np.ndarray:
+            base = getattr(owner, "owner", None)  # of a window that a kernel has on all bytes of an array
+    return owner, nbytes
 
 
 class Store:

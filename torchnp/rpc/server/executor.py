@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,16 @@ class Executor:
         self.store.claim(op.first, op.count)
         entries: list[Entry] = []
         targets: list[Entry] = []
-        args = [self._value(a, entries, targets if i in row.written else None) for i, a in enumerate(op.args)]
-        kwargs = {k: self._value(a, entries, targets if k in row.written else None) for k, a in op.kwargs.items()}
-        poison = min((e.poison for e in entries if e.poison), key=lambda f: f.seq, default=None)
-        if poison is not None:
-            self._poison(op, targets, poison)
-            return None
-        public = all(e.buffer.public for e in entries)  # type: ignore[union-attr]
+        args = self._values(enumerate(op.args), row.written, entries, targets)
+        kwargs: dict[str, Any] = {}
+        if op.kwargs:
+            kwargs.update(zip(op.kwargs, self._values(op.kwargs.items(), row.written, entries, targets)))
+        public = True
+        for entry in entries:
+            if entry.poison:
+                self._poison(op, targets, min((e.poison for e in entries if e.poison), key=lambda f: f.seq))
+                return None
+            public = public and entry.buffer.public  # type: ignore[union-attr]
         problem: Exception | None = None
         try:
             if self.rights.allowed is not None and op.index not in self.rights.allowed:
@@ -63,7 +67,8 @@ class Executor:
                 raise Refusal(self.rights.why_not(op.index, row.name))
             if words := row.problem(op.args, op.kwargs):
                 raise Refusal(words)
-            self._check(op, row, args, kwargs, targets)
+            if targets or row.checked:
+                self._check(op, row, args, kwargs, targets)
             if (op.key is None) == row.random:
                 raise Refusal("a random operator comes with a key, and no other does")
             if public:
@@ -79,22 +84,30 @@ class Executor:
         self._poison(op, targets, failure)
         return failure
 
-    def _value(self, arg: Any, entries: list[Entry], targets: list[Entry] | None) -> Any:
-        """An argument as a kernel takes it; the objects in it join ``entries``, and ``targets`` if they are written."""
-        kind = type(arg)
-        if kind is wire.Handle:
-            entry = self.store.get(arg.id)
-            entries.append(entry)
-            if targets is not None:
-                targets.append(entry)
-            return entry.array
-        if kind is wire.Items:
-            return [self._value(a, entries, targets) for a in arg.items]
-        if kind is wire.Dtype:
-            return wire.dtype_of(arg.name)
-        if kind is wire.Complex:
-            return complex(arg.real, arg.imag)
-        return arg
+    def _values(self, given: Iterable[tuple[Any, Any]], written: Collection, entries: list, targets: list) -> list:
+        """Arguments as a kernel takes them, given with their places.
+
+        The objects in them join ``entries``, and ``targets`` if their place is among those that are ``written``.
+        """
+        values = []
+        for place, arg in given:
+            kind = type(arg)
+            if kind is wire.Handle:
+                entry = self.store.get(arg.id)
+                entries.append(entry)
+                if place in written:
+                    targets.append(entry)
+                arg = entry.array
+            elif kind is wire.Ints:
+                arg = arg.items.copy()
+            elif kind is wire.Items:
+                arg = self._values(zip(repeat(place), arg.items), written, entries, targets)
+            elif kind is wire.Dtype:
+                arg = wire.dtype_of(arg.name)
+            elif kind is wire.Complex:
+                arg = complex(arg.real, arg.imag)
+            values.append(arg)
+        return values
 
     def _check(self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
         """What the server refuses whatever the values are, before a kernel sees them."""
@@ -236,7 +249,7 @@ class Executor:
 
         def call(args: list, kwargs: dict[str, Any]) -> list[np.ndarray]:
             out = self._call(row, args, kwargs, [], Generator(0))
-            return [np.asarray(a) for a, _, _ in _picked(op, row, out)]
+            return [_array(a) for a, _, _ in _picked(op, row, out)]
 
         return call
 
@@ -260,20 +273,27 @@ class Executor:
 
 def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
     """The tensors that a kernel gave and the client wants, whether each is a view, and its strides there."""
-    fresh = []
-    for value, view in zip((out,) if row.single else out or (), row.returns, strict=True):
-        if view is not None:
-            fresh += [(v, view) for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    fresh: list[tuple[Any, bool, Any]] = []
+    for i, view in row.returns:
+        value = out if row.single else out[i]
+        if isinstance(value, (list, tuple)):
+            fresh += [(v, view, None) for v in value]
+        else:
+            fresh.append((value, view, None))
     expected = op.expected
     if expected:
         if len(expected) != len(fresh):
             raise RuntimeError(f"{len(fresh)} results came where the client expects {len(expected)}")
-        pairs = [(v, view, e) for (v, view), e in zip(fresh, expected, strict=True) if e is not wire.HOLE]
-    else:
-        pairs = [(v, view, None) for v, view in fresh]
-    if len(pairs) != op.count or any(v is None for v, _, _ in pairs):
-        raise RuntimeError(f"{len(pairs)} results came where the client expects {op.count}")
-    return pairs
+        fresh = [(v, view, e) for (v, view, _), e in zip(fresh, expected) if e is not wire.HOLE]
+    if len(fresh) != op.count:
+        raise RuntimeError(f"{len(fresh)} results came where the client expects {op.count}")
+    return fresh
+
+
+def _array(value: Any) -> np.ndarray:
+    if value is None:
+        raise RuntimeError("no tensor came where the client expects one")
+    return np.asarray(value)
 
 
 def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
@@ -281,7 +301,7 @@ def _results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]
     made = []
     for array, view, strides in _picked(op, row, out):
         if type(array) is not np.ndarray:
-            array = np.asarray(array)
+            array = _array(array)
         if not view:
             if row.empty:
                 array.fill(0)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterable
 from typing import Protocol
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.bytestream import ByteStream
 from torchnp.rpc.wire.outbox import Outbox
 
 TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that they were taken
@@ -22,7 +22,7 @@ TELL = wire.WINDOW // 4  # cost of frames after which the sender is told that th
 class Stream(Protocol):
     """A connection with a client."""
 
-    async def read(self, limit: int = wire.MAX_MESSAGE) -> bytes | None:
+    async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
         """The next message, at most so long; None at the end."""
 
     async def write(self, messages: list[bytes]) -> None:
@@ -37,8 +37,8 @@ class Link:
 
     Parameters
     ----------
-    reader, writer : StreamReader, StreamWriter
-        The worker's frames, each after its length.
+    worker : ByteStream
+        The worker's frames.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Link:
         Set when the client has left for good.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, worker: ByteStream) -> None:
         self.due = self.taken = 1
         self.gone = asyncio.Event()
-        self._reader, self._writer = reader, writer
-        self._inbox: deque[bytes] = deque()
+        self._worker = worker
+        self._inbox: deque[wire.Bytes] = deque()
         self._inbox_cost = self._untold = 0
         self._outbox = Outbox("the client")
         self._to_send = 1  # the number of the next frame to be sent on this connection
@@ -72,7 +72,7 @@ class Link:
                     self._mail.clear()
                     await self._mail.wait()
                 count, cost = len(self._inbox), self._inbox_cost
-                await write(self._writer, self._inbox)
+                await self._worker.write(self._inbox)
                 for _ in range(count):
                     self._inbox.popleft()
                 self._inbox_cost -= cost
@@ -83,10 +83,8 @@ class Link:
 
     async def fetch(self) -> None:
         """Keep what the worker says for the client; ends when the worker has."""
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                length = int.from_bytes(await self._reader.readexactly(4), "big")
-                frame = await self._reader.readexactly(length)
+        with contextlib.suppress(OSError):
+            while (frame := await self._worker.read()) is not None:
                 while self._outbox.cost > wire.WINDOW:
                     self._room.clear()
                     await self._room.wait()
@@ -100,10 +98,9 @@ class Link:
 
     def hang_up(self) -> None:
         """Tell the worker that nothing more comes."""
-        with contextlib.suppress(OSError, RuntimeError):
-            self._writer.write_eof()
+        self._worker.end()
 
-    def keep(self, frame: bytes) -> None:
+    def keep(self, frame: wire.Bytes) -> None:
         """Keep a frame for the client until it says that it has it."""
         self._outbox.add(frame)
         self._news.set()
@@ -112,7 +109,7 @@ class Link:
         """Nothing more is to be said; connections end when all has been."""
         self._over = True
         self._news.set()
-        self._writer.close()
+        self._worker.transport.close()
 
     # ------------------------------------------------------------ the client's side
 
@@ -199,47 +196,3 @@ class Link:
         """Forget what the client says that it has."""
         self._outbox.forget(due, self._to_send)
         self._room.set()
-
-
-async def write(writer: asyncio.StreamWriter, messages: Iterable[bytes]) -> None:
-    """Write messages, each after its length, and wait until there is room for more.
-
-    One by one: after ``writelines`` the first releases of Python 3.12 and 3.13 do not wait, and buffer without bound
-    (https://github.com/python/cpython/issues/127655).
-    """
-    for message in messages:
-        writer.write(wire.lengthened(message))
-    await writer.drain()
-
-
-class TcpStream:
-    """Messages over TCP or TLS, each after its length."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, linger: float) -> None:
-        self._reader, self._writer, self._linger = reader, writer, linger
-
-    async def read(self, limit: int = wire.MAX_MESSAGE) -> bytes | None:
-        try:
-            length = int.from_bytes(await self._reader.readexactly(4), "big")
-            if length > limit:
-                raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
-            return await self._reader.readexactly(length)
-        except asyncio.IncompleteReadError:
-            return None
-
-    async def write(self, messages: list[bytes]) -> None:
-        await write(self._writer, messages)
-
-    async def close(self, last: bytes = b"") -> None:
-        """Read until the client has closed its side, as a socket that is closed with unread data resets the connection
-        and takes the last words with it.
-        """
-        with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
-            if last:
-                self._writer.write(wire.lengthened(last))
-            if self._writer.can_write_eof():
-                self._writer.write_eof()
-            async with asyncio.timeout(self._linger):
-                while await self._reader.read(1 << 16):
-                    pass
-        self._writer.close()

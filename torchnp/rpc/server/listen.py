@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
+from torchnp.rpc.server.bytestream import ByteStream
 
-BUFFERED = 1 << 16  # bytes of a connection that wait here
 _HANDSHAKE = b"\x16"  # what the first byte of TLS is, and of no frame
 
 
@@ -111,10 +111,8 @@ class Listener:
         """Wait until all is closed."""
 
 
-async def opened(
-    connection: socket.socket, tls: ssl.SSLContext | None, seconds: float
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The streams of a connection, after the handshake of TLS where there is one.
+async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds: float, linger: float) -> ByteStream:
+    """The messages of a connection, after the handshake of TLS where there is one.
 
     Raises
     ------
@@ -134,20 +132,18 @@ async def opened(
         if tls is None:
             raise ProtocolError("this port does not speak TLS: connect to tcp://HOST:PORT")
         raise ProtocolError("this port speaks TLS: connect to tls://HOST:PORT")
-    reader = asyncio.StreamReader(limit=BUFFERED)
-    protocol = asyncio.StreamReaderProtocol(reader)
     try:
-        transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, connection, ssl=tls, ssl_handshake_timeout=seconds if tls else None
+        _, stream = await loop.connect_accepted_socket(
+            lambda: ByteStream(linger), connection, ssl=tls, ssl_handshake_timeout=seconds if tls else None
         )
     except ssl.SSLError as error:
         raise AuthenticationError(f"TLS: {error.reason or error}") from None
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+    return stream
 
 
-def names_of(writer: asyncio.StreamWriter) -> frozenset[str] | None:
+def names_of(stream: ByteStream) -> frozenset[str] | None:
     """The names of the certificate that the client has shown, common and alternative; None where it has shown none."""
-    shown = writer.get_extra_info("peercert")
+    shown = stream.transport.get_extra_info("peercert")
     if not shown:
         return None
     common = [value for part in shown.get("subject", ()) for key, value in part if key == "commonName"]

@@ -19,12 +19,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.address_space import HEADROOM, limit_memory, taken
+from torchnp.rpc.server.address_space import HEADROOM, keep_memory, limit_memory, taken
 from torchnp.rpc.server.counters import Counters
 from torchnp.rpc.server.events import note, nothing_else
 from torchnp.rpc.server.protocol import Connection
@@ -266,25 +267,44 @@ class _Children:
 # ---------------------------------------------------------------- the worker
 
 
+class Clock:
+    """Ends this process when an operator takes longer than some seconds, at most a 64th more."""
+
+    def __init__(self, budget: Budget, slot: int, seconds: float) -> None:
+        self._budget, self._slot, self._seconds = budget, slot, seconds
+        self._wound = -1.0  # until when the system's timer leaves an operator that long
+
+    def start(self, number: int) -> None:
+        """Another operator begins; it is said which."""
+        self._budget.at(self._slot, number)
+        now = time.monotonic()
+        if now > self._wound:  # the timer of the system costs more than an operator
+            signal.setitimer(signal.ITIMER_REAL, self._seconds * (65 / 64))
+            self._wound = now + self._seconds / 64
+
+    def stop(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._wound = -1.0
+
+
 def _work(client: socket.socket, connection: Connection, budget: Budget, slot: int) -> None:
     """Serve one client that has been greeted, until it leaves."""
     limits = connection.rights.limits
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")  # where the machine has no memory left, this process goes, and not the server
+    keep_memory()
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
     connection.store.grow = lambda nbytes: budget.raise_to(slot, nbytes)
 
-    def watch(number: int) -> None:
-        budget.at(slot, number)
-        signal.setitimer(signal.ITIMER_REAL, limits.op_seconds)
-
-    connection.watch = watch
-    frames = client.makefile("rb", buffering=1 << 18)
+    clock = Clock(budget, slot, limits.op_seconds)
+    connection.watch = clock.start
+    frames: Any = client.makefile("rb", buffering=1 << 18)
+    memory = memoryview(bytearray(wire.MAX_FRAME))
     while not connection.closed:
         try:
-            frame = _frame(client, frames, limits.idle_seconds)
+            frame = _frame(client, frames, memory, limits.idle_seconds)
         except ProtocolError as error:
             replies = connection.refuse(error)
         except TimeoutError as error:
@@ -293,9 +313,9 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
         else:
             if frame is None:
                 break
-            watch(0)
+            clock.start(0)
             replies = connection.handle(frame)  # type: ignore[assignment]
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            clock.stop()
         client.settimeout(None)
         for reply in replies:
             client.sendall(wire.lengthened(reply))
@@ -307,11 +327,14 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
             pass
 
 
-def _frame(client: socket.socket, frames: object, idle: float) -> bytes | None:
-    """The next frame, or None at the end of the stream; a length over the limit is refused before it is read."""
+def _frame(client: socket.socket, frames: Any, memory: memoryview, idle: float) -> memoryview | None:
+    """The next frame, which lies in some memory, or None at the end of the stream.
+
+    A length over the limit is refused before it is read.
+    """
     client.settimeout(idle)
     try:
-        head = frames.read(4)  # type: ignore[attr-defined]
+        head = frames.read(4)
     except TimeoutError:
         raise TimeoutError(f"nothing came for {idle:g} s, and the session has ended with all its handles") from None
     if len(head) < 4:
@@ -321,7 +344,6 @@ def _frame(client: socket.socket, frames: object, idle: float) -> bytes | None:
         raise ProtocolError(f"a frame of {length} bytes is longer than the {wire.MAX_FRAME} that may come here")
     client.settimeout(FRAME_SECONDS)
     try:
-        frame: bytes = frames.read(length)  # type: ignore[attr-defined]
+        return memory[:length] if frames.readinto(memory[:length]) == length else None
     except TimeoutError:
         raise ProtocolError(f"the rest of a frame did not come within {FRAME_SECONDS:g} s") from None
-    return frame if len(frame) == length else None

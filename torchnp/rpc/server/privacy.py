@@ -93,7 +93,7 @@ def _fact(arg: Any) -> Any:
     kind = type(arg)
     if kind is wire.Handle:
         return kind
-    if kind is wire.Items:
+    if isinstance(arg, wire.Items):
         return tuple(map(_fact, arg.items))
     if kind is wire.Dtype:
         return kind, arg.name
@@ -220,7 +220,7 @@ def replaced(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
     kind = type(arg)
     if kind is wire.Handle:
         return next(arrays)
-    if kind is wire.Items:
+    if isinstance(arg, wire.Items):
         return [replaced(a, arrays) for a in arg.items]
     if kind is wire.Dtype:
         return wire.dtype_of(arg.name)

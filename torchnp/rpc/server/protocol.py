@@ -99,7 +99,7 @@ class Connection:
         self.store.clear()
         self.uploads.clear()
 
-    def handle(self, frame: bytes) -> Iterable[bytes]:
+    def handle(self, frame: wire.Bytes) -> Iterable[bytes]:
         """Act on a frame and return the frames to send back; nothing that a frame can bring about is raised."""
         if self.closed:
             return []
@@ -122,7 +122,7 @@ class Connection:
         self.count("sent", len(reply))
         return reply
 
-    def _handle(self, frame: bytes) -> Iterable[bytes]:
+    def _handle(self, frame: wire.Bytes) -> Iterable[bytes]:
         try:
             if not self.known:
                 if len(frame) > wire.MAX_HELLO:
@@ -266,10 +266,11 @@ class Connection:
         replies = []
         ops = self._restorer.restored(request.ops)
         self.count("operators", len(ops))
+        watch, run = self.watch, self.executor.run
         for op in ops:
-            if self.watch is not None:
-                self.watch(op.index + 1)
-            failure = self.executor.run(op, self.seq)
+            if watch is not None:
+                watch(op.index + 1)
+            failure = run(op, self.seq)
             if failure is not None:
                 replies.append(self._report(failure))
             self.seq += 1

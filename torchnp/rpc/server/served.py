@@ -35,7 +35,7 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
+        "checked", "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
         "schema", "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
@@ -50,8 +50,8 @@ class Served:
         )
         self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1
-        # Per result: None if it is a written argument, else whether it is a view.
-        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
+        # Where results are that are no written arguments, and whether each is a view.
+        self.returns = tuple((i, r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
@@ -65,6 +65,7 @@ class Served:
         self.revealing = next(
             ((i, a.name) for i, a in enumerate(schema.args) if a.name == telling and a.is_tensor), None
         )
+        self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
         self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))

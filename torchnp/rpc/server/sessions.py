@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.server.bytestream import ByteStream
 from torchnp.rpc.server.counters import Counters
 from torchnp.rpc.server.events import note
 from torchnp.rpc.server.link import Link, Stream
@@ -22,7 +23,6 @@ from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tokens import Rights
 
 LINGER_SECONDS = 2.0
-PART = 1 << 18  # bytes of a worker's that wait here
 
 
 @dataclass
@@ -205,7 +205,9 @@ class Sessions:
         try:
             ours, theirs = socket.socketpair()
             with theirs:
-                link = Link(*await asyncio.open_connection(sock=ours, limit=PART))
+                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.CHUNK)  # a tensor's part goes in few pieces
+                _, worker = await asyncio.get_running_loop().connect_accepted_socket(ByteStream, ours)
+                link = Link(worker)
                 self._nursery.open(slot, theirs, peer, rights.client)
         except OSError as error:  # of a process that has no more files to open
             del self.sessions[slot], self._names[slot]

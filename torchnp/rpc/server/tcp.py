@@ -25,7 +25,7 @@ from torchnp.rpc.server.address_space import limit_memory
 from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.doors import Door
 from torchnp.rpc.server.events import note, place_of
-from torchnp.rpc.server.link import Stream, TcpStream
+from torchnp.rpc.server.link import Stream
 from torchnp.rpc.server.listen import Certificates, Listener, names_of, opened
 from torchnp.rpc.server.metrics import serving
 from torchnp.rpc.server.protocol import greet, last_word
@@ -220,7 +220,7 @@ class Server(Sessions):
                 host, port = connection.getpeername()[:2]
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 keep_alive(connection)
-                reader, writer = await opened(connection, self.tls, HELLO_SECONDS)
+                stream = await opened(connection, self.tls, HELLO_SECONDS, LINGER_SECONDS)
             except ProtocolError as error:
                 self.count("protocol")
                 note(logging.WARNING, "protocol error", f"{host}:{port}", at=place_of(error))
@@ -235,8 +235,7 @@ class Server(Sessions):
                 note(logging.DEBUG, "left", f"{host}:{port}", error=type(error).__name__)
                 return
             failed.pop_all()
-        stream = TcpStream(reader, writer, LINGER_SECONDS)
-        names = names_of(writer)
+        names = names_of(stream)
         if self.tls is None or self.tls.verify_mode == ssl.CERT_NONE or names is not None:
             await self._talk(stream, host, f"{host}:{port}", names=names or ())
         else:

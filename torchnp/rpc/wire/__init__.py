@@ -10,23 +10,25 @@ message follows its length, four bytes, big-endian.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
-import torchnp
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.wire.agreed import Agreement as Agreement
+from torchnp.rpc.wire.agreed import agreement as agreement
+from torchnp.rpc.wire.agreed import can_travel as can_travel
 
-VERSION = 3
+VERSION = 4
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
 WINDOW = 4 << 20  # cost of the frames that one side may have sent and the other not taken
+LONG = 1 << 15  # bytes of a message that is not copied to go with others
 OVERHEAD = 64  # what a frame costs beside its bytes
 MAX_HELLO = 1 << 12  # what a connection may send before it is known
 GRPC_SERVICE = "torchnp.Remote"
@@ -43,6 +45,7 @@ Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Text = Annotated[str, msgspec.Meta(max_length=1 << 14)]
 Shape = Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 Raw = memoryview
+Bytes = bytes | bytearray | memoryview
 
 
 class _Frame(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -76,7 +79,13 @@ class Items(_Frame, tag=3):
     items: Annotated[list[Item], msgspec.Meta(max_length=MAX_ITEMS)]
 
 
-Arg = Item | Items
+class Ints(Items, tag=4):
+    """A list of integers of 64 bits: its items are looked at by the decoder alone."""
+
+    items: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]], msgspec.Meta(max_length=MAX_ITEMS)]  # type: ignore[assignment]
+
+
+Arg = Item | Items | Ints
 
 # What the client expects of one result: None is a new tensor in C order, HOLE no tensor, a list its strides.
 HOLE: Literal[0] = 0
@@ -304,22 +313,22 @@ _reply = msgspec.msgpack.Decoder(Reply).decode
 _control = msgspec.msgpack.Decoder(Ticket | Credit | Bye | Err).decode
 
 
-def decode_request(frame: bytes) -> Request:
+def decode_request(frame: Bytes) -> Request:
     """The client's frame; ProtocolError if it is not one."""
     return _decode(frame, _request)
 
 
-def decode_reply(frame: bytes) -> Reply:
+def decode_reply(frame: Bytes) -> Reply:
     """The server's frame; ProtocolError if it is not one."""
     return _decode(frame, _reply)
 
 
-def decode_control(frame: bytes) -> Ticket | Credit | Bye | Err:
+def decode_control(frame: Bytes) -> Ticket | Credit | Bye | Err:
     """A frame numbered 0; ProtocolError if it is none."""
     return _decode(frame, _control)
 
 
-def _decode(frame: bytes, decoder: Any) -> Any:
+def _decode(frame: Bytes, decoder: Any) -> Any:
     if len(frame) > MAX_FRAME:
         raise ProtocolError(f"a frame of {len(frame)} bytes is longer than the {MAX_FRAME} that the protocol allows")
     try:
@@ -328,21 +337,41 @@ def _decode(frame: bytes, decoder: Any) -> Any:
         raise ProtocolError(f"malformed frame: {error}") from None
 
 
-def numbered(number: int, frame: bytes) -> bytes:
+def listed(values: list[Any]) -> Items:
+    """A list as a frame carries it."""
+    return Ints(values) if set(map(type, values)) == {int} and max(values) < 2**63 else Items(values)
+
+
+def numbered(number: int, frame: Bytes) -> bytes:
     """The message of a frame."""
     return number.to_bytes(8, "big") + frame
 
 
-def split(message: bytes) -> tuple[int, bytes]:
+def split(message: Bytes) -> tuple[int, Bytes]:
     """The number and the frame of a message; ProtocolError if it is too short or too long."""
     if not 8 < len(message) <= MAX_MESSAGE:
         raise ProtocolError(f"a message of {len(message)} bytes is none: it has from 9 to {MAX_MESSAGE}")
-    return int.from_bytes(message[:8], "big"), message[8:]
+    return int.from_bytes(message[:8], "big"), memoryview(message)[8:]
 
 
 def lengthened(message: bytes) -> bytes:
     """The message as a byte stream carries it."""
     return len(message).to_bytes(4, "big") + message
+
+
+def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
+    """Messages as a byte stream carries them: short ones together, and long ones without a copy."""
+    part = bytearray()
+    for message in messages:
+        part += len(message).to_bytes(4, "big")
+        if len(message) < LONG:
+            part += message
+        else:
+            yield part
+            yield message
+            part = bytearray()
+    if part:
+        yield part
 
 
 # ---------------------------------------------------------------- tensors
@@ -374,71 +403,3 @@ def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
     """(offset, part) of at most CHUNK bytes; an empty tensor is one empty part."""
     for offset in range(0, max(len(raw), 1), CHUNK):
         yield offset, raw[offset : offset + CHUNK]
-
-
-# ---------------------------------------------------------------- the agreed table
-
-# Types of schema arguments that a frame can carry.
-_CARRIED = frozenset(
-    [
-        "Tensor",
-        "int",
-        "SymInt",
-        "float",
-        "bool",
-        "Scalar",
-        "str",
-        "ScalarType",
-        "Layout",
-        "Device",
-        "MemoryFormat",
-        "Generator",
-    ],
-)
-# They swap or resize storage under live views, or need what a server does not have.
-_NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
-
-
-def can_travel(schema: Any) -> bool:
-    """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""
-    if schema.base in _NEVER or "data_dependent_output" in schema.tags:
-        return False
-    # An index without masks has a known shape, and `_ctc_loss` with its lengths as numbers.
-    if "dynamic_output_shape" in schema.tags and schema.base != "index" and schema.name != "aten::_ctc_loss":
-        return False
-    if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
-        return False
-    if not any(a.type.startswith("Tensor") for a in schema.args):
-        return False
-    return all(a.type.rstrip("?").partition("[")[0].rstrip("?") in _CARRIED for a in schema.args)
-
-
-class Agreement:
-    """The overloads that both sides number alike, and a digest that changes with any name or schema.
-
-    Parameters
-    ----------
-    table : mapping
-        Full overload name to a kernel with a ``schema``; by default torchnp's own table.
-    """
-
-    def __init__(self, table: Mapping[str, Any] | None = None) -> None:
-        if table is None:
-            table = torchnp.table
-        self.table: Mapping[str, Any] = table
-        # The real table builds a row when it is asked for, and knows all schemas without.
-        self.schemas = getattr(table, "schemas", None) or {name: table[name].schema for name in table}
-        self.names = tuple(sorted(name for name in table if can_travel(self.schemas[name])))
-        self.index = {name: i for i, name in enumerate(self.names)}
-        text = "\n".join(str(self.schemas[name]) for name in self.names)
-        self.digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-_default: list[Agreement] = []
-
-
-def agreement() -> Agreement:
-    """The agreement over torchnp's own table, built once."""
-    if not _default:
-        _default.append(Agreement())
-    return _default[0]

@@ -21,7 +21,7 @@ NEAR = 4096  # ids before an operator's own: what is nearer is taken for a value
 HEAVY = 4096  # values of an operator that is not kept, so that a short frame does not repeat much work of decoding
 OVERHEAD = 8  # what an operator weighs beside its values
 LAST = 2**63 - 1  # id
-NOTHING = (None, 0)
+NOTHING = (None, 0, 0)
 LOOKS = 24  # operators that are compared before a run is begun
 
 
@@ -39,15 +39,24 @@ def values_of(op: Op) -> tuple[list[Any], tuple[int, ...] | None]:
     values: list[Any] = []
     form: tuple[int, ...] | None = None
     for a in given:
-        if type(a) is Items:
+        if isinstance(a, Items):
             values += a.items
             form = ()
         else:
             values.append(a)
     values.append(op.key)
     if form is not None:
-        form = tuple([len(a.items) if type(a) is Items else -1 for a in given])
+        form = tuple([len(a.items) if isinstance(a, Items) else -1 for a in given])
     return values, form
+
+
+def _count(op: Op) -> int:
+    """How many values `values_of` gives."""
+    count = len(op.args) + len(op.kwargs) + 1
+    for a in [*op.args, *op.kwargs.values()] if op.kwargs else op.args:
+        if isinstance(a, Items):
+            count += len(a.items) - 1
+    return count
 
 
 class Kept:
@@ -59,21 +68,16 @@ class Kept:
         Of the turn in which it was new or had changes.
     moving : list of bool
         Which of the values are handles whose ids move on with the first result's.
-    weight : int
-        What keeping it costs.
     """
 
-    __slots__ = ("form", "moving", "op", "values", "weight")
+    __slots__ = ("form", "moving", "op", "values")
 
     def __init__(self, op: Op, values: list[Any], form: tuple[int, ...] | None, moving: list[bool]) -> None:
         self.op, self.values, self.form, self.moving = op, values, form, moving
-        self.weight = len(values) + OVERHEAD
 
     @classmethod
-    def new(cls, op: Op, values: list[Any], form: tuple[int, ...] | None) -> Kept | None:
-        """An operator that was sent whole; None for one that has more values than are kept."""
-        if len(values) > HEAVY:
-            return None
+    def new(cls, op: Op, values: list[Any], form: tuple[int, ...] | None) -> Kept:
+        """An operator that was sent whole."""
         return cls(op, values, form, [type(v) is Handle and op.first - v.id <= NEAR for v in values])
 
 
@@ -82,21 +86,26 @@ class Past:
 
     def __init__(self) -> None:
         self.end = self.begin = 0  # counted from the session's first operator
-        self._kept: dict[int, tuple[Kept | None, int]] = {}
+        # What is kept, most of which is never met again as it was sent, the first result's id, and the weight.
+        self._kept: dict[int, tuple[Kept | Op | None, int, int]] = {}
         self._weight = 0
 
     def __getitem__(self, turn: int) -> tuple[Kept | None, int]:
         """The operator of that number and its first result's id; None if it is not kept."""
-        return self._kept.get(turn, NOTHING)
+        kept, first, weight = self._kept.get(turn, NOTHING)
+        if type(kept) is Op:
+            kept = Kept.new(kept, *values_of(kept))
+            self._kept[turn] = kept, first, weight
+        return kept, first  # type: ignore[return-value]
 
-    def add(self, kept: Kept | None, first: int) -> None:
-        """Keep an operator, and forget the oldest ones."""
-        self._kept[self.end] = kept, first
+    def add(self, kept: Kept | Op, first: int, count: int) -> None:
+        """Keep an operator of so many values, unless they are too many, and forget the oldest ones."""
+        weight = OVERHEAD + (count if count <= HEAVY else 0)
+        self._kept[self.end] = kept if count <= HEAVY else None, first, weight
         self.end += 1
-        self._weight += kept.weight if kept is not None else OVERHEAD
+        self._weight += weight
         while self._weight > MAX_PAST:
-            oldest = self._kept.pop(self.begin)[0]
-            self._weight -= oldest.weight if oldest is not None else OVERHEAD
+            self._weight -= self._kept.pop(self.begin)[2]
             self.begin += 1
 
 
@@ -190,12 +199,12 @@ class Shortener:
             if changes is None or (changes and not _pays(changes, values)):
                 run = None
                 self._back = self._best(valued, i)
-                kept, first = past[past.end - self._back] if self._back else NOTHING
+                kept, first = past[past.end - self._back] if self._back else (None, 0)
                 changes = _changes(kept, op, values, form) if kept is not None else None
                 self._note(op, values)
             if kept is None or changes is None:
                 found.append(op)
-                past.add(Kept.new(op, values, form), op.first)
+                past.add(Kept.new(op, values, form), op.first, len(values))
                 continue
             if run is None:
                 run, ahead = Again(self._back, 0, op.first, []), op.first - first
@@ -203,7 +212,7 @@ class Shortener:
             for place, value in changes:
                 _change_of(run, value).where.extend((run.count, place))
             run.count += 1
-            past.add(changed(kept, op, values, changes) if changes else kept, op.first)
+            past.add(changed(kept, op, values, changes) if changes else kept, op.first, len(values))
         return found
 
     def _note(self, op: Op, values: list[Any]) -> None:
@@ -259,7 +268,7 @@ class Restorer:
         found: list[Op] = []
         for part in parts:
             if type(part) is Op:
-                self._past.add(Kept.new(part, *values_of(part)), part.first)
+                self._past.add(part, part.first, _count(part))
                 found.append(part)
             else:
                 found += self._repeated(part)  # type: ignore[arg-type]
@@ -282,7 +291,7 @@ class Restorer:
             if kept is None:
                 raise ProtocolError(f"the operator of {run.back} operators ago is not kept")
             op, kept = _turn(kept, first + ahead, changes.get(i, ()))
-            past.add(kept, op.first)
+            past.add(kept, op.first, len(kept.values))
             found.append(op)
         return found
 
@@ -311,5 +320,5 @@ def _turn(kept: Kept, first: int, changes: Iterable[tuple[int, Any]]) -> tuple[O
 
 
 def _next(rest: Iterator[Any], like: Any) -> Any:
-    """The next value, or a list of the next ones."""
-    return Items(list(islice(rest, len(like.items)))) if type(like) is Items else next(rest)
+    """The next value, or a list of the next ones, which may be others than integers now."""
+    return Items(list(islice(rest, len(like.items)))) if isinstance(like, Items) else next(rest)

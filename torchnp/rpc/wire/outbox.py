@@ -33,7 +33,7 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, frame: bytes) -> bytes:
+    def add(self, frame: wire.Bytes) -> bytes:
         """Keep a frame; the message that it goes out as."""
         message = wire.numbered(self.next, frame)
         self._messages.append(message)

@@ -1,0 +1,156 @@
+"""Messages over a stream of bytes, TCP or TLS or a pair of sockets; what arrives is put where it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
+
+BUFFERED = 1 << 16  # bytes of a connection that wait here
+
+
+class ByteStream(asyncio.BufferedProtocol):
+    """Messages, each after its length.
+
+    Of what has arrived at most `BUFFERED` bytes wait, and the message that is being read.
+
+    Parameters
+    ----------
+    linger : float
+        Seconds that the other side has to close its own when this one has.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, linger: float = 0.0) -> None:
+        self._linger = linger
+        self._buffer = memoryview(bytearray(BUFFERED))
+        self._start = self._end = 0  # of what has arrived and has not been read
+        self._rest = self._buffer[:0]  # of the message that is being read: what arrives goes there first
+        self._over = False  # whether nothing more arrives
+        self._closed = False
+        self._error: Exception | None = None
+        self._news, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
+
+    # ------------------------------------------------------------ asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._rest or self._buffer[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._rest:
+            self._rest = self._rest[nbytes:]
+            if self._rest:
+                return
+        else:
+            self._end += nbytes
+            if self._end == BUFFERED:
+                self.transport.pause_reading()
+        self._news.set()
+
+    def eof_received(self) -> bool:
+        self._over = True
+        self._news.set()
+        return self.transport.get_extra_info("ssl_object") is None  # TLS has no half that could stay open
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._over = self._closed = True
+        self._error = exc
+        self._news.set()
+        self._room.set()
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    # ------------------------------------------------------------ messages
+
+    async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
+        """The next message, at most so long; None at the end.
+
+        Raises
+        ------
+        ProtocolError
+            It is longer, of which nothing is kept.
+        OSError
+            The connection broke.
+        """
+        while self._end - self._start < 4:
+            if not await self._more():
+                return None
+        start = self._start + 4
+        length = int.from_bytes(self._buffer[self._start : start], "big")
+        if length > limit:
+            raise ProtocolError(f"a frame of {length} bytes is longer than the {limit} that may come here")
+        here = self._buffer[start : min(start + length, self._end)]
+        self._start = start + len(here)
+        if len(here) == length:
+            return bytes(here)
+        message = bytearray(length)
+        message[: len(here)] = here
+        self._rest = memoryview(message)[len(here) :]
+        while self._rest:
+            if not await self._more():
+                return None
+        return message
+
+    async def _more(self) -> bool:
+        """Wait until more has arrived; False where nothing more will."""
+        if self._error is not None:
+            raise self._error
+        if self._over:
+            return False
+        left = self._end - self._start
+        self._buffer[:left] = bytes(self._buffer[self._start : self._end])
+        self._start, self._end = 0, left
+        self._news.clear()
+        self.transport.resume_reading()
+        await self._news.wait()
+        return True
+
+    async def write(self, messages: Iterable[wire.Bytes]) -> None:
+        """Send messages; waits while the other side does not read.
+
+        One by one: after ``writelines`` the first releases of Python 3.12 and 3.13 do not wait, and buffer without bound
+        (https://github.com/python/cpython/issues/127655).
+        """
+        for part in wire.gathered(messages):
+            self.transport.write(part)
+        if self.transport.is_closing():
+            await asyncio.sleep(0)  # in which asyncio may say why
+        await self._room.wait()
+        if self._closed:
+            raise self._error or ConnectionResetError("the connection is closed")
+
+    def end(self) -> None:
+        """Send nothing more."""
+        with contextlib.suppress(OSError, RuntimeError):
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+
+    async def close(self, last: bytes = b"") -> None:
+        """Read until the other side has closed its own, as a socket that is closed with unread data resets the connection
+        and takes the last words with it.
+        """
+        with contextlib.suppress(OSError, TimeoutError, RuntimeError, asyncio.CancelledError):
+            if last:
+                self.transport.write(wire.lengthened(last))
+            self.end()
+            async with asyncio.timeout(self._linger):
+                self._drop()
+                while await self._more():
+                    self._drop()
+        self.transport.close()
+
+    def _drop(self) -> None:
+        """Forget what has arrived."""
+        self._rest, self._start = self._buffer[:0], self._end

@@ -1,0 +1,74 @@
+"""The agreed table: the overloads that both sides number alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torchnp
+
+# Types of schema arguments that a frame can carry.
+_CARRIED = frozenset(
+    [
+        "Tensor",
+        "int",
+        "SymInt",
+        "float",
+        "bool",
+        "Scalar",
+        "str",
+        "ScalarType",
+        "Layout",
+        "Device",
+        "MemoryFormat",
+        "Generator",
+    ],
+)
+# They swap or resize storage under live views, or need what a server does not have.
+_NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
+
+
+def can_travel(schema: Any) -> bool:
+    """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""
+    if schema.base in _NEVER or "data_dependent_output" in schema.tags:
+        return False
+    # An index without masks has a known shape, and `_ctc_loss` with its lengths as numbers.
+    if "dynamic_output_shape" in schema.tags and schema.base != "index" and schema.name != "aten::_ctc_loss":
+        return False
+    if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
+        return False
+    if not any(a.type.startswith("Tensor") for a in schema.args):
+        return False
+    return all(a.type.rstrip("?").partition("[")[0].rstrip("?") in _CARRIED for a in schema.args)
+
+
+class Agreement:
+    """The overloads that both sides number alike, and a digest that changes with any name or schema.
+
+    Parameters
+    ----------
+    table : mapping
+        Full overload name to a kernel with a ``schema``; by default torchnp's own table.
+    """
+
+    def __init__(self, table: Mapping[str, Any] | None = None) -> None:
+        if table is None:
+            table = torchnp.table
+        self.table: Mapping[str, Any] = table
+        # The real table builds a row when it is asked for, and knows all schemas without.
+        self.schemas = getattr(table, "schemas", None) or {name: table[name].schema for name in table}
+        self.names = tuple(sorted(name for name in table if can_travel(self.schemas[name])))
+        self.index = {name: i for i, name in enumerate(self.names)}
+        text = "\n".join(str(self.schemas[name]) for name in self.names)
+        self.digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+_default: list[Agreement] = []
+
+
+def agreement() -> Agreement:
+    """The agreement over torchnp's own table, built once."""
+    if not _default:
+        _default.append(Agreement())
+    return _default[0]
