@@ -20,7 +20,7 @@ from torchnp.rpc.client.plain import number as number_
 from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
 from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
-from torchnp.rpc.client.specs import Outcome, Spec, spec_of
+from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
@@ -225,7 +225,10 @@ def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
         return False
     if plan.base == "_to_copy" and torch.device(device).type == "meta":
         return True
-    raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}")
+    raise HandleError(
+        f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}",
+        "a server has no devices but its CPU",
+    )
 
 
 def _without_generator(
@@ -319,7 +322,8 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
     for handle, meta in outs:
         if meta.shape != handle.shape:
             raise HandleError(
-                f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized"
+                f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized",
+                "a handle is not resized",
             )
     return outcome
 
@@ -367,7 +371,10 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
-            raise HandleError(f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized")
+            raise HandleError(
+                f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
+                "a handle's storage is not replaced or resized",
+            )
         case "share":
             if plan.base.endswith("_"):
                 return x
@@ -400,7 +407,8 @@ def _extent(x: torch.Tensor) -> int:
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
     return ValueAccessError(
         f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is on the server "
-        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first"
+        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first",
+        DYNAMIC,
     )
 
 

@@ -15,6 +15,7 @@ from torchnp.rpc.client.plan import Plan
 from torchnp.rpc.exceptions import ValueAccessError
 from torchnp.strides import rules_of
 
+DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
 
@@ -180,7 +181,8 @@ def _depends(plan: Plan, error: Exception) -> Exception:
     if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
         return ValueAccessError(
             f"{plan.name} looks at values to know the shapes of its results, and they are on the server: publish() what it "
-            "looks at, or use an operator whose shapes are known"
+            "looks at, or use an operator whose shapes are known",
+            DYNAMIC,
         )
     return error
 
