@@ -27,8 +27,6 @@ sys.stdin.read()
 server.terminate()
 server.wait()
 """
-# The session is of no more use after these.
-_FATAL = (rpc.ConnectionLost, rpc.SessionClosed, rpc.ProtocolError)
 
 
 class Server:
@@ -102,19 +100,18 @@ class Remote(TorchDevice):
             seen = self._executed(case)
         except Exception as e:
             seen = Seen(error=told(e), refused=self.refuses(e), seconds=time.perf_counter() - start)
-            if isinstance(e, _FATAL):
-                self.close()
         self._settle()
         return seen
 
     def _executed(self, case: Case) -> Seen:
         session = self.session
-        memory = [session.send(v) for v in self.moved(case)]
+        # Booleans go as bytes, as the bytes of a case may be others than 0 and 1, and a session makes such 1.
+        memory = [session.send(v.view(torch.uint8) if v.dtype == torch.bool else v) for v in self.moved(case)]
         mine: list[Any] = []
 
         def leaf(x: Any) -> Any:
             if type(x) is Array:
-                mine.append(window_of(memory[x.buffer], x))
+                mine.append(window_of(memory[x.buffer], x).data)  # to autograd no view of it
                 return mine[-1]
             if type(x) is Named:
                 return self.named(x)

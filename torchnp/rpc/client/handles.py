@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
@@ -299,13 +300,13 @@ def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Ses
 
 
 def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome:
-    outs = []
+    written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
 
     def stand_in(a: Any, fresh: bool) -> Any:
         if isinstance(a, BaseHandleTensor):
             meta = a._spec.fresh() if fresh else a._spec.meta
-            if fresh:
-                outs.append((a, meta))
+            if fresh:  # the meta device gives what is written in place another shape, where the CPU refuses
+                written.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
             number = wrapped_number(a)
@@ -314,17 +315,24 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
             return type(a)(stand_in(x, fresh) for x in a)
         return torch.device("meta") if isinstance(a, torch.device) else a
 
-    metas = tuple(stand_in(a, False) for a in args)
-    named = {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()}
+    def stand_ins() -> tuple[tuple, dict[str, Any]]:
+        written.clear()
+        metas = tuple(stand_in(a, i in plan.written) for i, a in enumerate(args))
+        return metas, {k: stand_in(a, k in plan.written) for k, a in kwargs.items()}
+
     # A resized out= is an error below, not a warning.
-    with warnings.catch_warnings(action="ignore") if outs else contextlib.nullcontext():
-        outcome = specs.infer(key, plan, metas, named)
-    for handle, meta in outs:
+    with warnings.catch_warnings(action="ignore") if plan.is_out else contextlib.nullcontext():
+        outcome = specs.infer(plan, stand_ins)
+    for handle, meta in written:
         if meta.shape != handle.shape:
+            if not plan.is_out:
+                raise output_shape(handle.shape, meta.shape)
             raise HandleError(
                 f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized",
                 "a handle is not resized",
             )
+    if not plan.is_out:
+        specs.remember(key, outcome)
     return outcome
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -132,19 +132,24 @@ def cached(key: tuple) -> Outcome | None:
     return _OUTCOMES.get(key)
 
 
-def infer(key: tuple, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Outcome:
-    """Run an operator on the meta device; torch's own error where the arguments do not fit."""
-    try:
-        out = plan.func(*args, **kwargs)
-    except (*FAILURES, AssertionError) as error:
-        out = _on_the_cpu(plan, args, kwargs, error)
-    if plan.base.startswith("_native_batch_norm_legit"):
-        out = _with_statistics(plan, out, args)
-    outcome = Outcome(plan, out, args, kwargs)
+def remember(key: tuple, outcome: Outcome) -> None:
+    """Keep an outcome for `cached`."""
     if len(_OUTCOMES) > MAX_CACHED:
         _OUTCOMES.clear()
     _OUTCOMES[key] = outcome
-    return outcome
+
+
+def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> Outcome:
+    """Run an operator on the meta device, on new stand-ins; torch's own error where the arguments do not fit."""
+    args, kwargs = stand_ins()
+    try:
+        out = plan.func(*args, **kwargs)
+    except (*FAILURES, AssertionError) as error:
+        args, kwargs = stand_ins()  # what is written may have got another shape before
+        out = _on_the_cpu(plan, args, kwargs, error)
+    if plan.base.startswith("_native_batch_norm_legit"):
+        out = _with_statistics(plan, out, args)
+    return Outcome(plan, out, args, kwargs)
 
 
 def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
@@ -153,7 +158,7 @@ def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
     dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
     n = 0 if plan.base.endswith("no_training") else x.shape[1]
     saved = torch.empty(n, dtype=dtype, device="meta")
-    return (out[0], saved, saved)
+    return (out[0], saved, saved, *out[3:])
 
 
 def _on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
