@@ -17,7 +17,7 @@ from torchnp import rpc
 
 from ..case import Array, Case, Named, Seeded, leaves, map_tree, window
 from .backend import Seen, error_of, structure_of
-from .torch_backend import TorchDevice, overload_of, to_array, window_of
+from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, to_array, window_of
 
 TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "grpc": ("--grpc",)}
 # A worker may be killed: what holds the server ends it when the worker's end of its input is gone.
@@ -27,6 +27,8 @@ sys.stdin.read()
 server.terminate()
 server.wait()
 """
+# What torch itself says where its parser takes a tensor for a number, and where it reads memory, of a handle.
+_READ = ("but instead found type 'RPCTensor'", "has a non-zero number of elements, but its data is not allocated yet")
 
 
 class Server:
@@ -92,7 +94,11 @@ class Remote(TorchDevice):
         return "" if case.arrays() else "without a tensor nothing is sent to a server"
 
     def refuses(self, error: Exception) -> str:
-        return error.reason if isinstance(error, rpc.RPCError) else ""
+        if isinstance(error, rpc.RPCError):
+            return error.reason
+        if isinstance(error, RuntimeError) and any(words in str(error) for words in _READ):
+            return rpc.ValueAccessError("").reason
+        return getattr(error, "reason", "")  # of what has no row that could be sent
 
     def execute(self, case: Case) -> Seen:
         start = time.perf_counter()
@@ -123,6 +129,8 @@ class Remote(TorchDevice):
             start = time.perf_counter()
             out = overload_of(case.op)(*args, **kwargs)
             session.sync()
+            if gives_dtype(case.op):
+                out = dtype_of_number(out)
             seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
             results = list(leaves(out))
             seen.results = [got(r) for r in results]
@@ -155,9 +163,8 @@ def got(x: Any) -> Any:
     """Return the values of a handle."""
     if not isinstance(x, torch.Tensor):
         return x
-    if not isinstance(x, rpc.RPCTensor):
-        raise TypeError(f"the result is a plain {type(x).__name__}, not a handle")
-    return to_array(x.publish())
+    # A composite of torch's may give a plain tensor where no value decides.
+    return to_array(x.publish() if isinstance(x, rpc.RPCTensor) else x)
 
 
 def bytes_of(memory: Any, before: np.ndarray) -> np.ndarray:

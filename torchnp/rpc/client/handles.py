@@ -318,17 +318,20 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
     def stand_ins() -> tuple[tuple, dict[str, Any]]:
         written.clear()
         metas = tuple(stand_in(a, i in plan.written) for i, a in enumerate(args))
-        return metas, {k: stand_in(a, k in plan.written) for k, a in kwargs.items()}
+        named = {k: stand_in(a, k in plan.written) for k, a in kwargs.items()}
+        return metas, {**named, plan.generator: None} if isinstance(plan.generator, str) else named
 
     # A resized out= is an error below, not a warning.
     with warnings.catch_warnings(action="ignore") if plan.is_out else contextlib.nullcontext():
         outcome = specs.infer(plan, stand_ins)
     for handle, meta in written:
         if meta.shape != handle.shape:
-            if not plan.is_out:
-                raise output_shape(handle.shape, meta.shape)
+            if not plan.is_out:  # where the CPU refuses, it has its own words
+                specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
+            what = "out=" if plan.is_out else "what is written"
             raise HandleError(
-                f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized",
+                f"{plan.name}: {what} has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not "
+                "resized",
                 "a handle is not resized",
             )
     if not plan.is_out:
@@ -389,6 +392,8 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
             return cls._wrap(x._spec, x._object)
         case "bits":
             return cls._toggled(x, plan)
+        case "strided":
+            return torch.ops.aten.as_strided.default(*args, **kwargs)
         case "known":
             return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
         case "metadata":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,12 @@ from torchnp.strides import rules_of
 DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
+# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
+_OTHERWISE = frozenset((
+    "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
+    "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_foreach_pow.Scalar",
+    "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
+))  # fmt: skip
 
 
 class Spec:
@@ -100,8 +107,8 @@ class Outcome:
         self.groups: list[int] = []
         results = (out,) if plan.single else () if out is None else tuple(out)
         views = []
-        # The rules are for fresh memory, and what `_unsafe_view` gives only passes for such.
-        fresh = "new" in plan.returns and plan.base != "_unsafe_view"
+        # The rules are for fresh memory, and unsafe views only pass for such.
+        fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
         rules = rules_of(torchnp.table.schemas[plan.name]) if fresh else []
         given = _Given(plan, args, kwargs)
         for place, (result, kind) in enumerate(zip(results, plan.returns, strict=True)):
@@ -146,8 +153,12 @@ def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> 
         out = plan.func(*args, **kwargs)
     except (*FAILURES, AssertionError) as error:
         args, kwargs = stand_ins()  # what is written may have got another shape before
-        out = _on_the_cpu(plan, args, kwargs, error)
-    if plan.base.startswith("_native_batch_norm_legit"):
+        out = on_the_cpu(plan, args, kwargs, error)
+    else:
+        if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
+            found, refused = _tried(plan, 0, args, kwargs)
+            out = out if refused else found
+    if plan.base.startswith("_native_batch_norm_legit") and plan.name not in _OTHERWISE:
         out = _with_statistics(plan, out, args)
     return Outcome(plan, out, args, kwargs)
 
@@ -158,18 +169,30 @@ def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
     dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
     n = 0 if plan.base.endswith("no_training") else x.shape[1]
     saved = torch.empty(n, dtype=dtype, device="meta")
-    return (out[0], saved, saved, *out[3:])
+    return (out[0], saved, saved)
 
 
-def _on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+def _can_be_tried(given: Any) -> bool:
+    """Whether what is given is small enough to be made on the CPU."""
+    tensors = list(_tensors(given))
+    return sum(a.numel() for a in tensors) <= MAX_TRIED and sum(map(_extent, tensors)) <= 4 * MAX_TRIED
+
+
+def _extent(a: torch.Tensor) -> int:
+    """Elements of the memory up to a tensor's last."""
+    reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
+    return int(a.storage_offset()) + reach
+
+
+def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
     """What an operator gives that the meta device does not have or refuses, or the CPU's words for what is wrong.
 
     The CPU runs it on zeros and on ones. Only what both say is taken to be so of any values.
     """
-    total = sum(a.numel() for a in _tensors((args, kwargs)))
-    if total > MAX_TRIED:
+    if not _can_be_tried((args, kwargs)):
         raise error
-    found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
+    with torch.random.fork_rng(devices=()) if plan.random else contextlib.nullcontext():
+        found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
     if None not in refused:
         first, second = refused
         raise first if (type(first), str(first)) == (type(second), str(second)) else _depends(plan, error)
@@ -197,7 +220,8 @@ def _tried(plan: Plan, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple
 
     def filled(a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            return torch.full_like(a, value, device="cpu")
+            memory = torch.full((_extent(a),), value, dtype=a.dtype)
+            return memory.as_strided(a.shape, a.stride(), a.storage_offset())
         if isinstance(a, (list, tuple)):
             return type(a)(map(filled, a))
         return torch.device("cpu") if isinstance(a, torch.device) else a

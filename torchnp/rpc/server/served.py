@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchnp.rpc import wire
 from torchnp.rpc.server.arguments import checker
 from torchnp.rpc.server.rowlabels import rule_of
 
@@ -51,7 +52,8 @@ class Served:
         self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1
         # Per result: None if it is a written argument, else whether it is a view.
-        self.returns = tuple(None if r.is_write else r.alias is not None for r in schema.returns)
+        unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
+        self.returns = tuple(None if r.is_write else unsafe or r.alias is not None for r in schema.returns)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
@@ -67,4 +69,4 @@ class Served:
         )
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
-        self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))
+        self.views = unsafe or (schema.is_view and not schema.base.startswith(("to", "_autocast")))
