@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from torchnp import rpc
 
@@ -114,9 +115,14 @@ def _zeros(p):
 
 RESULTS = {
     "embedding_bag": (aten._embedding_bag, torch.rand(4, 3), torch.tensor([3, 1, 3, 1]), torch.tensor([0, 2])),
+    "attention": (lambda q, a, b, c, d: aten._native_multi_head_attention(q, q, q, 4, 2, a, b, c, d, None, False)[:1],
+                  torch.rand(2, 3, 4), torch.rand(12, 4), torch.rand(12), torch.rand(4, 4), torch.zeros(4)),
     "fft_c2c": (lambda x: torch.fft.fftn(x, dim=[0, 2]), torch.rand(5, 6, 7, dtype=torch.complex64)),
     "fft_c2r": (lambda x: torch.fft.irfft(x, dim=0), torch.rand(5, 6, 7, dtype=torch.complex64)),
     "fft_r2c": (lambda x: torch.fft.rfft(x, dim=1), torch.rand(5, 6, 7).mT),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 1), torch.rand(1, 9, 2, 2).to(memory_format=torch.channels_last)),
+    "channel_shuffle": (lambda x: F.channel_shuffle(x, 3), torch.rand(2, 6, 4, 4).to(memory_format=torch.channels_last)),
+    "ldexp": (torch.ldexp, torch.rand(10, 1, 5).transpose(0, 2), torch.ones(10, 5, dtype=torch.bool).mT),
     "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
     "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
     "prims-as_strided": (lambda x: prims.as_strided(x, [2, 2], [1, 2], 5), torch.arange(10)),

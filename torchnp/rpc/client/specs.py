@@ -23,7 +23,9 @@ MAX_TRIED = 1 << 20  # elements
 _OTHERWISE = frozenset((
     "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_foreach_pow.Scalar",
-    "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
+    "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
+    "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
+    "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle", "aten::ldexp.Tensor",
 ))  # fmt: skip
 
 
