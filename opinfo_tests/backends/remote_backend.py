@@ -16,6 +16,7 @@ import torchnp
 from torchnp import rpc
 
 from ..case import Array, Case, Named, Seeded, leaves, map_tree, window
+from ..schemas import resizable_buffers
 from .backend import Seen, error_of, structure_of
 from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, to_array, window_of
 
@@ -138,6 +139,8 @@ class Remote(TorchDevice):
             seen.after = [got(x) for x in mine]
             seen.buffers = [bytes_of(m, b) for m, b in zip(memory, case.buffers, strict=True)]
             seen.alias = found_places(results, seen.results, memory, case)
+            for i, r in enumerate(results):
+                seen.alias[i] = seen.alias[i] or resized_place(r, mine, case)
         return seen
 
     def _settle(self) -> None:
@@ -188,6 +191,14 @@ def found_places(results: list[Any], values: list[Any], memory: list[Any], case:
                 places[i] = place_of(results[i], now, b, held)
         left = [i for i in left if places[i] is None]
     return places
+
+
+def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
+    """Return the window of a result that is an argument whose memory is its own, which was resized."""
+    for x, a in zip(mine, case.arrays(), strict=True):
+        if result is x and x.numel() and a.buffer in resizable_buffers(case):
+            return (a.buffer, 0, tuple(s * x.element_size() for s in x.stride()))
+    return None
 
 
 def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any:

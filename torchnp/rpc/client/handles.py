@@ -164,7 +164,7 @@ _PLAIN_NUMBERS = frozenset((int, bool, float))
 
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """Lower the arguments, find the shapes, emit, wrap."""
-    session = None
+    session, given = None, (args, kwargs)
     if plan.random:
         generator, args, kwargs = _without_generator(plan, args, kwargs)
     key: list[Any] = [plan]
@@ -208,6 +208,8 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     outcome = None if plan.is_out else specs.cached(full_key)
     if outcome is None:
         outcome = _infer(plan, full_key, args, kwargs or {})
+        if outcome is None:
+            return _send(cls, plan, *given)
     held = []  # constants live until the operator that uses them has been emitted
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
@@ -299,7 +301,8 @@ def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Ses
                 refuse_plain(plan.name, t, session)
 
 
-def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome:
+def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome | None:
+    """What the results are; None if an ``out=`` without elements has gone over to memory of the result's shape for it."""
     written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
 
     def stand_in(a: Any, fresh: bool) -> Any:
@@ -325,8 +328,12 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
         if plan.written:  # what is resized is an error below, not a warning
             warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         outcome = specs.infer(plan, stand_ins)
+    anew = []
     for handle, meta in written:
         if meta.shape != handle.shape:
+            if plan.is_out and not handle.numel():
+                anew.append((handle, meta))
+                continue
             if not plan.is_out:  # where the CPU refuses, it has its own words
                 specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
             what = "out=" if plan.is_out else "what is written"
@@ -335,6 +342,10 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
                 "resized",
                 "a handle is not resized",
             )
+    for handle, meta in anew:
+        handle.data = torch.ops.aten.new_empty_strided.default(handle, list(meta.shape), list(meta.stride()))
+    if anew:
+        return None
     if not plan.is_out:
         specs.remember(key, outcome)
     return outcome

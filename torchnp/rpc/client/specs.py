@@ -25,7 +25,7 @@ _OTHERWISE = frozenset((
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_foreach_pow.Scalar",
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
-    "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle", "aten::ldexp.Tensor",
+    "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
 ))  # fmt: skip
 
 
