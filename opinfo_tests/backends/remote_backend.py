@@ -36,7 +36,7 @@ class Server:
     """A server process on a free port of loopback, which ends with this process, whatever that dies of."""
 
     def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]
+        command = [sys.executable, "-W", "ignore", "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]
         self.holder = subprocess.Popen(
             [sys.executable, "-c", _HOLDER, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
