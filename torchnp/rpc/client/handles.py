@@ -16,9 +16,17 @@ from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import called_by_torch, caller
-from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
+from torchnp.rpc.client.plain import (
+    asks_for_shape,
+    check_length,
+    check_plain,
+    device_is_cpu,
+    lowered,
+    refuse_plain,
+    wrapped_number,
+)
 from torchnp.rpc.client.plain import number as number_
-from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
+from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_of, without_generator, without_kernel
 from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
 from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
@@ -166,7 +174,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     """Lower the arguments, find the shapes, emit, wrap."""
     session, given = None, (args, kwargs)
     if plan.random:
-        generator, args, kwargs = _without_generator(plan, args, kwargs)
+        generator, args, kwargs = without_generator(plan, args, kwargs)
     key: list[Any] = [plan]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
@@ -192,7 +200,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
             weight += more
     sent_kwargs: dict[str, Any] = {}
     if kwargs:
-        if _asks_for_shape(plan, kwargs):
+        if asks_for_shape(plan, kwargs):
             return plan.func(args[0]._spec.meta, **kwargs)
         for name, a in kwargs.items():
             session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
@@ -205,11 +213,9 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if plan.name not in session.index:
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
-    outcome = None if plan.is_out else specs.cached(full_key)
+    outcome = (None if plan.is_out else specs.cached(full_key)) or _infer(plan, full_key, args, kwargs or {})
     if outcome is None:
-        outcome = _infer(plan, full_key, args, kwargs or {})
-        if outcome is None:
-            return _send(cls, plan, *given)
+        return _send(cls, plan, *given)
     held = []  # constants live until the operator that uses them has been emitted
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
@@ -219,31 +225,6 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
-
-
-def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
-    device = kwargs.get("device")
-    if device is None or device_is_cpu(device):
-        return False
-    if plan.base == "_to_copy" and torch.device(device).type == "meta":
-        return True
-    raise HandleError(
-        f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}",
-        "a server has no devices but its CPU",
-    )
-
-
-def _without_generator(
-    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
-) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
-    """The generator of a random operator, which stays here, and the other arguments."""
-    place = plan.generator
-    if isinstance(place, int) and place < len(args):
-        return args[place], (*args[:place], *args[place + 1 :]), kwargs
-    if kwargs and "generator" in kwargs:
-        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
-    return None, args, kwargs
 
 
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
@@ -286,16 +267,10 @@ def _lower(
     return session, *lowered(plan.name, a, loose), 0
 
 
-def _argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    if isinstance(place, int):
-        return args[place] if place < len(args) else None
-    return kwargs.get(place)
-
-
 def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Session) -> None:
     """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
     for place in plan.written:
-        target = _argument(place, args, kwargs)
+        target = argument(place, args, kwargs)
         for t in target if isinstance(target, (list, tuple)) else (target,):
             if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
                 refuse_plain(plan.name, t, session)
@@ -367,7 +342,7 @@ def _results(
             n = next(groups)
             results.append(next(flat) if n < 0 else [next(flat) for _ in range(n)])
         else:
-            results.append(_argument(kind, args, kwargs or {}))
+            results.append(argument(kind, args, kwargs or {}))
     if plan.single:
         return results[0]
     return tuple(results) if results else None

@@ -8,6 +8,7 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.place import file_of_torch
+from torchnp.rpc.client.plan import Plan
 from torchnp.rpc.client.refuse import way_round
 from torchnp.rpc.exceptions import HandleError
 
@@ -71,6 +72,19 @@ def not_sent(a: torch.Tensor) -> str:
 
 def device_is_cpu(device: Any) -> bool:
     return torch.device(device).type == "cpu"
+
+
+def asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
+    device = kwargs.get("device")
+    if device is None or device_is_cpu(device):
+        return False
+    if plan.base == "_to_copy" and torch.device(device).type == "meta":
+        return True
+    raise HandleError(
+        f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}",
+        "a server has no devices but its CPU",
+    )
 
 
 def check_length(name: str, n: int) -> None:

@@ -205,3 +205,22 @@ def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[st
         raise error
     near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
     raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
+
+
+def without_generator(
+    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
+    """The generator of a random operator, which stays here, and the other arguments."""
+    place = plan.generator
+    if isinstance(place, int) and place < len(args):
+        return args[place], (*args[:place], *args[place + 1 :]), kwargs
+    if kwargs and "generator" in kwargs:
+        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
+    return None, args, kwargs
+
+
+def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The argument at a place, None where it is left out."""
+    if isinstance(place, int):
+        return args[place] if place < len(args) else None
+    return kwargs.get(place)
