@@ -151,7 +151,7 @@ class Schema:
         text = self._returns
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1]
-        return tuple(Return(part) for part in _split(text))
+        return tuple(Return(part) for part in map(str.strip, _split(text)))
 
     @property
     def packet(self) -> str:

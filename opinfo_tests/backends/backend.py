@@ -39,6 +39,8 @@ class Seen:
         The raw memory of the arguments after the call, where that is visible.
     error : tuple of str, optional
         Class and message of what was raised.
+    refused : str
+        By what policy of the backend it was raised, as `Backend.refuses` says.
     seconds : float
         How long the call took.
     strides : list
@@ -53,6 +55,7 @@ class Seen:
     after: list = field(default_factory=list)
     buffers: list | None = None
     error: tuple[str, str] | None = None
+    refused: str = ""
     seconds: float = 0.0
     strides: list = field(default_factory=list)
     random: list[bytes | None] = field(default_factory=list)
@@ -101,6 +104,10 @@ class Backend:
 
     def exempt(self, case: Case) -> str:
         """Return why a call is not judged, though its overload is claimed, or nothing."""
+        return ""
+
+    def refuses(self, error: Exception) -> str:
+        """Return by what policy a call was refused, or nothing: such calls are counted apart, by these words."""
         return ""
 
     def seed(self, seed: int) -> None:
@@ -162,7 +169,8 @@ class Backend:
                     seen.strides.append(None if plain or given else in_elements(seen.results[-1]))
             seen.after = [self.get(x) for x in mine]
         except Exception as e:  # of put and get too: what a backend cannot hold or hand back it does not compute
-            return Seen(error=error_of(e), seconds=time.perf_counter() - start, buffers=self.memory(buffers))
+            seconds = time.perf_counter() - start
+            return Seen(error=error_of(e), refused=self.refuses(e), seconds=seconds, buffers=self.memory(buffers))
         seen.buffers = self.memory(buffers)
         if case.draws:
             seen.random = [self.state(g) for g in (None, *generators)]

@@ -53,6 +53,10 @@ def found_backend(name: str) -> Backend:
             from .compile_backend import compile
 
             return compile(name.removeprefix("compile-"))
+        if name.startswith("remote-"):
+            from .remote_backend import remote
+
+            return remote(name.removeprefix("remote-"))
         if name.startswith("array-api-"):
             from .array_api_backend import array_api
 
@@ -67,6 +71,7 @@ def found_backend(name: str) -> Backend:
         "torch-DEVICE (torch-cpu)",
         "compile-NAME (compile-inductor)",
         "array-api-NAME (array-api-strict)",
+        "remote-TRANSPORT (remote-local, remote-tcp, remote-grpc)",
         *sorted(found),
         "package.module:object",
     ]

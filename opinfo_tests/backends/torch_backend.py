@@ -32,6 +32,12 @@ def dtype_numbers() -> dict[int, np.dtype]:
     return {torch.ops.aten.promote_types(dt, dt): DTYPES[name] for name, dt in TORCH_DTYPES.items()}
 
 
+def gives_dtype(op: str) -> bool:
+    """Return whether an overload's result is a dtype."""
+    returns = schemas()[op].returns
+    return bool(returns) and returns[0].type == "ScalarType"
+
+
 def dtype_of_number(number: int) -> np.dtype:
     """Return the dtype that an operator names by torch's number for it, as Python sees a result that is a dtype."""
     return dtype_numbers()[number]
@@ -155,7 +161,7 @@ class TorchDevice(Backend):
                 out = self.run(case.op, args, kwargs)
         except Exception as e:
             return Seen(error=error_of(e), seconds=time.perf_counter() - start)
-        if schemas()[case.op].returns and schemas()[case.op].returns[0].type == "ScalarType":
+        if gives_dtype(case.op):
             out = dtype_of_number(out)
         seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
         held = resizable_buffers(case) | {i for i, b in enumerate(case.buffers) if b.size}

@@ -16,7 +16,7 @@ from .tolerances import CLOSE, Rule, rule_of
 
 OUTCOMES = (
     "pass", "absent", "wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias", "wrong-strides", "no-error",
-    "wrong-error", "spurious-error", "crash", "timeout", "unspecified",
+    "wrong-error", "spurious-error", "crash", "timeout", "unspecified", "refused",
 )  # fmt: skip
 
 
@@ -28,6 +28,7 @@ class Verdict:
     max_ulp: float = 0.0
     refused: str = ""
     by_element: bool = False  # elements differ, which torch's answer for another layout may explain
+    reason: str = ""  # of a call that the backend refuses by its policy
 
 
 def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = frozenset()) -> Verdict:
@@ -35,6 +36,8 @@ def judge(case: Case, torch_says: Seen, mine: Seen, writes: frozenset[int] = fro
 
     Values come last: a kernel that clobbers its input and computes from it has wrong values because it wrote.
     """
+    if mine.error and mine.refused:
+        return Verdict("refused", f"{mine.error[0]}: {first_line(mine.error[1])}", reason=mine.refused)
     if torch_says.error:
         return judge_error(torch_says.error, mine)
     if mine.error:

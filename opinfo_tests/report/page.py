@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..case import DTYPES
-from .report import GOOD, every_row
+from .report import GOOD, REFUSED, every_row
 
 FAILURES = 5  # written out for each overload, dtype and outcome
 PASSING = 2  # case hashes kept for each overload and dtype
@@ -39,8 +39,12 @@ def page_data(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, 
     fails: dict[str, list[dict[str, Any]]] = defaultdict(list)
     ulp: dict[str, dict[str, float]] = defaultdict(dict)
     about: dict[str, dict[str, Any]] = {}
+    refused: Counter[str] = Counter()
     for row in rows:
         op, dtype, outcome = row["op"], row["dtype"], row["outcome"]
+        if outcome == REFUSED:
+            refused[row["reason"]] += 1
+            continue
         cells[op][dtype][outcome] += 1
         if op not in about:
             about[op] = {"name": op, "status": row.get("status", ""), "from": row.get("derived_from")} | more_about(op)
@@ -59,6 +63,7 @@ def page_data(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, 
     ]  # fmt: skip
     return {
         "head": head, "ops": ops, "absent": foot.get("absent", []), "errors": foot.get("errors", []),
+        "refused": refused.most_common(),
         "dtypes": sorted(dtypes, key=lambda d: (order.index(d) if d in order else len(order), d)),
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from .thin import merged
 from .usage import Usage
 
 GOOD = ("pass", "unspecified")
+REFUSED = "refused"  # by a policy of the backend: counted by reason, and of no other count
 
 
 def header(backend: str, **more: Any) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class Tally:
     drawn: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
     broken: Counter[bool] = field(default_factory=Counter)  # whether torch refused them
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and overload
     met: dict[str, dict[str, Any]] = field(default_factory=dict)  # the options of each overload and their values
     append: bool = False
     usage: Usage = field(default_factory=Usage)
@@ -67,8 +69,11 @@ class Tally:
     def count(self, row: dict[str, Any]) -> None:
         """Count one row."""
         key = row["op"], row["dtype"]
-        self.counts[*key, row["outcome"]] += 1
         self.ran.add(row["id"])
+        if row["outcome"] == REFUSED:
+            self.refused[row["reason"], row["op"]] += 1
+            return
+        self.counts[*key, row["outcome"]] += 1
         if row.get("max_ulp"):
             self.max_ulp[key] = max(self.max_ulp.get(key, 0.0), row["max_ulp"])
         if row["sample"].startswith(DRAWN):
@@ -101,7 +106,7 @@ class Tally:
         """
         if self._file:
             end = {"absent": absent_calls(self, ops), "left_out": dict(self.left_out), "errors": self.errors}
-            end["unjudged"] = sorted(set(asked) - {op for op, _, _ in self.counts})
+            end["unjudged"] = sorted(set(asked) - {op for op, _, _ in self.counts} - {op for _, op in self.refused})
             end["usage"] = self.usage.facts()
             if self.drawn:
                 end["drawn"] = {op: [self.accepted[op], n] for op, n in sorted(self.drawn.items())}
@@ -208,6 +213,16 @@ def good_of(outcomes: Counter[str]) -> int:
     return sum(outcomes[o] for o in GOOD)
 
 
+def refusals(tally: Tally) -> list[tuple[str, int, list[str]]]:
+    """Return the reasons for which calls were refused, most frequent first: each with its calls and its overloads."""
+    calls: Counter[str] = Counter()
+    names: dict[str, list[str]] = defaultdict(list)
+    for (reason, op), n in tally.refused.most_common():
+        calls[reason] += n
+        names[reason].append(op)
+    return [(reason, n, names[reason]) for reason, n in calls.most_common()]
+
+
 def absent_calls(tally: Tally, ops: Any, wanted: frozenset[str] | None = None) -> list[tuple[str, int]]:
     """Return the overloads that were called and that the backend does not claim, most called first."""
     found = [(n, c) for n, c in tally.calls.items() if n not in ops and (wanted is None or n in wanted)]
@@ -237,6 +252,15 @@ def summary(tally: Tally, ops: Any, absent_rows: int = 40) -> str:
         for op, c in failing:
             bad = ", ".join(f"{o} {n}" for o, n in c.most_common() if o not in GOOD)
             lines.append(f"| {op} | {good_of(c):,} | {sum(c.values()):,} | {bad} |")
+    if tally.refused:
+        lines += [
+            "",
+            f"## Calls that the backend refuses ({tally.refused.total():,}), which are not among those attempted",
+            "",
+            "| reason | calls | overloads |",
+            "|---|---:|---:|",
+        ]
+        lines += [f"| {reason} | {n:,} | {len(names)} |" for reason, n, names in refusals(tally)]
     absent = absent_calls(tally, ops)
     if absent:
         lines += [

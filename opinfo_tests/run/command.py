@@ -23,7 +23,7 @@ from ..draw.samples import dtypes_of, opinfos, registered, supported
 from ..draw.task import Task
 from ..report import counts
 from ..report import gaps as known
-from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, resumed, some, summary
+from ..report.report import GOOD, Tally, absent_calls, diff, good_of, header, refusals, resumed, some, summary
 from ..report.thin import held, thin
 from ..report.usage import Usage, line
 from . import answers, outputs
@@ -72,7 +72,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--backend", default="table",
         help="table (ours), numpy-mode (ours on tensors), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
-        "array-api-strict or another array-api-NAME, an entry point of the group torchnp.backends, or package.module:object "
+        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, an entry point of the group torchnp.backends, or package.module:object "
         "(%(default)s)",
     )  # fmt: skip
     p.add_argument("--jobs", type=whole_number, default=2, help="worker processes; 0 runs here (%(default)s)")
@@ -169,7 +169,8 @@ def run(a: argparse.Namespace) -> int:
     if a.summary:
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     show(console, tally, frozenset(tally.by(0)) if a.no_samples else ops, backend, a.messages)
-    print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}")
+    aside = f"; refused: {tally.refused.total():,}" if tally.refused else ""
+    print(f"{tally.good:,} of {some(tally.total, 'call')} pass, {some(len(tally.by(0)), 'overload')}{aside}")
     print(line(usage.facts()))
     less = a.max or a.x or a.no_samples or a.no_backward or tally.errors or a.draws < outputs.DRAWS["full"]
     sampled = a.tier == "full" and not less
@@ -326,7 +327,10 @@ def show(console: Console, tally: Tally, ops: frozenset[str] | None, backend: Ba
                 console.print(
                     f"            {row['id']}  ({row['sample']} {row['sample_dtype']})", style="dim", markup=False
                 )
-    unjudged = sorted((ops or registered()) - set(by_op))
+    for reason, n, names in refusals(tally):
+        several = ", ".join(name.removeprefix("aten::") for name in names[:3]) + ", ..." * (len(names) > 3)
+        console.print(f"refused {n:6}  {reason} ({some(len(names), 'overload')}: {several})", markup=False)
+    unjudged = sorted((ops or registered()) - set(by_op) - {op for _, op in tally.refused})
     for how, names in (
         ("no case of", [n for n in unjudged if n in backend.ops]),
         ("absent", [n for n in unjudged if n not in backend.ops] if ops else []),

@@ -9,6 +9,7 @@ from ..backends.backend import Backend
 from ..case import Case
 from ..judge.diagnose import diagnose
 from ..judge.verdict import first_line
+from ..report.report import REFUSED
 from ..report.repro import TooLargeError, script
 
 
@@ -27,7 +28,7 @@ class Explainer:
 
     def __call__(self, case: Case, row: dict[str, Any]) -> dict[str, Any]:
         """Return what is to be added to a row."""
-        if row["outcome"] == "unspecified":
+        if row["outcome"] in ("unspecified", REFUSED):
             return {}
         more: dict[str, Any] = {}
         key = row["op"], row["outcome"]

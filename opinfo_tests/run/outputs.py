@@ -14,7 +14,7 @@ from typing import Any
 from ..backends.backend import Backend
 from ..report.badge import write_badge
 from ..report.page import read_all, write_page
-from ..report.report import GOOD, Tally, summary, tally_of
+from ..report.report import GOOD, REFUSED, Tally, summary, tally_of
 from ..report.repro import MOST, write_repros
 from ..report.shrink import SECONDS
 from .control import INVALID
@@ -156,7 +156,8 @@ def from_report(a: argparse.Namespace, backend: Backend) -> int:
     if not rows:
         print(f"{a.from_report} has no case")
         return INVALID
-    failing = [r for r in rows if r["outcome"] not in GOOD]
+    counted = [r for r in rows if r["outcome"] != REFUSED]
+    failing = [r for r in counted if r["outcome"] not in GOOD]
     a.report, a.seed, a.order = a.from_report, head.get("seed", a.seed), head.get("order", a.order)
     prepare(a)
     if a.summary:
@@ -164,5 +165,5 @@ def from_report(a: argparse.Namespace, backend: Backend) -> int:
         tally.calls.update(dict(foot.get("absent", ())))
         a.summary.write_text(summary(tally, backend.ops), encoding="utf-8")
     shrinker = Shrinker(backend, a.shrink) if a.shrink else None
-    finish(a, len(rows) - len(failing), len(rows), failing, backend, shrinker)
+    finish(a, len(counted) - len(failing), len(counted), failing, backend, shrinker)
     return 0

@@ -51,6 +51,8 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
         row |= {"max_abs": verdict.max_abs, "max_ulp": verdict.max_ulp}
     if verdict.refused:
         row["torch_raises"] = verdict.refused
+    if verdict.reason:
+        row["reason"] = verdict.reason
     if verdict.outcome != "pass":
         row |= {"message": verdict.message, "call": case.describe(400)}
     return row

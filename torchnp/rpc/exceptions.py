@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class RPCError(Exception):
-    """Base of every error of the remote tensor that is not an operator's own."""
+    """Base of every error of the remote tensor that is not an operator's own.
+
+    Attributes
+    ----------
+    reason : str
+        What handles do not do by design, in a few words, where that is why; else "".
+    """
+
+    reason = ""
 
 
 class ConnectionLost(RPCError, ConnectionError):
@@ -46,9 +54,17 @@ class LedgerError(RPCError):
 class ValueAccessError(RPCError, RuntimeError):
     """Something asked a handle for values, which only ``publish()`` gives."""
 
+    def __init__(self, text: str, reason: str = "values are read on the client") -> None:
+        super().__init__(text)
+        self.reason = reason
+
 
 class HandleError(RPCError, RuntimeError):
     """A handle was combined with something that it cannot be combined with."""
+
+    def __init__(self, text: str, reason: str = "something else than a handle is asked for") -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class RemoteOpError(Exception):

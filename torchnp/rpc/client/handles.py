@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchnp.errors import output_shape
 from torchnp.interop._private import forbid_pointer, make_handle, no_torch_function
 from torchnp.rpc import wire
 from torchnp.rpc.client import specs
 from torchnp.rpc.client.keys import draw_key
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import called_by_torch, caller
-from torchnp.rpc.client.plain import check_length, check_plain, device_is_cpu, lowered, refuse_plain, wrapped_number
+from torchnp.rpc.client.plain import (
+    asks_for_shape,
+    check_length,
+    check_plain,
+    device_is_cpu,
+    lowered,
+    refuse_plain,
+    wrapped_number,
+)
 from torchnp.rpc.client.plain import number as number_
-from torchnp.rpc.client.plan import Plan, alternative, plan_of, view_of, without_kernel
+from torchnp.rpc.client.plan import Plan, alternative, argument, plan_of, view_of, without_generator, without_kernel
 from torchnp.rpc.client.quotes import Published
 from torchnp.rpc.client.refuse import NoValues
-from torchnp.rpc.client.specs import Outcome, Spec, spec_of
+from torchnp.rpc.client.specs import DYNAMIC, Outcome, Spec, spec_of
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
@@ -163,9 +172,9 @@ _PLAIN_NUMBERS = frozenset((int, bool, float))
 
 def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """Lower the arguments, find the shapes, emit, wrap."""
-    session = None
+    session, given = None, (args, kwargs)
     if plan.random:
-        generator, args, kwargs = _without_generator(plan, args, kwargs)
+        generator, args, kwargs = without_generator(plan, args, kwargs)
     key: list[Any] = [plan]
     sent: list[Any] = []
     plain: list[tuple[Any, int | str, torch.Tensor]] = []  # where the handle of a plain tensor goes
@@ -191,7 +200,7 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
             weight += more
     sent_kwargs: dict[str, Any] = {}
     if kwargs:
-        if _asks_for_shape(plan, kwargs):
+        if asks_for_shape(plan, kwargs):
             return plan.func(args[0]._spec.meta, **kwargs)
         for name, a in kwargs.items():
             session, part, value, more = _lower(plan, session, a, name in loose, (plain, sent_kwargs, name))
@@ -204,9 +213,9 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     if plan.name not in session.index:
         return without_kernel(plan, session.index, args, kwargs or {})
     full_key = tuple(key)
-    outcome = None if plan.is_out else specs.cached(full_key)
+    outcome = (None if plan.is_out else specs.cached(full_key)) or _infer(plan, full_key, args, kwargs or {})
     if outcome is None:
-        outcome = _infer(plan, full_key, args, kwargs or {})
+        return _send(cls, plan, *given)
     held = []  # constants live until the operator that uses them has been emitted
     for container, place, tensor in plain:
         held.append(session._constant(tensor))
@@ -216,28 +225,6 @@ def _send(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[str
     random = draw_key(generator) if plan.random else None
     objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
     return _results(cls, plan, outcome, objects, args, kwargs)
-
-
-def _asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
-    device = kwargs.get("device")
-    if device is None or device_is_cpu(device):
-        return False
-    if plan.base == "_to_copy" and torch.device(device).type == "meta":
-        return True
-    raise HandleError(f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}")
-
-
-def _without_generator(
-    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
-) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
-    """The generator of a random operator, which stays here, and the other arguments."""
-    place = plan.generator
-    if isinstance(place, int) and place < len(args):
-        return args[place], (*args[:place], *args[place + 1 :]), kwargs
-    if kwargs and "generator" in kwargs:
-        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
-    return None, args, kwargs
 
 
 def _one_session(session: Session | None, handle: BaseHandleTensor) -> Session:
@@ -280,29 +267,24 @@ def _lower(
     return session, *lowered(plan.name, a, loose), 0
 
 
-def _argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    if isinstance(place, int):
-        return args[place] if place < len(args) else None
-    return kwargs.get(place)
-
-
 def _check_written(plan: Plan, args: tuple, kwargs: dict[str, Any], session: Session) -> None:
     """Refuse to write into what is not a handle: torch would do nothing and say nothing."""
     for place in plan.written:
-        target = _argument(place, args, kwargs)
+        target = argument(place, args, kwargs)
         for t in target if isinstance(target, (list, tuple)) else (target,):
             if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
                 refuse_plain(plan.name, t, session)
 
 
-def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome:
-    outs = []
+def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outcome | None:
+    """What the results are; None if an ``out=`` without elements has gone over to memory of the result's shape for it."""
+    written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
 
     def stand_in(a: Any, fresh: bool) -> Any:
         if isinstance(a, BaseHandleTensor):
             meta = a._spec.fresh() if fresh else a._spec.meta
-            if fresh:
-                outs.append((a, meta))
+            if fresh:  # the meta device gives what is written in place another shape, where the CPU refuses
+                written.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
             number = wrapped_number(a)
@@ -311,16 +293,36 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
             return type(a)(stand_in(x, fresh) for x in a)
         return torch.device("meta") if isinstance(a, torch.device) else a
 
-    metas = tuple(stand_in(a, False) for a in args)
-    named = {k: stand_in(a, plan.is_out and k in plan.written) for k, a in kwargs.items()}
-    # A resized out= is an error below, not a warning.
-    with warnings.catch_warnings(action="ignore") if outs else contextlib.nullcontext():
-        outcome = specs.infer(key, plan, metas, named)
-    for handle, meta in outs:
+    def stand_ins() -> tuple[tuple, dict[str, Any]]:
+        written.clear()
+        metas = tuple(stand_in(a, i in plan.written) for i, a in enumerate(args))
+        named = {k: stand_in(a, k in plan.written) for k, a in kwargs.items()}
+        return metas, {**named, plan.generator: None} if isinstance(plan.generator, str) else named
+
+    with warnings.catch_warnings() if plan.written else contextlib.nullcontext():
+        if plan.written:  # what is resized is an error below, not a warning
+            warnings.filterwarnings("ignore", "An output with one or more elements was resized")
+        outcome = specs.infer(plan, stand_ins)
+    anew = []
+    for handle, meta in written:
         if meta.shape != handle.shape:
+            if plan.is_out and not handle.numel():
+                anew.append((handle, meta))
+                continue
+            if not plan.is_out:  # where the CPU refuses, it has its own words
+                specs.on_the_cpu(plan, *stand_ins(), output_shape(handle.shape, meta.shape))
+            what = "out=" if plan.is_out else "what is written"
             raise HandleError(
-                f"{plan.name}: out= has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not resized"
+                f"{plan.name}: {what} has shape {tuple(handle.shape)} and the result {tuple(meta.shape)}; a handle is not "
+                "resized",
+                "a handle is not resized",
             )
+    for handle, meta in anew:
+        handle.data = torch.ops.aten.new_empty_strided.default(handle, list(meta.shape), list(meta.stride()))
+    if anew:
+        return None
+    if not plan.is_out:
+        specs.remember(key, outcome)
     return outcome
 
 
@@ -340,7 +342,7 @@ def _results(
             n = next(groups)
             results.append(next(flat) if n < 0 else [next(flat) for _ in range(n)])
         else:
-            results.append(_argument(kind, args, kwargs or {}))
+            results.append(argument(kind, args, kwargs or {}))
     if plan.single:
         return results[0]
     return tuple(results) if results else None
@@ -367,13 +369,18 @@ def _special(cls: type[BaseHandleTensor], plan: Plan, args: tuple, kwargs: dict[
         case "dynamic":
             raise _dynamic(plan, x)
         case "storage":
-            raise HandleError(f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized")
+            raise HandleError(
+                f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
+                "a handle's storage is not replaced or resized",
+            )
         case "share":
             if plan.base.endswith("_"):
                 return x
             return cls._wrap(x._spec, x._object)
         case "bits":
             return cls._toggled(x, plan)
+        case "strided":
+            return torch.ops.aten.as_strided.default(*args, **kwargs)
         case "known":
             return plan.base == "_has_same_storage_numel" and _extent(args[0]) == _extent(args[1])
         case "metadata":
@@ -400,7 +407,8 @@ def _extent(x: torch.Tensor) -> int:
 def _dynamic(plan: Plan, x: BaseHandleTensor) -> ValueAccessError:
     return ValueAccessError(
         f"torch.{plan.base} gives a shape that depends on values, and this tensor of shape {tuple(x.shape)} is on the server "
-        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first"
+        f"{x._session.name}. Use {alternative(plan.base)}; or .publish() it first",
+        DYNAMIC,
     )
 
 

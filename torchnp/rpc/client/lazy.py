@@ -104,7 +104,10 @@ def _write(plan: Plan, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         return target
     written = [kwargs[p] if isinstance(p, str) else args[p] for p in plan.written]
     if any(isinstance(t, LazyTensor) and any(_bits(t)) for t in written):
-        raise HandleError(f"{plan.name} cannot write into a lazy conjugate or negative: write into its resolve_conj()")
+        raise HandleError(
+            f"{plan.name} cannot write into a lazy conjugate or negative: write into its resolve_conj()",
+            "a lazy conjugate or negative is not written",
+        )
     RPCTensor.__torch_dispatch__(
         plan.func,
         types,

@@ -8,8 +8,14 @@ import torch
 
 from torchnp.rpc import wire
 from torchnp.rpc.client.place import file_of_torch
+from torchnp.rpc.client.plan import Plan
 from torchnp.rpc.client.refuse import way_round
 from torchnp.rpc.exceptions import HandleError
+
+# Reasons of a refusal.
+NOT_SENT = "sparse, quantized and nested tensors, and those of other devices, are not sent"
+TOO_LONG = "a list or a string is longer than the wire takes"
+PLAIN_WRITTEN = "a plain tensor is not written"
 
 WORDS = {
     torch.strided: "strided",
@@ -44,9 +50,11 @@ def wrapped_number(a: torch.Tensor) -> Any:
 
 def check_plain(name: str, a: torch.Tensor) -> None:
     if type(a) not in (torch.Tensor, torch.nn.Parameter):
-        raise HandleError(f"{name}: a {type(a).__name__} and a handle cannot meet in one operator")
+        raise HandleError(
+            f"{name}: a {type(a).__name__} and a handle cannot meet in one operator", "a tensor of another class"
+        )
     if what := not_sent(a):
-        raise HandleError(f"{name}: only dense CPU tensors can be sent to a server, this one is {what}")
+        raise HandleError(f"{name}: only dense CPU tensors can be sent to a server, this one is {what}", NOT_SENT)
 
 
 def not_sent(a: torch.Tensor) -> str:
@@ -66,28 +74,45 @@ def device_is_cpu(device: Any) -> bool:
     return torch.device(device).type == "cpu"
 
 
+def asks_for_shape(plan: Plan, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy goes to the meta device, which forward-mode AD asks for; refuse other devices."""
+    device = kwargs.get("device")
+    if device is None or device_is_cpu(device):
+        return False
+    if plan.base == "_to_copy" and torch.device(device).type == "meta":
+        return True
+    raise HandleError(
+        f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}",
+        "a server has no devices but its CPU",
+    )
+
+
 def check_length(name: str, n: int) -> None:
     if n > wire.MAX_ITEMS:
-        raise HandleError(f"{name}: a list of {n:,} entries is longer than the {wire.MAX_ITEMS:,} of one operator")
+        raise HandleError(
+            f"{name}: a list of {n:,} entries is longer than the {wire.MAX_ITEMS:,} of one operator", TOO_LONG
+        )
 
 
 def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
     """A plain tensor would have to hold values that are on a server."""
     if (file := file_of_torch()).startswith("amp/"):
         raise HandleError(
-            f"{name} would write into a plain tensor what is on the server {session.name}. {way_round(file)}"
+            f"{name} would write into a plain tensor what is on the server {session.name}. {way_round(file)}",
+            PLAIN_WRITTEN,
         )
     raise HandleError(
         f"{name} would write into a plain tensor of shape {tuple(tensor.shape)} what is on the server {session.name}: "
         "publish() the handle first, or move the module with session.module(model), so that its parameters and buffers are "
-        "handles too and optimizers run there"
+        "handles too and optimizers run there",
+        PLAIN_WRITTEN,
     )
 
 
 def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
     """(part of the cache key, wire argument) of an argument that is no tensor."""
     if isinstance(a, str) and len(a) > wire.MAX_NAME:
-        raise HandleError(f"{name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}")
+        raise HandleError(f"{name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}", TOO_LONG)
     if a is None or isinstance(a, (bool, str)):
         return a, a
     if isinstance(a, (int, float, complex)):
@@ -98,4 +123,6 @@ def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
         return a, "cpu"
     if a in WORDS:
         return a, WORDS[a]
-    raise HandleError(f"{name}: an argument of type {type(a).__name__} cannot be sent to a server")
+    raise HandleError(
+        f"{name}: an argument of type {type(a).__name__} cannot be sent to a server", "an argument that does not travel"
+    )

@@ -45,7 +45,7 @@ class Plan:
     special : str
         How it is treated out of the ordinary ("" for the ordinary way): ``values`` (reads values), ``dynamic``
         (shape depends on values), ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy
-        conjugate or negative), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
+        conjugate or negative), ``strided`` (a view that its schema calls written), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place), ``batch_norm``, ``storage``, ``known`` (asks
         for what the client knows).
     returns : tuple
         Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
@@ -132,12 +132,16 @@ class Plan:
             return "" if self.name == "aten::_ctc_loss" else "lengths"
         if torch.Tag.dynamic_output_shape in tags and self.base != "index":
             return "dynamic"
-        if self.base in ("set_", "resize_", "resize_as_", "set_data", "record_stream"):
+        if self.base in ("set_", "resize_", "resize_as_", "_resize_output_", "set_data", "record_stream") or (
+            self.name == "prims::resize"
+        ):
             return "storage"
-        if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_"):
+        if self.base in ("detach", "alias", "lift_fresh", "lift", "detach_") and not self.is_out:
             return "share"
         if self.base in ("_conj", "_neg_view"):
             return "bits"
+        if self.name == "prims::as_strided":
+            return "strided"
         if torch.Tag.inplace_view in tags:
             return "metadata"
         if self.base in ("native_batch_norm", "_native_batch_norm_legit") and not self.is_out:
@@ -172,7 +176,15 @@ def view_of(func: OpOverload) -> OpOverload:
 
 
 class MissingRow(NotImplementedError):
-    """The server's table has no row for an operator, nor torch a decomposition into rows that it has."""
+    """The server's table has no row for an operator, nor torch a decomposition into rows that it has.
+
+    Attributes
+    ----------
+    reason : str
+        As of an `RPCError`: what is not sent by design, or "".
+    """
+
+    reason = ""
 
 
 def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -185,5 +197,30 @@ def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[st
         pass  # the row to name is the one that was asked for
     if why := torchnp.table.reason(plan.name):
         raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
+    if plan.name in torchnp.table:
+        error = MissingRow(
+            f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"
+        )
+        error.reason = "arguments or results are not all tensors or numbers"
+        raise error
     near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
     raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
+
+
+def without_generator(
+    plan: Plan, args: tuple, kwargs: dict[str, Any] | None
+) -> tuple[torch.Generator | None, tuple, dict[str, Any] | None]:
+    """The generator of a random operator, which stays here, and the other arguments."""
+    place = plan.generator
+    if isinstance(place, int) and place < len(args):
+        return args[place], (*args[:place], *args[place + 1 :]), kwargs
+    if kwargs and "generator" in kwargs:
+        return kwargs["generator"], args, {name: a for name, a in kwargs.items() if name != "generator"}
+    return None, args, kwargs
+
+
+def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The argument at a place, None where it is left out."""
+    if isinstance(place, int):
+        return args[place] if place < len(args) else None
+    return kwargs.get(place)

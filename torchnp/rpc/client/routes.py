@@ -23,6 +23,11 @@ _READERS = {
     "rnn_tanh.data": ("the batch_sizes of a packed sequence", 1),
     "rnn_relu.data": ("the batch_sizes of a packed sequence", 1),
 }
+# Composite operators that write a part of the way into out=, which is not resized, or on subclasses nothing at all.
+_INTO_OUT = (
+    "matmul.out", "linalg_matmul.out", "linalg_matrix_rank.out", "linalg_matrix_rank.out_tol_tensor",
+    "linalg_matrix_rank.atol_rtol_tensor_out", "linalg_matrix_rank.atol_rtol_float_out",
+)  # fmt: skip
 # Tensor subclasses have this key above autograd's, where the choice has not been made yet.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
@@ -36,6 +41,8 @@ def take_composite_routes() -> None:
             library.impl(name, _routed(name, flag), _KEY.name, with_keyset=True)
         for name, (what, place) in _READERS.items():
             library.impl(name, _reading(name, what, place), _KEY.name, with_keyset=True)
+        for name in _INTO_OUT:
+            library.impl(name, _into_out(name), _KEY.name, with_keyset=True)
         library.impl("_has_compatible_shallow_copy_type", _may_become, _KEY.name, with_keyset=True)
         _library.append(library)
         for module in (torch, torch.utils.dlpack):
@@ -82,6 +89,22 @@ def _routed(name: str, flag: Flag) -> Callable[..., Any]:
             return func.redispatch(below, *args, **kwargs)
         finally:
             flag.write(enabled)
+
+    return run
+
+
+def _into_out(name: str) -> Callable[..., Any]:
+    """The operator without ``out=``, and a copy of what it gives, where that is what ``out=`` takes."""
+    func = _overload(name)
+
+    def run(keys: Any, *args: Any, out: Any, **kwargs: Any) -> Any:
+        below = keys.remove(_KEY)
+        if not isinstance(out, BaseHandleTensor):
+            return func.redispatch(below, *args, out=out, **kwargs)
+        result = getattr(torch.ops.aten, name.partition(".")[0])(*args, **kwargs)
+        if result.dtype != out.dtype or result.shape != out.shape:
+            return func.redispatch(below, *args, out=out, **kwargs)
+        return out.copy_(result)
 
     return run
 

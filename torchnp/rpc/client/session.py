@@ -18,7 +18,7 @@ from torchnp.rpc.client.handles import BaseHandleTensor, RPCTensor
 from torchnp.rpc.client.lazy import toggled
 from torchnp.rpc.client.objects import RemoteObject
 from torchnp.rpc.client.place import caller
-from torchnp.rpc.client.plain import not_sent
+from torchnp.rpc.client.plain import NOT_SENT, not_sent
 from torchnp.rpc.client.quotes import Quote, terms_of
 from torchnp.rpc.client.routes import take_composite_routes, without_fast_path
 from torchnp.rpc.client.specs import spec_of
@@ -129,7 +129,7 @@ class Session:
         if not isinstance(tensor, torch.Tensor):
             tensor = _as_tensor(tensor)
         if what := not_sent(tensor):
-            raise HandleError(f"only dense CPU tensors can be sent, this one is {what}")
+            raise HandleError(f"only dense CPU tensors can be sent, this one is {what}", NOT_SENT)
         if requires_grad is None:
             requires_grad = tensor.requires_grad
         with torch.no_grad():

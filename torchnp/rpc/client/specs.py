@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,17 @@ from torchnp.rpc.client.plan import Plan
 from torchnp.rpc.exceptions import ValueAccessError
 from torchnp.strides import rules_of
 
+DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
+# Where the meta device gives results of other dtypes, sizes or strides than the CPU: small ones are tried there.
+_OTHERWISE = frozenset((
+    "prims::signbit", "prims::view_of", "prims::fft_c2c", "prims::fft_c2r", "prims::fft_r2c",
+    "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_foreach_pow.Scalar",
+    "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
+    "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
+    "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
+))  # fmt: skip
 
 
 class Spec:
@@ -100,8 +109,8 @@ class Outcome:
         self.groups: list[int] = []
         results = (out,) if plan.single else () if out is None else tuple(out)
         views = []
-        # The rules are for fresh memory, and what `_unsafe_view` gives only passes for such.
-        fresh = "new" in plan.returns and plan.base != "_unsafe_view"
+        # The rules are for fresh memory, and unsafe views only pass for such.
+        fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
         rules = rules_of(torchnp.table.schemas[plan.name]) if fresh else []
         given = _Given(plan, args, kwargs)
         for place, (result, kind) in enumerate(zip(results, plan.returns, strict=True)):
@@ -132,19 +141,28 @@ def cached(key: tuple) -> Outcome | None:
     return _OUTCOMES.get(key)
 
 
-def infer(key: tuple, plan: Plan, args: tuple, kwargs: dict[str, Any]) -> Outcome:
-    """Run an operator on the meta device; torch's own error where the arguments do not fit."""
-    try:
-        out = plan.func(*args, **kwargs)
-    except (*FAILURES, AssertionError) as error:
-        out = _on_the_cpu(plan, args, kwargs, error)
-    if plan.base.startswith("_native_batch_norm_legit"):
-        out = _with_statistics(plan, out, args)
-    outcome = Outcome(plan, out, args, kwargs)
+def remember(key: tuple, outcome: Outcome) -> None:
+    """Keep an outcome for `cached`."""
     if len(_OUTCOMES) > MAX_CACHED:
         _OUTCOMES.clear()
     _OUTCOMES[key] = outcome
-    return outcome
+
+
+def infer(plan: Plan, stand_ins: Callable[[], tuple[tuple, dict[str, Any]]]) -> Outcome:
+    """Run an operator on the meta device, on new stand-ins; torch's own error where the arguments do not fit."""
+    args, kwargs = stand_ins()
+    try:
+        out = plan.func(*args, **kwargs)
+    except (*FAILURES, AssertionError) as error:
+        args, kwargs = stand_ins()  # what is written may have got another shape before
+        out = on_the_cpu(plan, args, kwargs, error)
+    else:
+        if plan.name in _OTHERWISE and _can_be_tried((args, kwargs)):
+            found, refused = _tried(plan, 0, args, kwargs)
+            out = out if refused else found
+    if plan.base.startswith("_native_batch_norm_legit") and plan.name not in _OTHERWISE:
+        out = _with_statistics(plan, out, args)
+    return Outcome(plan, out, args, kwargs)
 
 
 def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
@@ -156,13 +174,24 @@ def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
     return (out[0], saved, saved)
 
 
-def _on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+def _can_be_tried(given: Any) -> bool:
+    """Whether what is given is small enough to be made on the CPU."""
+    tensors = list(_tensors(given))
+    return sum(a.numel() for a in tensors) <= MAX_TRIED and sum(map(_extent, tensors)) <= 4 * MAX_TRIED
+
+
+def _extent(a: torch.Tensor) -> int:
+    """Elements of the memory up to a tensor's last."""
+    reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
+    return int(a.storage_offset()) + reach
+
+
+def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
     """What an operator gives that the meta device does not have or refuses, or the CPU's words for what is wrong.
 
     The CPU runs it on zeros and on ones. Only what both say is taken to be so of any values.
     """
-    total = sum(a.numel() for a in _tensors((args, kwargs)))
-    if total > MAX_TRIED:
+    if not _can_be_tried((args, kwargs)):
         raise error
     with unmoved():
         found, refused = zip(*(_tried(plan, value, args, kwargs) for value in (0, 1)), strict=True)
@@ -182,7 +211,8 @@ def _depends(plan: Plan, error: Exception) -> Exception:
     if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
         return ValueAccessError(
             f"{plan.name} looks at values to know the shapes of its results, and they are on the server: publish() what it "
-            "looks at, or use an operator whose shapes are known"
+            "looks at, or use an operator whose shapes are known",
+            DYNAMIC,
         )
     return error
 
@@ -192,7 +222,8 @@ def _tried(plan: Plan, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple
 
     def filled(a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            return torch.full_like(a, value, device="cpu")
+            memory = torch.full((_extent(a),), value, dtype=a.dtype)
+            return memory.as_strided(a.shape, a.stride(), a.storage_offset())
         if isinstance(a, (list, tuple)):
             return type(a)(map(filled, a))
         return torch.device("cpu") if isinstance(a, torch.device) else a

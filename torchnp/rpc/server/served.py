@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchnp.rpc import wire
 from torchnp.rpc.server.arguments import checker
 from torchnp.rpc.server.rowlabels import rule_of
 
@@ -51,7 +52,8 @@ class Served:
         self.schema, self.rule = schema, rule_of(schema)
         self.single = len(schema.returns) == 1
         # Where results are that are no written arguments, and whether each is a view.
-        self.returns = tuple((i, r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
+        unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
+        self.returns = tuple((i, unsafe or r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
         # Fresh memory may hold what another session freed: of results, and of the out= that they are written into.
@@ -68,4 +70,4 @@ class Served:
         self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
-        self.views = schema.is_view and not schema.base.startswith(("to", "_autocast"))
+        self.views = unsafe or (schema.is_view and not schema.base.startswith(("to", "_autocast")))

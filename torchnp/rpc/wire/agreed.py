@@ -28,6 +28,9 @@ _CARRIED = frozenset(
 # They swap or resize storage under live views, or need what a server does not have.
 _NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
 
+# Views that their schemas call fresh: what torch writes through them has to arrive, and they lie where views do.
+UNSAFE_VIEWS = frozenset(["_unsafe_view", "unsafe_split", "unsafe_split_with_sizes"])
+
 
 def can_travel(schema: Any) -> bool:
     """Whether an overload can be run by a server: tensors come out, and their shapes do not depend on values."""

@@ -1,0 +1,226 @@
+"""The remote tensor: each overload called on handles, whose values are on a server in this process or in one of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchnp
+from torchnp import rpc
+
+from ..case import Array, Case, Named, Seeded, leaves, map_tree, window
+from ..schemas import resizable_buffers
+from .backend import Seen, error_of, structure_of
+from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, to_array, window_of
+
+TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "grpc": ("--grpc",)}
+# A worker may be killed: what holds the server ends it when the worker's end of its input is gone.
+_HOLDER = """import subprocess, sys
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+sys.stdin.read()
+server.terminate()
+server.wait()
+"""
+# What torch itself says where its parser takes a tensor for a number, and where it reads memory, of a handle.
+_READ = ("but instead found type 'RPCTensor'", "has a non-zero number of elements, but its data is not allocated yet")
+
+
+class Server:
+    """A server process on a free port of loopback, which ends with this process, whatever that dies of."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-W", "ignore", "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]
+        self.holder = subprocess.Popen(
+            [sys.executable, "-c", _HOLDER, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.holder.stdout is not None
+        line = self.holder.stdout.readline()
+        if not line.startswith("listening on "):
+            raise RuntimeError(f"the server did not start: {line}")
+        self.address = line.split('"')[1]
+
+    def close(self) -> None:
+        """End the server."""
+        self.holder.communicate()
+
+
+class Remote(TorchDevice):
+    """Calls on handles of one session, in which every buffer of a case is a vector and every argument a window on it.
+
+    Where a result lies is found by experiment: the bytes of an argument's memory are inverted on the server, and what is
+    published again has changed if it lies there.
+    """
+
+    def __init__(self, transport: str) -> None:
+        super().__init__("cpu")
+        self.transport, self.name, self.ops = transport, f"remote-{transport}", torchnp.table.keys()
+        self._session: rpc.Session | None = None
+
+    @cached_property
+    def server(self) -> Server:
+        return Server(*TRANSPORTS[self.transport])
+
+    @property
+    def session(self) -> rpc.Session:
+        """The session of this process; a new one where the last has ended, and a new server if that has."""
+        if self._session is not None and self._session.over:
+            self.close()
+        if self._session is None:
+            try:
+                self._session = self._connected()
+            except rpc.ConnectionLost:
+                self.server.close()
+                del self.server
+                self._session = self._connected()
+        return self._session
+
+    def _connected(self) -> rpc.Session:
+        return rpc.local() if self.transport == "local" else rpc.connect(self.server.address, reconnect=0)
+
+    def close(self) -> None:
+        """Leave the server; the next call has a new session."""
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(rpc.RPCError, rpc.RemoteOpError):
+                session.close()
+
+    def exempt(self, case: Case) -> str:
+        return "" if case.arrays() else "without a tensor nothing is sent to a server"
+
+    def refuses(self, error: Exception) -> str:
+        if isinstance(error, rpc.RPCError):
+            return error.reason
+        if isinstance(error, RuntimeError) and any(words in str(error) for words in _READ):
+            return rpc.ValueAccessError("").reason
+        return getattr(error, "reason", "")  # of what has no row that could be sent
+
+    def execute(self, case: Case) -> Seen:
+        start = time.perf_counter()
+        try:
+            seen = self._executed(case)
+        except Exception as e:
+            seen = Seen(error=told(e), refused=self.refuses(e), seconds=time.perf_counter() - start)
+        self._settle()
+        return seen
+
+    def _executed(self, case: Case) -> Seen:
+        session = self.session
+        # Booleans go as bytes, as the bytes of a case may be others than 0 and 1, and a session makes such 1.
+        memory = [session.send(v.view(torch.uint8) if v.dtype == torch.bool else v) for v in self.moved(case)]
+        mine: list[Any] = []
+
+        def leaf(x: Any) -> Any:
+            if type(x) is Array:
+                mine.append(window_of(memory[x.buffer], x).data)  # to autograd no view of it
+                return mine[-1]
+            if type(x) is Named:
+                return self.named(x)
+            return torch.Generator().manual_seed(x.seed) if type(x) is Seeded else x
+
+        torch.default_generator.manual_seed(case.seed)
+        with torch.no_grad():
+            args, kwargs = map_tree(leaf, case.args), map_tree(leaf, case.kwargs)
+            start = time.perf_counter()
+            out = overload_of(case.op)(*args, **kwargs)
+            session.sync()
+            if gives_dtype(case.op):
+                out = dtype_of_number(out)
+            seen = Seen(structure=structure_of(out), seconds=time.perf_counter() - start)
+            results = list(leaves(out))
+            seen.results = [got(r) for r in results]
+            seen.strides = [tuple(r.stride()) if isinstance(r, torch.Tensor) else None for r in results]
+            seen.after = [got(x) for x in mine]
+            seen.buffers = [bytes_of(m, b) for m, b in zip(memory, case.buffers, strict=True)]
+            seen.alias = found_places(results, seen.results, memory, case)
+            for i, r in enumerate(results):
+                seen.alias[i] = seen.alias[i] or resized_place(r, mine, case)
+        return seen
+
+    def _settle(self) -> None:
+        """Take the failures that nobody asked about, so that the next call does not meet them."""
+        if self._session is not None and not self._session.over:
+            try:
+                self._session.sync()
+            except rpc.RemoteOpError:
+                pass
+            except rpc.RPCError:
+                self.close()
+
+
+def told(e: Exception) -> tuple[str, str]:
+    """Return the class and the words of an error; a failure on the server is also of the kernel's class, which counts."""
+    name, text = error_of(e)
+    if isinstance(e, rpc.RemoteOpError):
+        return type(e).__bases__[-1].__name__.lstrip("_"), e.remote_text
+    return name, text
+
+
+def got(x: Any) -> Any:
+    """Return the values of a handle."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    # A composite of torch's may give a plain tensor where no value decides.
+    return to_array(x.publish() if isinstance(x, rpc.RPCTensor) else x)
+
+
+def bytes_of(memory: Any, before: np.ndarray) -> np.ndarray:
+    """Return what is in a buffer now; what is less than an element at its end was not sent."""
+    held = np.ascontiguousarray(got(memory)).reshape(-1).view(np.uint8)
+    return np.concatenate([held, before[held.size :]])
+
+
+def found_places(results: list[Any], values: list[Any], memory: list[Any], case: Case) -> list[Any]:
+    """Return the window of each result on the case's memory, which is overwritten to find it."""
+    places: list[Any] = [None] * len(results)
+    left = [i for i, r in enumerate(results) if isinstance(r, torch.Tensor) and r.numel()]
+    for b, m in enumerate(memory):
+        if not m.numel() or not left:
+            continue
+        m.view(torch.uint8).bitwise_not_()
+        held = bytes_of(m, case.buffers[b])
+        for i in left:
+            now = got(results[i])
+            if now.tobytes() != values[i].tobytes():
+                places[i] = place_of(results[i], now, b, held)
+        left = [i for i in left if places[i] is None]
+    return places
+
+
+def resized_place(result: Any, mine: list[Any], case: Case) -> Any:
+    """Return the window of a result that is an argument whose memory is its own, which was resized."""
+    for x, a in zip(mine, case.arrays(), strict=True):
+        if result is x and x.numel() and a.buffer in resizable_buffers(case):
+            return (a.buffer, 0, tuple(s * x.element_size() for s in x.stride()))
+    return None
+
+
+def place_of(result: Any, now: np.ndarray, buffer: int, held: np.ndarray) -> Any:
+    """Return the window that a handle says it is, if the values there are its own."""
+    if result.is_conj() or result.is_neg():
+        return ...
+    size = now.dtype.itemsize
+    strides = tuple(s * size for s in result.stride())
+    offset = result.storage_offset() * size
+    end = offset + sum((n - 1) * s for n, s in zip(now.shape, strides, strict=True)) + size
+    there = end <= held.size and window(held, now.dtype, now.shape, strides, offset).tobytes() == now.tobytes()
+    return (buffer, offset if there else -1, strides)
+
+
+def remote(transport: str) -> Remote:
+    """Return the backend of the remote tensor over a transport: ``local``, ``tcp`` or ``grpc``.
+
+    Raises
+    ------
+    ValueError
+        There is no such transport.
+    """
+    if transport not in TRANSPORTS:
+        raise ValueError(f"no transport {transport!r}: {', '.join(TRANSPORTS)}")
+    return Remote(transport)

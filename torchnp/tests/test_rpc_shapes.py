@@ -1,0 +1,183 @@
+"""What a client believes of results (shapes, dtypes, strides, memory) is what the server has, and no look at them leaves a trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from torchnp import rpc
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+@pytest.fixture
+def session():
+    with rpc.local() as s:
+        yield s
+
+
+def like_torch(session, run, *tensors):
+    """Run a function on handles and on tensors; compare dtypes, shapes, strides and values of all results."""
+    torch.manual_seed(3)
+    theirs = run(*tensors)
+    torch.manual_seed(3)
+    mine = run(*(session.send(t) for t in tensors))
+    several = isinstance(theirs, (list, tuple))
+    for m, t in zip(mine if several else [mine], theirs if several else [theirs], strict=True):
+        assert (m.dtype, m.shape, m.stride()) == (t.dtype, t.shape, t.stride())
+        torch.testing.assert_close(m.publish(), t, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["remainder_", "pow_", "atan2_", "eq_", "bitwise_and_"])
+def test_a_refused_write_leaves_shapes_alone(session, name):
+    """The meta device gives what is written in place the shape of the result, where the CPU refuses."""
+    dtype = torch.int64 if name.startswith("bit") else torch.float32
+    scalar, vector = session.send(torch.tensor(3, dtype=dtype)), session.send(torch.ones(4, dtype=dtype))
+    for _ in range(2):  # nor is it remembered as possible
+        with pytest.raises(RuntimeError, match=r"output with shape \[\] doesn't match the broadcast shape \[4\]"):
+            getattr(scalar, name)(vector)
+    assert scalar.clone().shape == () == (scalar + 1).publish().shape
+
+
+def test_a_refused_write_has_torchs_words(session):
+    """The CPU is asked why, on arguments as they were before."""
+    x, row = session.send(torch.ones(5, 1, dtype=torch.int64)), session.send(torch.ones(5, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match=r"output with shape \[5, 1\] doesn't match the broadcast shape \[5, 5\]"):
+        x.atan2_(row)
+    with pytest.raises(RuntimeError, match="2D tensor expected, got 0D tensor for input"):
+        session.send(torch.ones(())).addr_(session.send(torch.ones(5)), session.send(torch.ones(10)))
+    with pytest.raises(rpc.HandleError, match="a handle is not resized"):
+        session.send(torch.ones(1)).addbmm_(session.send(torch.ones(5, 5, 5)), session.send(torch.ones(5, 5, 10)))
+
+
+@pytest.mark.parametrize("name", ["prims::resize", "aten::_resize_output_"])
+def test_storage_is_not_resized(session, name):
+    op = prims.resize if name.startswith("prims") else aten._resize_output_
+    more = () if name.startswith("prims") else (torch.device("cpu"),)
+    with pytest.raises(rpc.HandleError, match="cannot be replaced or resized"):
+        op(session.send(torch.ones(3)), [2, 5], *more)
+
+
+def test_unsafe_views_are_views(session):
+    """What torch's own composites write through them arrives, and a piece has the strides that it has in the whole."""
+    x = torch.arange(125.0).reshape(5, 5, 5)
+    like_torch(session, lambda x: x.unsafe_chunk(5, 1), x)
+    like_torch(session, lambda x: x.unsafe_split(2, 2), x)
+    like_torch(session, lambda x: x.unsafe_split_with_sizes([2, 3], 0), x)
+    x, y = torch.rand(5, 5), torch.rand(4, 6)
+    out = session.send(torch.zeros(20, 30))
+    torch.kron(session.send(x), session.send(y), out=out)
+    torch.testing.assert_close(out.publish(), torch.kron(x, y))
+
+
+WRITERS = {
+    "lift": (aten.lift.out, torch.tensor([1.0, -2.0])),
+    "matmul": (aten.matmul.out, torch.ones(5, 5, 10, dtype=torch.int64), torch.ones(10, dtype=torch.int64)),
+    "linalg_matmul": (aten.linalg_matmul.out, torch.rand(5, 5, 10), torch.rand(10)),
+    "matrix_rank": (aten.linalg_matrix_rank.out, torch.diag(torch.tensor([2.0, 1.0, 0.0])), 1e-3),
+    "matrix_rank-atol": (aten.linalg_matrix_rank.atol_rtol_float_out, torch.eye(3)),
+    "matrix_rank-tensor": (aten.linalg_matrix_rank.atol_rtol_tensor_out, torch.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_out_is_written(session, name):
+    op, *args = WRITERS[name]
+    want = op(*args, out=torch.empty_like(_functional(op)(*args)))
+    out = session.send(torch.zeros_like(want))
+    given = op(*(session.send(a) if isinstance(a, torch.Tensor) else a for a in args), out=out)
+    assert given is out
+    torch.testing.assert_close(out.publish(), want)
+
+
+def _functional(op):
+    return getattr(aten, op._schema.name.partition("::")[2])
+
+
+def test_an_empty_out_is_resized(session):
+    """It goes over to memory of the result's shape and strides, random numbers are drawn once, and several outs are one by one."""
+    x = torch.rand(3, 4)
+    out, values, indices = (session.send(torch.empty(0, dtype=d)) for d in (torch.float32, torch.float32, torch.int64))
+    assert torch.add(session.send(x), 1, out=out) is out
+    assert out.shape == (3, 4)
+    torch.testing.assert_close(out.mul_(2).publish(), (x + 1) * 2)
+    torch.sort(session.send(x), dim=0, out=(values, indices))
+    torch.testing.assert_close((values.publish(), indices.publish()), tuple(x.sort(dim=0)))
+    want = torch.bernoulli(x, generator=torch.Generator().manual_seed(4), out=torch.empty(0))
+    drawn = session.send(torch.empty(0))
+    torch.bernoulli(session.send(x), generator=torch.Generator().manual_seed(4), out=drawn)
+    torch.testing.assert_close(drawn.publish(), want)
+
+
+def test_out_of_another_dtype_has_torchs_words(session):
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        aten.matmul.out(
+            session.send(torch.ones(3, 3)), session.send(torch.ones(3, 3)), out=session.send(torch.ones(3, 3).long())
+        )
+
+
+def test_a_look_at_shapes_draws_nothing(session):
+    """Where the meta device has no answer the CPU is tried, and the program's generator stays where it was."""
+    like_torch(session, lambda p: aten.bernoulli.out(p, out=_zeros(p)), torch.rand(2, 3, 4))
+    like_torch(session, aten._sample_dirichlet, torch.rand(4, 3, dtype=torch.float64))
+
+
+def _zeros(p):
+    out = torch.zeros(p.shape, dtype=torch.int64)
+    return p._session.send(out) if isinstance(p, rpc.RPCTensor) else out
+
+
+RESULTS = {
+    "embedding_bag": (aten._embedding_bag, torch.rand(4, 3), torch.tensor([3, 1, 3, 1]), torch.tensor([0, 2])),
+    "attention": (lambda q, a, b, c, d: aten._native_multi_head_attention(q, q, q, 4, 2, a, b, c, d, None, False)[:1],
+                  torch.rand(2, 3, 4), torch.rand(12, 4), torch.rand(12), torch.rand(4, 4), torch.zeros(4)),
+    "fft_c2c": (lambda x: torch.fft.fftn(x, dim=[0, 2]), torch.rand(5, 6, 7, dtype=torch.complex64)),
+    "fft_c2r": (lambda x: torch.fft.irfft(x, dim=0), torch.rand(5, 6, 7, dtype=torch.complex64)),
+    "fft_r2c": (lambda x: torch.fft.rfft(x, dim=1), torch.rand(5, 6, 7).mT),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 1), torch.rand(1, 9, 2, 2).to(memory_format=torch.channels_last)),
+    "channel_shuffle": (lambda x: F.channel_shuffle(x, 3), torch.rand(2, 6, 4, 4).to(memory_format=torch.channels_last)),
+    "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
+    "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
+    "prims-as_strided": (lambda x: prims.as_strided(x, [2, 2], [1, 2], 5), torch.arange(10)),
+    "prims-gt": (lambda x: prims.gt(x, 0.5), torch.rand(3)),
+    "batch_norm-eval": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, False, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),
+    "batch_norm-train": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, True, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_as_the_cpu_lays_them_out(session, name):
+    like_torch(session, *RESULTS[name])
+
+
+def test_operators_of_several_lists_are_sent(session):
+    """``Tensor[]`` is the type of each of the results, behind a name and a comma too."""
+    parameter, gradient, ones = torch.rand(3), torch.rand(3), torch.zeros(3)
+
+    def run(parameter, gradient, average, square, step):
+        out = aten._fused_adam([parameter], [gradient], [average], [square], [], [step], lr=0.1, beta1=0.9, beta2=0.99,
+                               weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+        return [x for some in out for x in some]
+
+    like_torch(session, run, parameter, gradient, ones, ones, torch.tensor(1.0))
+
+
+REFUSED = {
+    "values are read on the client": lambda x: x.sum().item(),
+    "the shapes of results depend on values": lambda x: x.nonzero(),
+    "a plain tensor is not written": lambda x: torch.add(x, x, out=torch.empty(3)),
+    "a handle is not resized": lambda x: torch.add(x, x, out=x[:2].clone()),
+    "a handle's storage is not replaced or resized": lambda x: x.resize_(4),
+    "sparse, quantized and nested tensors, and those of other devices, are not sent": lambda x: x.add(
+        torch.ones(3, device="meta")
+    ),
+    "arguments or results are not all tensors or numbers": lambda x: aten.dense_dim(x),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refusals_have_a_reason(session, reason):
+    with pytest.raises((rpc.RPCError, NotImplementedError)) as caught:
+        REFUSED[reason](session.send(torch.ones(3)))
+    assert caught.value.reason == reason
