@@ -177,3 +177,40 @@ def _new_below(kind: type[TorchDispatchMode]) -> Callable[..., Any]:
         return make(cls, *args, **kwargs)
 
     return new
+
+
+# ---------------------------------------------------------------- a device in Python
+
+set_up_device: Callable[..., None] = lookup(
+    "utils.backend_registration._setup_privateuseone_for_python_backend",
+    absent("torch.utils.backend_registration._setup_privateuseone_for_python_backend"),
+)
+"""Make torch's spare device (PrivateUse1) one whose kernels are Python functions."""
+
+DeviceHooks: Any = lookup("utils.backend_registration._DummyPrivateUse1Hook", object)
+"""What torch asks of such a device."""
+
+empty_on_device: Callable[..., torch.Tensor] = lookup(
+    "_C._acc.create_empty_tensor", absent("torch._C._acc.create_empty_tensor")
+)
+"""A contiguous tensor of that device, of a size and a dtype, whose storage has no memory yet."""
+
+storage_at: Callable[..., Any] = lookup(
+    "_C._construct_storage_from_data_pointer", absent("torch._C._construct_storage_from_data_pointer")
+)
+"""A storage of a device at an address, of a length in bytes; it does not keep the memory."""
+
+
+def by_cpu(func: OpOverload) -> Callable[..., Any]:
+    """The CPU's kernel of an overload, for tensors of any device: for kernels that touch sizes and strides alone."""
+    return functools.partial(func._op_dk, torch.DispatchKey.CPU)
+
+
+_as_strided_of_cpu = by_cpu(torch.ops.aten.as_strided.default)
+
+
+def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int | None = None) -> torch.Tensor:
+    """A tensor on another's storage, not known to autograd as a view; of C order where no strides are given."""
+    if stride is None:
+        stride = torch.empty(size, device="meta").stride()
+    return _as_strided_of_cpu(tensor, size, stride, offset)

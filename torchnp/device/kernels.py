@@ -1,0 +1,192 @@
+"""The kernels of the device ``np``: rows of `torchnp.table`, each looked up when its operator is first called.
+
+What is not a row of the table:
+
+- Operators that torch defines by others for every device (``CompositeImplicitAutograd``) are taken apart by torch, and
+  so are views, which compute nothing: torch's own code works out sizes and strides.
+- `_BOOKKEEPING` names what moves or resizes storages; arrays have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchnp
+from torchnp.device import memory
+from torchnp.interop import bookkeeping, running
+from torchnp.interop._private import OpOverload, by_cpu, schema_of
+from torchnp.interop.convert import as_torchs
+from torchnp.interop.mode import MissingKernelError
+from torchnp.interop.streams import is_random, on_torchs_stream
+from torchnp.kernels.linalg import LinAlgError
+
+KEY = "PrivateUse1"
+aten = torch.ops.aten
+
+fallbacks: Counter[str] = Counter()
+"""Calls by overload that torch's CPU computed, where that was asked for."""
+
+allow_fallback = False
+
+_RUNNER = running.Runner(memory)
+
+
+class _Both:
+    """The device's memory and the CPU's, for operators whose indices or sources may lie on either."""
+
+    DEVICE, SPOKEN = memory.DEVICE, memory.SPOKEN
+    share = to_numpy = staticmethod(memory.share_any)
+    wrap, to_torch, address = staticmethod(memory.wrap), staticmethod(memory.to_torch), staticmethod(memory.address)
+
+
+_OF_BOTH = running.Runner(_Both())
+_INDEXED = frozenset(
+    f"aten::{name}"
+    for name in ("index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out")
+)
+
+
+def register() -> list[torch.library.Library]:
+    """Register every row; the libraries that torch must keep."""
+    libraries = []
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    for space in ("aten", "prims"):
+        library = torch.library.Library(space, "IMPL")
+        libraries.append(library)
+        for name in torchnp.table:
+            if not name.startswith(space + "::") or name in _LEFT:
+                continue
+            if has(name, "CompositeImplicitAutograd") or name in _OWN:
+                continue
+            library.impl(name, _lazy(name), KEY)
+    library = libraries[0]
+    for name, function in _OWN.items():
+        library.impl(name, function, KEY)
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(_missing, KEY)
+    libraries.append(everything)
+    return libraries
+
+
+def _lazy(name: str) -> Callable[..., Any]:
+    """The function of a row: made at the first call."""
+    run: running.Run | None = None
+
+    def first(args: tuple, kwargs: dict[str, Any]) -> Any:
+        nonlocal run
+        run = _run_of(name)
+        return run(args, kwargs)
+
+    run = first
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(args, kwargs)  # type: ignore[misc]
+        except LinAlgError as error:
+            raise as_torchs(error) from None
+        except running.Foreign as reason:
+            raise RuntimeError(str(reason)) from None
+
+    return call
+
+
+def overload(name: str) -> OpOverload:
+    """The overload of a full name."""
+    space, _, rest = name.partition("::")
+    packet, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
+
+
+def _run_of(name: str) -> running.Run:
+    func = overload(name)
+    runner = _OF_BOTH if name in _INDEXED else _RUNNER
+    run = bookkeeping.deterministic(func, runner.run_of(func, torchnp.table[name]))
+    return on_torchs_stream(run) if is_random(func) else run
+
+
+def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """What has no kernel: an error, or the CPU's where that was asked for."""
+    name = func.name()
+    if not allow_fallback:
+        near = ", ".join(torchnp.table.close_names(name)) or "none"
+        raise MissingKernelError(
+            f"{name}: the device np has no kernel for this op. Nearest rows: {near}. "
+            "torch.np.fallback(True) lets torch's CPU compute it."
+        )
+    fallbacks[name] += 1
+    raise NotImplementedError(name)
+
+
+# ---------------------------------------------------------------- storages
+
+
+def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    torchnp.table["aten::copy_"](memory.share_any(target), memory.share_any(source))
+    return target
+
+
+def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
+    """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
+    like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
+    make_room(tensor, (tensor.storage_offset() + like.numel()) * tensor.element_size())
+    return _AS_STRIDED_(tensor, like.shape, like.stride(), tensor.storage_offset())
+
+
+def make_room(tensor: torch.Tensor, nbytes: int) -> None:
+    """Let a storage have at least so many bytes, for all tensors on it."""
+    storage = tensor.untyped_storage()
+    if nbytes > storage.nbytes():
+        grown = np.zeros(nbytes, np.uint8)
+        old = getattr(storage, "array", None)
+        if old is not None:
+            grown[: old.nbytes] = old.reshape(-1).view(np.uint8)
+        memory.hold(storage, grown)
+
+
+_AS_STRIDED_ = by_cpu(aten.as_strided_.default)
+_AS_STRIDED = by_cpu(aten.as_strided.default)
+
+
+def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return by_cpu(aten.set_.source_Storage_storage_offset)(
+        tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride()
+    )
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "aten::_copy_from": _copy_from,
+    "aten::_copy_from_and_resize": lambda source, target: _copy_from(source, target.resize_(source.shape)),
+    "aten::resize_": _resize,
+    "aten::as_strided": _AS_STRIDED,
+    "aten::view": by_cpu(aten.view.default),
+    "aten::_reshape_alias": by_cpu(aten._reshape_alias.default),
+    "aten::unfold": by_cpu(aten.unfold.default),
+    "aten::set_.source_Storage_storage_offset": by_cpu(aten.set_.source_Storage_storage_offset),
+    "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
+    "aten::set_.source_Tensor": _set_source,
+    "aten::set_": by_cpu(aten.set_.default),
+    "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
+    "aten::is_pinned": lambda tensor, device=None: False,
+    "aten::record_stream": lambda tensor, stream: None,
+}
+"""What the device does without a row."""
+
+
+def _views() -> frozenset[str]:
+    """Views, which torch's own code makes for every device, of ``as_strided`` and ``view``."""
+    found = set()
+    for name in torchnp.table:
+        if name.startswith("aten::"):
+            schema = schema_of(overload(name))
+            marks = [a.alias_info for a in schema.arguments if a.alias_info is not None]
+            if marks and not any(m.is_write for m in marks):
+                found.add(name)
+    return frozenset(found)
+
+
+_LEFT = _views() | {"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"}

@@ -1,0 +1,105 @@
+"""Tensors of the device ``np``, and arrays, on the same memory.
+
+A tensor of the device is an ordinary `torch.Tensor`: its storage points to the memory of an array that is kept alive
+by the storage's Python object, for as long as torch keeps the storage. So sizes, strides, views, version counters and
+autograd are torch's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from torchnp.interop import convert
+from torchnp.interop._private import empty_on_device, is_zero, storage_at, strided_on
+from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
+
+DEVICE = "np"
+SPOKEN = "the device np"
+
+_DEVICE: torch.device  # torch knows the name once the device is set up
+_storage = torch.Tensor.untyped_storage
+
+
+def share(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device; a 0-d tensor of the CPU is a number, and may stand beside them."""
+    try:
+        owner = _storage(tensor).array  # type: ignore[attr-defined]  # set by `hold`
+    except AttributeError:
+        return _without_owner(tensor)
+    shape, offset = tensor.shape, tensor.storage_offset()
+    dtype = NUMPY_DTYPE[tensor.dtype]
+    itemsize = dtype.itemsize
+    return np.ndarray(shape, dtype, owner, offset * itemsize, [s * itemsize for s in tensor.stride()])
+
+
+def _without_owner(tensor: torch.Tensor) -> np.ndarray:
+    if tensor.device.type == DEVICE:
+        if tensor.is_conj() or tensor.is_neg() or is_zero(tensor) or tensor.layout != torch.strided:
+            raise RuntimeError("not plain")
+        if tensor.numel():
+            raise RuntimeError("the tensor's storage was not made by torchnp.device and has no memory")
+        dtype = NUMPY_DTYPE[tensor.dtype]
+        return np.ndarray(tensor.shape, dtype, b"", strides=[s * dtype.itemsize for s in tensor.stride()])
+    if tensor.dim() and not tensor.is_meta:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE}:0 and "
+            f"{tensor.device}!"
+        )
+    return convert.to_numpy(tensor)
+
+
+def share_any(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device or of the CPU, for operators that take both."""
+    return convert.to_numpy(tensor) if tensor.device.type == "cpu" else share(tensor)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device, resolved where it has to be."""
+    if tensor.device.type != DEVICE:
+        return _without_owner(tensor)
+    if is_zero(tensor):
+        return share(torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device))
+    return share(tensor.detach().resolve_conj().resolve_neg())
+
+
+def hold(storage: torch.UntypedStorage, owner: np.ndarray) -> None:
+    """Put a storage on the memory of an array in C order."""
+    held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
+    storage._swap_data_ptr_(held)  # type: ignore[attr-defined]
+    storage.array = owner  # type: ignore[attr-defined]
+
+
+def _device() -> torch.device:
+    global _DEVICE
+    try:
+        return _DEVICE
+    except NameError:
+        _DEVICE = torch.device(DEVICE, 0)
+        return _DEVICE
+
+
+def wrap(array: np.ndarray) -> torch.Tensor:
+    """A tensor of the device on a writable array's memory; strides are not negative."""
+    dtype = TORCH_DTYPE[array.dtype]
+    if array.flags.c_contiguous and array.size:
+        tensor = empty_on_device(array.shape, dtype)
+        hold(_storage(tensor), array)
+        return tensor
+    itemsize = array.itemsize
+    strides = [s // itemsize for s in array.strides]
+    if not array.size:
+        return strided_on(empty_on_device((0,), dtype), array.shape, strides if any(strides) else None)
+    # The window that the array reaches, from its first element on.
+    length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    window = np.lib.stride_tricks.as_strided(array, (length,), (itemsize,))
+    tensor = empty_on_device((length,), dtype)
+    hold(_storage(tensor), window)
+    return strided_on(tensor, array.shape, strides)
+
+
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """The same for any array: what cannot be shared is copied."""
+    if not array.flags.writeable or not array.flags.aligned or any(s < 0 or s % array.itemsize for s in array.strides):
+        array = array.copy()
+    return wrap(array)
