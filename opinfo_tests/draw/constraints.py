@@ -107,7 +107,7 @@ DTYPE_CLASSES: dict[str, list[str]] = {
 SIZES = {"n": (1, 3), "c": (1, 4), "g": (1, 2), "h": (1, 7), "w": (1, 7), "d": (1, 5), "k": (0, 4), "m": (0, 4)}
 # Cannot be drawn: need devices, other layouts, processes or attributes that arrays have not.
 UNDRAWN = frozenset(
-    ["_cudnn_rnn", "_nested_view_from_buffer", "_make_dual", "_new_zeros_with_same_feature_meta", "is_pinned", "pin_memory",
+    ["_new_zeros_with_same_feature_meta", "is_pinned", "pin_memory",
      "_debug_has_internal_overlap", "_is_zerotensor", "_efficientzerotensor", "_reshape_from_tensor", "slice_inverse",
      "_copy_from", "_fw_primal_copy"]
 )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+import torchnp
+
 from ..case import schemas
 from ..schemas import is_fragile, siblings
 from . import constraints as con
@@ -48,6 +50,8 @@ def undrawn(name: str) -> str:
     names = {s.base, name.partition("::")[2]}
     if name in UNREACHED:
         return UNREACHED[name]
+    if why := torchnp.table.reason(name):
+        return f"it {why}"
     if con.UNDRAWN & names:
         return "it needs a device, another layout or what arrays have not"
     if UNCHECKED & names:
