@@ -19,6 +19,8 @@ import torch
 from torchnp.device import kernels, memory, module
 from torchnp.interop._private import DeviceHooks, set_up_device
 
-set_up_device(memory.DEVICE, module.Module(), DeviceHooks())
+NAME = memory.DEVICE
+
+set_up_device(NAME, module.Module(), DeviceHooks())
 module.storages()
 _libraries = kernels.register()

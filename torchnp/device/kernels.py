@@ -133,13 +133,11 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
 def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
     """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
-    make_room(tensor, (tensor.storage_offset() + like.numel()) * tensor.element_size())
-    return _AS_STRIDED_(tensor, like.shape, like.stride(), tensor.storage_offset())
+    return _set(tensor, tensor.untyped_storage(), tensor.storage_offset(), like.shape, like.stride())
 
 
-def make_room(tensor: torch.Tensor, nbytes: int) -> None:
+def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
     """Let a storage have at least so many bytes, for all tensors on it."""
-    storage = tensor.untyped_storage()
     if nbytes > storage.nbytes():
         grown = np.zeros(nbytes, np.uint8)
         old = getattr(storage, "array", None)
@@ -148,14 +146,24 @@ def make_room(tensor: torch.Tensor, nbytes: int) -> None:
         memory.hold(storage, grown)
 
 
-_AS_STRIDED_ = by_cpu(aten.as_strided_.default)
 _AS_STRIDED = by_cpu(aten.as_strided.default)
+_SET = by_cpu(aten.set_.source_Storage_storage_offset)
+
+
+def _as_strided_(tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
+    there = _AS_STRIDED(tensor, size, stride, offset)  # which refuses what lies outside
+    return _SET(tensor, tensor.untyped_storage(), there.storage_offset(), size, stride)
+
+
+def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any) -> torch.Tensor:
+    """``set_``, which lets the storage grow."""
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
+    grow(storage, (offset + reach) * tensor.element_size() if reach else 0)
+    return _SET(tensor, storage, offset, size, stride)
 
 
 def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    return by_cpu(aten.set_.source_Storage_storage_offset)(
-        tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride()
-    )
+    return _SET(tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
 
 
 _OWN: dict[str, Callable[..., Any]] = {
@@ -163,10 +171,11 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::_copy_from_and_resize": lambda source, target: _copy_from(source, target.resize_(source.shape)),
     "aten::resize_": _resize,
     "aten::as_strided": _AS_STRIDED,
+    "aten::as_strided_": _as_strided_,
     "aten::view": by_cpu(aten.view.default),
     "aten::_reshape_alias": by_cpu(aten._reshape_alias.default),
     "aten::unfold": by_cpu(aten.unfold.default),
-    "aten::set_.source_Storage_storage_offset": by_cpu(aten.set_.source_Storage_storage_offset),
+    "aten::set_.source_Storage_storage_offset": _set,
     "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
     "aten::set_.source_Tensor": _set_source,
     "aten::set_": by_cpu(aten.set_.default),

@@ -19,6 +19,7 @@ SPOKEN = "the device np"
 
 _DEVICE: torch.device  # torch knows the name once the device is set up
 _storage = torch.Tensor.untyped_storage
+_NOTHING = np.empty(0, np.uint8)
 
 
 def share(tensor: torch.Tensor) -> np.ndarray:
@@ -40,7 +41,7 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
         if tensor.numel():
             raise RuntimeError("the tensor's storage was not made by torchnp.device and has no memory")
         dtype = NUMPY_DTYPE[tensor.dtype]
-        return np.ndarray(tensor.shape, dtype, b"", strides=[s * dtype.itemsize for s in tensor.stride()])
+        return np.ndarray(tensor.shape, dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
     if tensor.dim() and not tensor.is_meta:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE}:0 and "
@@ -66,6 +67,8 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 def hold(storage: torch.UntypedStorage, owner: np.ndarray) -> None:
     """Put a storage on the memory of an array in C order."""
     held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
+    if storage.nbytes():  # only an empty one takes memory of another length
+        storage._swap_data_ptr_(storage_at(0, _device(), 0))  # type: ignore[attr-defined]
     storage._swap_data_ptr_(held)  # type: ignore[attr-defined]
     storage.array = owner  # type: ignore[attr-defined]
 
@@ -82,8 +85,9 @@ def _device() -> torch.device:
 def wrap(array: np.ndarray) -> torch.Tensor:
     """A tensor of the device on a writable array's memory; strides are not negative."""
     dtype = TORCH_DTYPE[array.dtype]
-    if array.flags.c_contiguous and array.size:
-        tensor = empty_on_device(array.shape, dtype)
+    shape = array.shape
+    if array.flags.c_contiguous and array.size and 1 not in shape:
+        tensor = empty_on_device(shape, dtype)
         hold(_storage(tensor), array)
         return tensor
     itemsize = array.itemsize
