@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import torch
 
-from torchnp.device import kernels, memory, module
+from torchnp.device import autocast, kernels, memory, module
 from torchnp.interop._private import DeviceHooks, set_up_device
 
 NAME = memory.DEVICE
 
 set_up_device(NAME, module.Module(), DeviceHooks())
 module.storages()
-_libraries = kernels.register()
+_libraries = kernels.register() + autocast.register()

@@ -18,7 +18,7 @@ import torch
 
 import torchnp
 from torchnp.device import memory
-from torchnp.interop import bookkeeping, running
+from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import OpOverload, by_cpu, schema_of
 from torchnp.interop.convert import as_torchs
 from torchnp.interop.mode import MissingKernelError
@@ -45,32 +45,35 @@ class _Both:
 
 
 _OF_BOTH = running.Runner(_Both())
-_INDEXED = frozenset(
+_TAKE_BOTH = frozenset(
     f"aten::{name}"
-    for name in ("index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out")
-)
+    for name in (
+        "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out",
+    )
+)  # fmt: skip
+"""Operators of which torch takes indices or lengths on the CPU."""
 
 
 def register() -> list[torch.library.Library]:
     """Register every row; the libraries that torch must keep."""
-    libraries = []
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    for space in ("aten", "prims"):
-        library = torch.library.Library(space, "IMPL")
-        libraries.append(library)
-        for name in torchnp.table:
-            if not name.startswith(space + "::") or name in _LEFT:
-                continue
-            if has(name, "CompositeImplicitAutograd") or name in _OWN:
-                continue
-            library.impl(name, _lazy(name), KEY)
-    library = libraries[0]
+    spaces = {space: torch.library.Library(space, "IMPL") for space in ("aten", "prims")}
+    for name in torchnp.table:
+        space = name.partition("::")[0]
+        if space not in spaces or name in _LEFT or name in _OWN or has(name, "CompositeImplicitAutograd"):
+            continue
+        if space == "prims" or not _is_view(name):
+            spaces[space].impl(name, _lazy(name), KEY)
+        elif has(name, "CPU") and not has(name, "CompositeExplicitAutograd"):
+            spaces[space].impl(name, by_cpu(overload(name)), KEY)
     for name, function in _OWN.items():
-        library.impl(name, function, KEY)
+        spaces["aten"].impl(name, function, KEY)
+    spaces["aten"].impl("_pin_memory", _pinned, "CPU")
+    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
+        spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_missing, KEY)
-    libraries.append(everything)
-    return libraries
+    return [*spaces.values(), everything]
 
 
 def _lazy(name: str) -> Callable[..., Any]:
@@ -104,7 +107,7 @@ def overload(name: str) -> OpOverload:
 
 def _run_of(name: str) -> running.Run:
     func = overload(name)
-    runner = _OF_BOTH if name in _INDEXED else _RUNNER
+    runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
     run = bookkeeping.deterministic(func, runner.run_of(func, torchnp.table[name]))
     return on_torchs_stream(run) if is_random(func) else run
 
@@ -126,7 +129,11 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    torchnp.table["aten::copy_"](memory.share_any(target), memory.share_any(source))
+    if target.device.type == "cpu":
+        target.copy_(convert.wrap(np.ascontiguousarray(memory.to_numpy(source)).reshape(source.shape)))
+    else:
+        seen = memory.seen_through(target, memory.share_any(source))
+        torchnp.table["aten::copy_"](memory.physical(target), seen)
     return target
 
 
@@ -155,8 +162,9 @@ def _as_strided_(tensor: torch.Tensor, size: Any, stride: Any, offset: int | Non
     return _SET(tensor, tensor.untyped_storage(), there.storage_offset(), size, stride)
 
 
-def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any) -> torch.Tensor:
+def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
     """``set_``, which lets the storage grow."""
+    stride = stride or torch.empty(size, device="meta").stride()
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
     grow(storage, (offset + reach) * tensor.element_size() if reach else 0)
     return _SET(tensor, storage, offset, size, stride)
@@ -166,15 +174,20 @@ def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     return _SET(tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
 
 
+def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """``_pack_padded_sequence``: lengths are on the CPU, and so are the sizes of batches."""
+    data, sizes = torchnp.table["aten::_pack_padded_sequence"](
+        memory.share_any(tensor), memory.share_any(lengths), batch_first
+    )
+    return memory.wrap(data), convert.wrap(sizes)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "aten::_copy_from": _copy_from,
     "aten::_copy_from_and_resize": lambda source, target: _copy_from(source, target.resize_(source.shape)),
+    "aten::_pack_padded_sequence": _pack,
     "aten::resize_": _resize,
-    "aten::as_strided": _AS_STRIDED,
     "aten::as_strided_": _as_strided_,
-    "aten::view": by_cpu(aten.view.default),
-    "aten::_reshape_alias": by_cpu(aten._reshape_alias.default),
-    "aten::unfold": by_cpu(aten.unfold.default),
     "aten::set_.source_Storage_storage_offset": _set,
     "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
     "aten::set_.source_Tensor": _set_source,
@@ -186,16 +199,15 @@ _OWN: dict[str, Callable[..., Any]] = {
 """What the device does without a row."""
 
 
-def _views() -> frozenset[str]:
-    """Views, which torch's own code makes for every device, of ``as_strided`` and ``view``."""
-    found = set()
-    for name in torchnp.table:
-        if name.startswith("aten::"):
-            schema = schema_of(overload(name))
-            marks = [a.alias_info for a in schema.arguments if a.alias_info is not None]
-            if marks and not any(m.is_write for m in marks):
-                found.add(name)
-    return frozenset(found)
+def _is_view(name: str) -> bool:
+    marks = [a.alias_info for a in schema_of(overload(name)).arguments if a.alias_info is not None]
+    return bool(marks) and not any(m.is_write for m in marks)
 
 
-_LEFT = _views() | {"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"}
+def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """All memory of the device is the CPU's: there is nothing to pin."""
+    return tensor.clone()
+
+
+_LEFT = frozenset({"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"})
+"""Rows that torch does by others: ``_copy_from``, which crosses devices, and views."""

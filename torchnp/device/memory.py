@@ -7,9 +7,12 @@ autograd are torch's own.
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import torch
 
+import torchnp
 from torchnp.interop import convert
 from torchnp.interop._private import empty_on_device, is_zero, storage_at, strided_on
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
@@ -24,6 +27,13 @@ _NOTHING = np.empty(0, np.uint8)
 
 def share(tensor: torch.Tensor) -> np.ndarray:
     """The memory of a tensor of the device; a 0-d tensor of the CPU is a number, and may stand beside them."""
+    if tensor.is_conj() or tensor.is_neg():
+        raise RuntimeError("not plain")
+    return physical(tensor)
+
+
+def physical(tensor: torch.Tensor) -> np.ndarray:
+    """The memory itself, whatever the conjugate and negative bits say."""
     try:
         owner = _storage(tensor).array  # type: ignore[attr-defined]  # set by `hold`
     except AttributeError:
@@ -36,10 +46,12 @@ def share(tensor: torch.Tensor) -> np.ndarray:
 
 def _without_owner(tensor: torch.Tensor) -> np.ndarray:
     if tensor.device.type == DEVICE:
-        if tensor.is_conj() or tensor.is_neg() or is_zero(tensor) or tensor.layout != torch.strided:
+        if is_zero(tensor) or tensor.layout != torch.strided:
             raise RuntimeError("not plain")
-        if tensor.numel():
-            raise RuntimeError("the tensor's storage was not made by torchnp.device and has no memory")
+        if tensor.numel():  # torch made a storage of its own at the same address, as pickling does
+            storage = _storage(tensor)
+            storage.array = np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
+            return physical(tensor)
         dtype = NUMPY_DTYPE[tensor.dtype]
         return np.ndarray(tensor.shape, dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
     if tensor.dim() and not tensor.is_meta:
@@ -52,7 +64,7 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
 
 def share_any(tensor: torch.Tensor) -> np.ndarray:
     """The memory of a tensor of the device or of the CPU, for operators that take both."""
-    return convert.to_numpy(tensor) if tensor.device.type == "cpu" else share(tensor)
+    return convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -61,7 +73,15 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
         return _without_owner(tensor)
     if is_zero(tensor):
         return share(torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device))
-    return share(tensor.detach().resolve_conj().resolve_neg())
+    return seen_through(tensor, physical(tensor))
+
+
+def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
+    """An array as a tensor's conjugate and negative bits show it; its own if there are none."""
+    for is_set, op in ((tensor.is_conj(), "aten::conj_physical"), (tensor.is_neg(), "aten::neg")):
+        if is_set:
+            array = torchnp.table[op](array)
+    return array
 
 
 def hold(storage: torch.UntypedStorage, owner: np.ndarray) -> None:
