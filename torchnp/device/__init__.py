@@ -14,10 +14,8 @@ Examples
 
 from __future__ import annotations
 
-import torch
-
 from torchnp.device import autocast, kernels, memory, module
-from torchnp.interop._private import DeviceHooks, set_up_device
+from torchnp.device._private import DeviceHooks, set_up_device
 
 NAME = memory.DEVICE
 

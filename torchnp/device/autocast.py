@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from torchnp.device._private import is_overload, without
+
 KEY = "AutocastPrivateUse1"
-_OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 DEVICE = "np"
 
 LOWER = (
@@ -62,7 +63,7 @@ def _dtypes(x: Any) -> set[torch.dtype]:
 
 def _in(func: Any, choose: Callable[[tuple], torch.dtype | None]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_OUTSIDE):
+        with without(KEY):
             dtype = choose(args)
             if dtype is not None:
                 args = tuple(_cast(x, dtype) for x in args)
@@ -88,7 +89,7 @@ def register() -> list[torch.library.Library]:
     ]
     for names, choose in rules:
         for name in names:
-            if torch._C._dispatch_has_kernel(f"aten::{name}"):
+            if is_overload(f"aten::{name}"):
                 library.impl(name, _in(overload(f"aten::{name}"), choose), KEY)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(torch.library.fallthrough_kernel, KEY)

@@ -18,8 +18,9 @@ import torch
 
 import torchnp
 from torchnp.device import memory
+from torchnp.device._private import by_cpu, has_kernel
 from torchnp.interop import bookkeeping, convert, running
-from torchnp.interop._private import OpOverload, by_cpu, schema_of
+from torchnp.interop._private import OpOverload, schema_of
 from torchnp.interop.convert import as_torchs
 from torchnp.interop.mode import MissingKernelError
 from torchnp.interop.streams import is_random, on_torchs_stream
@@ -56,15 +57,14 @@ _TAKE_BOTH = frozenset(
 
 def register() -> list[torch.library.Library]:
     """Register every row; the libraries that torch must keep."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
     spaces = {space: torch.library.Library(space, "IMPL") for space in ("aten", "prims")}
     for name in torchnp.table:
         space = name.partition("::")[0]
-        if space not in spaces or name in _LEFT or name in _OWN or has(name, "CompositeImplicitAutograd"):
+        if space not in spaces or name in _LEFT or name in _OWN or has_kernel(name, "CompositeImplicitAutograd"):
             continue
         if space == "prims" or not _is_view(name):
             spaces[space].impl(name, _lazy(name), KEY)
-        elif has(name, "CPU") and not has(name, "CompositeExplicitAutograd"):
+        elif has_kernel(name, "CPU") and not has_kernel(name, "CompositeExplicitAutograd"):
             spaces[space].impl(name, by_cpu(overload(name)), KEY)
     for name, function in _OWN.items():
         spaces["aten"].impl(name, function, KEY)
@@ -89,7 +89,7 @@ def _lazy(name: str) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return run(args, kwargs)  # type: ignore[misc]
+            return run(args, kwargs)
         except LinAlgError as error:
             raise as_torchs(error) from None
         except running.Foreign as reason:
@@ -122,7 +122,24 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
             "torch.np.fallback(True) lets torch's CPU compute it."
         )
     fallbacks[name] += 1
-    raise NotImplementedError(name)
+    originals: dict[int, torch.Tensor] = {}
+    twins: list[torch.Tensor] = []  # kept, so that no two have one id
+
+    def down(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.device.type == memory.DEVICE:
+            twins.append(convert.to_torch(memory.to_numpy(x)))
+            originals[id(twins[-1])] = x
+            return twins[-1]
+        if isinstance(x, (list, tuple)):
+            return [down(v) for v in x]
+        return torch.device("cpu") if isinstance(x, torch.device) else x
+
+    def up(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return originals.get(id(x)) if id(x) in originals else memory.to_torch(convert.to_numpy(x))
+        return type(x)(up(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+    return up(func(*down(args), **{k: down(v) for k, v in kwargs.items()}))
 
 
 # ---------------------------------------------------------------- storages
@@ -140,7 +157,7 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
 def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
     """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
-    return _set(tensor, tensor.untyped_storage(), tensor.storage_offset(), like.shape, like.stride())
+    return _set(tensor, tensor.untyped_storage(), int(tensor.storage_offset()), like.shape, like.stride())
 
 
 def grow(storage: torch.UntypedStorage, nbytes: int) -> None:

@@ -8,13 +8,15 @@ autograd are torch's own.
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import torch
 
 import torchnp
+from torchnp.device._private import empty_on_device, storage_at, strided_on, swap_memory
 from torchnp.interop import convert
-from torchnp.interop._private import empty_on_device, is_zero, storage_at, strided_on
+from torchnp.interop._private import is_zero
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
 
 DEVICE = "np"
@@ -35,7 +37,7 @@ def share(tensor: torch.Tensor) -> np.ndarray:
 def physical(tensor: torch.Tensor) -> np.ndarray:
     """The memory itself, whatever the conjugate and negative bits say."""
     try:
-        owner = _storage(tensor).array  # type: ignore[attr-defined]  # set by `hold`
+        owner = _storage(tensor).array  # type: ignore[attr-defined]  # which `hold` sets
     except AttributeError:
         return _without_owner(tensor)
     shape, offset = tensor.shape, tensor.storage_offset()
@@ -49,7 +51,7 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
         if is_zero(tensor) or tensor.layout != torch.strided:
             raise RuntimeError("not plain")
         if tensor.numel():  # torch made a storage of its own at the same address, as pickling does
-            storage = _storage(tensor)
+            storage: Any = _storage(tensor)
             storage.array = np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
             return physical(tensor)
         dtype = NUMPY_DTYPE[tensor.dtype]
@@ -84,13 +86,13 @@ def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def hold(storage: torch.UntypedStorage, owner: np.ndarray) -> None:
+def hold(storage: Any, owner: np.ndarray) -> None:
     """Put a storage on the memory of an array in C order."""
     held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
     if storage.nbytes():  # only an empty one takes memory of another length
-        storage._swap_data_ptr_(storage_at(0, _device(), 0))  # type: ignore[attr-defined]
-    storage._swap_data_ptr_(held)  # type: ignore[attr-defined]
-    storage.array = owner  # type: ignore[attr-defined]
+        swap_memory(storage, storage_at(0, _device(), 0))
+    swap_memory(storage, held)
+    storage.array = owner
 
 
 def _device() -> torch.device:

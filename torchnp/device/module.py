@@ -80,7 +80,7 @@ def storages() -> None:
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is None or torch.device(device).type != memory.DEVICE:
-            return make(cls, *args, **kwargs) if device is None else make(cls, *args, device=device, **kwargs)
+            return make(cls, *args, **kwargs if device is None else kwargs | {"device": device})
         size = args[0] if args else 0
         given = None if isinstance(size, int) else list(size)
         array = np.zeros(size, np.uint8) if given is None else np.array(given, np.uint8)
@@ -89,7 +89,8 @@ def storages() -> None:
     def np_(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
         if self.device.type == memory.DEVICE:
             return self
-        return torch.UntypedStorage(self.nbytes(), device=memory.DEVICE).copy_(self, non_blocking)
+        made: Any = new(torch.UntypedStorage, self.nbytes(), device=memory.DEVICE)
+        return made.copy_(self, non_blocking)
 
     torch.UntypedStorage.__new__ = new  # type: ignore[method-assign]
     torch.UntypedStorage.np = np_  # type: ignore[attr-defined]

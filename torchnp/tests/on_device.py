@@ -536,12 +536,23 @@ def default_device():
 
 
 def fallbacks():
-    raises(
-        RuntimeError,
-        "torch.np.fallback(True)",
-        lambda: torch._cdist_forward if 0 else torch.ops.aten._nested_tensor_size(torch.ones(2, device=D)),
-    )
+    library = torch.library.Library("probe", "DEF")
+    library.define("twice(Tensor x, Tensor[] more) -> (Tensor, Tensor[])")
+    library.define("add_one_(Tensor(a!) x) -> Tensor(a!)")
+    library.impl("twice", lambda x, more: (x * 2, [m + x for m in more]), "CPU")
+    library.impl("add_one_", lambda x: x.add_(1), "CPU")
+    x = torch.ones(2, device=D)
+    raises(RuntimeError, "torch.np.fallback(True)", lambda: torch.ops.probe.twice(x, [x]))
     assert not torch.np.fallbacks
+    torch.np.fallback(True)
+    try:
+        two, (more,) = torch.ops.probe.twice(x, [x])
+        assert two.device == more.device == x.device
+        assert torch.ops.probe.add_one_(x) is x
+        same(x.cpu(), torch.full((2,), 2.0))
+        assert torch.np.fallbacks == {"probe::twice": 1, "probe::add_one_": 1}
+    finally:
+        torch.np.fallback(False)
 
 
 PROBES = {
