@@ -18,6 +18,7 @@ from torchnp.device._private import empty_on_device, storage_at, strided_on, swa
 from torchnp.interop import convert
 from torchnp.interop._private import is_zero
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
+from torchnp.kernels._memory import window
 
 DEVICE = "np"
 SPOKEN = "the device np"
@@ -118,9 +119,9 @@ def wrap(array: np.ndarray) -> torch.Tensor:
         return strided_on(empty_on_device((0,), dtype), array.shape, strides if any(strides) else None)
     # The window that the array reaches, from its first element on.
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
-    window = np.lib.stride_tricks.as_strided(array, (length,), (itemsize,))
+    flat = window(array, (length,), (itemsize,))
     tensor = empty_on_device((length,), dtype)
-    hold(_storage(tensor), window)
+    hold(_storage(tensor), flat)
     return strided_on(tensor, array.shape, strides)
 
 
