@@ -27,6 +27,13 @@ def own_table() -> Table:
     return found
 
 
+def np_device() -> Backend:
+    """Return the device ``np``, whose kernels are torchnp's."""
+    import torchnp.device
+
+    return device(torchnp.device.NAME)
+
+
 def load_backend(name: str) -> Backend:
     """Return a backend by its name on the command line; an unknown name is an error that lists the known ones."""
     if name == "table":

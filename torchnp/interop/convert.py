@@ -25,6 +25,10 @@ _TO_BITS = {t: (_BITS[dt.itemsize], dt) for t, dt in NUMPY_DTYPE.items() if dt.t
 _FROM_BITS = {dt: (NUMPY_DTYPE[bits], t) for t, (bits, dt) in _TO_BITS.items()}
 NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
 
+# What a `running.Runner` asks of a device, with the functions below.
+DEVICE = "cpu"
+SPOKEN = "the CPU"
+
 PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
 _numpy = torch.Tensor.numpy
 _view = torch.Tensor.view
@@ -168,6 +172,13 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     if bits is None:
         return _from_numpy(array)
     return _view(_from_numpy(array.view(bits[0])), bits[1])
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array of some elements begins."""
+    if array.flags.writeable and array.dtype in NATIVE:
+        return _from_numpy(array).data_ptr()  # half the time of asking NumPy
+    return array.__array_interface__["data"][0]
 
 
 def as_torchs(error: Exception) -> Exception:

@@ -13,7 +13,7 @@ import torch
 
 import torchnp
 from torchnp import dtypes
-from torchnp.interop import bookkeeping, running
+from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import TorchDispatchMode, constructors, is_custom, is_traced, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
@@ -27,6 +27,7 @@ _ROUTES = (
     (FASTPATH, "aten::_nested_tensor_from_mask"),
     (FLASH, "aten::_scaled_dot_product_flash_attention_for_cpu"),
 )
+_RUNNER = running.Runner(convert)
 _CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
 _PASSED_NAMESPACES = frozenset({"profiler"})  # neither reads nor makes tensor values
 
@@ -186,7 +187,7 @@ class NumpyMode(TorchDispatchMode):
         if name in bookkeeping.BOOKKEEPING or func.namespace in _PASSED_NAMESPACES:
             step = Step(name, "bookkeeping", bookkeeping.bookkeeping(func))
         elif kernel is not None:
-            run = bookkeeping.deterministic(func, _to_sparse(func, running.make_run(func, kernel)))
+            run = bookkeeping.deterministic(func, _to_sparse(func, _RUNNER.run_of(func, kernel)))
             if is_random(func):
                 run = on_torchs_stream(run)
             if self.crosscheck:

@@ -1,0 +1,72 @@
+"""What `torchnp.device` uses of torch beyond its public interface, and nobody else does: each name is asked for at import."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchnp.interop._private import OpOverload, absent, lookup
+
+
+def need(path: str) -> Any:
+    """The object at a dotted path below ``torch``, or an error that names it."""
+    found = lookup(path)
+    if found is None:
+        absent(f"torch.{path}")()
+    return found
+
+
+set_up_device: Callable[..., None] = need("utils.backend_registration._setup_privateuseone_for_python_backend")
+"""Make torch's spare device (PrivateUse1) one whose kernels are Python functions."""
+
+DeviceHooks: Any = need("utils.backend_registration._DummyPrivateUse1Hook")
+"""What torch asks of such a device."""
+
+empty_on_device: Callable[..., torch.Tensor] = need("_C._acc.create_empty_tensor")
+"""A contiguous tensor of that device, of a size and a dtype, whose storage has no memory yet."""
+
+storage_at: Callable[..., Any] = need("_C._construct_storage_from_data_pointer")
+"""A storage of a device at an address, of a length in bytes; it does not keep the memory."""
+
+swap_memory: Callable[[Any, Any], None] = need("UntypedStorage._swap_data_ptr_")
+"""Exchange the memory of two storages; both have the same length, or one has none."""
+
+has_kernel: Callable[[str, str], bool] = need("_C._dispatch_has_kernel_for_dispatch_key")
+"""Whether an overload, by its full name, has a kernel under a key."""
+
+is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
+"""Whether torch has an overload of that full name."""
+
+_exclude: Any = need("_C._ExcludeDispatchKeyGuard")
+_key_set: Any = need("_C.DispatchKeySet")
+
+
+def without(key: str) -> Any:
+    """A context in which a dispatch key is passed over."""
+    return _exclude(_key_set(getattr(torch._C.DispatchKey, key)))
+
+
+def by_cpu(func: OpOverload) -> Callable[..., Any]:
+    """The CPU's kernel of an overload, for tensors of any device: for kernels that touch sizes and strides alone."""
+    return functools.partial(func._op_dk, torch.DispatchKey.CPU)
+
+
+_as_strided_of_cpu = by_cpu(torch.ops.aten.as_strided.default)
+
+
+def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int | None = None) -> torch.Tensor:
+    """A tensor on another's storage, not known to autograd as a view; of C order where no strides are given."""
+    if stride is None:
+        stride = torch.empty(size, device="meta").stride()
+    return _as_strided_of_cpu(tensor, size, stride, offset)
+
+
+if TYPE_CHECKING:
+
+    class Storage(torch.UntypedStorage):
+        """A storage whose Python object keeps the array."""
+
+        array: Any

@@ -1,0 +1,230 @@
+"""The kernels of the device ``np``: rows of `torchnp.table`, each looked up when its operator is first called.
+
+What is not a row of the table:
+
+- Operators that torch defines by others for every device (``CompositeImplicitAutograd``) are taken apart by torch, and
+  so are views, which compute nothing: torch's own code works out sizes and strides.
+- `_BOOKKEEPING` names what moves or resizes storages; arrays have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchnp
+from torchnp.device import memory
+from torchnp.device._private import by_cpu, has_kernel
+from torchnp.interop import bookkeeping, convert, running
+from torchnp.interop._private import OpOverload, schema_of
+from torchnp.interop.convert import as_torchs
+from torchnp.interop.mode import MissingKernelError
+from torchnp.interop.streams import is_random, on_torchs_stream
+from torchnp.kernels.linalg import LinAlgError
+
+KEY = "PrivateUse1"
+aten = torch.ops.aten
+
+fallbacks: Counter[str] = Counter()
+"""Calls by overload that torch's CPU computed, where that was asked for."""
+
+allow_fallback = False
+
+_RUNNER = running.Runner(memory)
+
+
+class _Both:
+    """The device's memory and the CPU's, for operators whose indices or sources may lie on either."""
+
+    DEVICE, SPOKEN = memory.DEVICE, memory.SPOKEN
+    share = to_numpy = staticmethod(memory.share_any)
+    wrap, to_torch, address = staticmethod(memory.wrap), staticmethod(memory.to_torch), staticmethod(memory.address)
+
+
+_OF_BOTH = running.Runner(_Both())
+_TAKE_BOTH = frozenset(
+    f"aten::{name}"
+    for name in (
+        "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out",
+    )
+)  # fmt: skip
+"""Operators of which torch takes indices or lengths on the CPU."""
+
+
+def register() -> list[torch.library.Library]:
+    """Register every row; the libraries that torch must keep."""
+    spaces = {space: torch.library.Library(space, "IMPL") for space in ("aten", "prims")}
+    for name in torchnp.table:
+        space = name.partition("::")[0]
+        if space not in spaces or name in _LEFT or name in _OWN or has_kernel(name, "CompositeImplicitAutograd"):
+            continue
+        if space == "prims" or not _is_view(name):
+            spaces[space].impl(name, _lazy(name), KEY)
+        elif has_kernel(name, "CPU") and not has_kernel(name, "CompositeExplicitAutograd"):
+            spaces[space].impl(name, by_cpu(overload(name)), KEY)
+    for name, function in _OWN.items():
+        spaces["aten"].impl(name, function, KEY)
+    spaces["aten"].impl("_pin_memory", _pinned, "CPU")
+    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
+        spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(_missing, KEY)
+    return [*spaces.values(), everything]
+
+
+def _lazy(name: str) -> Callable[..., Any]:
+    """The function of a row: made at the first call."""
+    run: running.Run | None = None
+
+    def first(args: tuple, kwargs: dict[str, Any]) -> Any:
+        nonlocal run
+        run = _run_of(name)
+        return run(args, kwargs)
+
+    run = first
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(args, kwargs)
+        except LinAlgError as error:
+            raise as_torchs(error) from None
+        except running.Foreign as reason:
+            raise RuntimeError(str(reason)) from None
+
+    return call
+
+
+def overload(name: str) -> OpOverload:
+    """The overload of a full name."""
+    space, _, rest = name.partition("::")
+    packet, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
+
+
+def _run_of(name: str) -> running.Run:
+    func = overload(name)
+    runner = _OF_BOTH if name in _TAKE_BOTH else _RUNNER
+    run = bookkeeping.deterministic(func, runner.run_of(func, torchnp.table[name]))
+    return on_torchs_stream(run) if is_random(func) else run
+
+
+def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """What has no kernel: an error, or the CPU's where that was asked for."""
+    name = func.name()
+    if not allow_fallback:
+        near = ", ".join(torchnp.table.close_names(name)) or "none"
+        raise MissingKernelError(
+            f"{name}: the device np has no kernel for this op. Nearest rows: {near}. "
+            "torch.np.fallback(True) lets torch's CPU compute it."
+        )
+    fallbacks[name] += 1
+    originals: dict[int, torch.Tensor] = {}
+    twins: list[torch.Tensor] = []  # kept, so that no two have one id
+
+    def down(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.device.type == memory.DEVICE:
+            twins.append(convert.to_torch(memory.to_numpy(x)))
+            originals[id(twins[-1])] = x
+            return twins[-1]
+        if isinstance(x, (list, tuple)):
+            return [down(v) for v in x]
+        return torch.device("cpu") if isinstance(x, torch.device) else x
+
+    def up(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return originals.get(id(x)) if id(x) in originals else memory.to_torch(convert.to_numpy(x))
+        return type(x)(up(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+    return up(func(*down(args), **{k: down(v) for k, v in kwargs.items()}))
+
+
+# ---------------------------------------------------------------- storages
+
+
+def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    if target.device.type == "cpu":
+        target.copy_(convert.wrap(np.ascontiguousarray(memory.to_numpy(source)).reshape(source.shape)))
+    else:
+        seen = memory.seen_through(target, memory.share_any(source))
+        torchnp.table["aten::copy_"](memory.physical(target), seen)
+    return target
+
+
+def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
+    """``resize_``: the storage grows for all tensors on it; new elements are zeros."""
+    like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
+    return _set(tensor, tensor.untyped_storage(), int(tensor.storage_offset()), like.shape, like.stride())
+
+
+def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
+    """Let a storage have at least so many bytes, for all tensors on it."""
+    if nbytes > storage.nbytes():
+        grown = np.zeros(nbytes, np.uint8)
+        old = getattr(storage, "array", None)
+        if old is not None:
+            grown[: old.nbytes] = old.reshape(-1).view(np.uint8)
+        memory.hold(storage, grown)
+
+
+_AS_STRIDED = by_cpu(aten.as_strided.default)
+_SET = by_cpu(aten.set_.source_Storage_storage_offset)
+
+
+def _as_strided_(tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
+    there = _AS_STRIDED(tensor, size, stride, offset)  # which refuses what lies outside
+    return _SET(tensor, tensor.untyped_storage(), there.storage_offset(), size, stride)
+
+
+def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
+    """``set_``, which lets the storage grow."""
+    stride = stride or torch.empty(size, device="meta").stride()
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
+    grow(storage, (offset + reach) * tensor.element_size() if reach else 0)
+    return _SET(tensor, storage, offset, size, stride)
+
+
+def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return _SET(tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+
+
+def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """``_pack_padded_sequence``: lengths are on the CPU, and so are the sizes of batches."""
+    data, sizes = torchnp.table["aten::_pack_padded_sequence"](
+        memory.share_any(tensor), memory.share_any(lengths), batch_first
+    )
+    return memory.wrap(data), convert.wrap(sizes)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "aten::_copy_from": _copy_from,
+    "aten::_copy_from_and_resize": lambda source, target: _copy_from(source, target.resize_(source.shape)),
+    "aten::_pack_padded_sequence": _pack,
+    "aten::resize_": _resize,
+    "aten::as_strided_": _as_strided_,
+    "aten::set_.source_Storage_storage_offset": _set,
+    "aten::set_.source_Storage": by_cpu(aten.set_.source_Storage),
+    "aten::set_.source_Tensor": _set_source,
+    "aten::set_": by_cpu(aten.set_.default),
+    "aten::_fused_sdp_choice": lambda *args, **kwargs: 0,  # the form of plain operators
+    "aten::is_pinned": lambda tensor, device=None: False,
+    "aten::record_stream": lambda tensor, stream: None,
+}
+"""What the device does without a row."""
+
+
+def _is_view(name: str) -> bool:
+    marks = [a.alias_info for a in schema_of(overload(name)).arguments if a.alias_info is not None]
+    return bool(marks) and not any(m.is_write for m in marks)
+
+
+def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """All memory of the device is the CPU's: there is nothing to pin."""
+    return tensor.clone()
+
+
+_LEFT = frozenset({"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"})
+"""Rows that torch does by others: ``_copy_from``, which crosses devices, and views."""

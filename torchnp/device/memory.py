@@ -1,0 +1,132 @@
+"""Tensors of the device ``np``, and arrays, on the same memory.
+
+A tensor of the device is an ordinary `torch.Tensor`: its storage points to the memory of an array that is kept alive
+by the storage's Python object, for as long as torch keeps the storage. So sizes, strides, views, version counters and
+autograd are torch's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchnp
+from torchnp.device._private import empty_on_device, storage_at, strided_on, swap_memory
+from torchnp.interop import convert
+from torchnp.interop._private import is_zero
+from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
+from torchnp.kernels._memory import window
+
+DEVICE = "np"
+SPOKEN = "the device np"
+
+_DEVICE: torch.device  # torch knows the name once the device is set up
+_storage = torch.Tensor.untyped_storage
+_NOTHING = np.empty(0, np.uint8)
+
+
+def share(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device; a 0-d tensor of the CPU is a number, and may stand beside them."""
+    if tensor.is_conj() or tensor.is_neg():
+        raise RuntimeError("not plain")
+    return physical(tensor)
+
+
+def physical(tensor: torch.Tensor) -> np.ndarray:
+    """The memory itself, whatever the conjugate and negative bits say."""
+    try:
+        owner = _storage(tensor).array  # type: ignore[attr-defined]  # which `hold` sets
+    except AttributeError:
+        return _without_owner(tensor)
+    shape, offset = tensor.shape, tensor.storage_offset()
+    dtype = NUMPY_DTYPE[tensor.dtype]
+    itemsize = dtype.itemsize
+    return np.ndarray(shape, dtype, owner, offset * itemsize, [s * itemsize for s in tensor.stride()])
+
+
+def _without_owner(tensor: torch.Tensor) -> np.ndarray:
+    if tensor.device.type == DEVICE:
+        if is_zero(tensor) or tensor.layout != torch.strided:
+            raise RuntimeError("not plain")
+        if tensor.numel():  # torch made a storage of its own at the same address, as pickling does
+            storage: Any = _storage(tensor)
+            storage.array = np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
+            return physical(tensor)
+        dtype = NUMPY_DTYPE[tensor.dtype]
+        return np.ndarray(tensor.shape, dtype, _NOTHING, strides=[s * dtype.itemsize for s in tensor.stride()])
+    if tensor.dim() and not tensor.is_meta:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE}:0 and "
+            f"{tensor.device}!"
+        )
+    return convert.to_numpy(tensor)
+
+
+def share_any(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device or of the CPU, for operators that take both."""
+    return convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor of the device, resolved where it has to be."""
+    if tensor.device.type != DEVICE:
+        return _without_owner(tensor)
+    if is_zero(tensor):
+        return share(torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device))
+    return seen_through(tensor, physical(tensor))
+
+
+def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
+    """An array as a tensor's conjugate and negative bits show it; its own if there are none."""
+    for is_set, op in ((tensor.is_conj(), "aten::conj_physical"), (tensor.is_neg(), "aten::neg")):
+        if is_set:
+            array = torchnp.table[op](array)
+    return array
+
+
+def hold(storage: Any, owner: np.ndarray) -> None:
+    """Put a storage on the memory of an array in C order."""
+    held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
+    if storage.nbytes():  # only an empty one takes memory of another length
+        swap_memory(storage, storage_at(0, _device(), 0))
+    swap_memory(storage, held)
+    storage.array = owner
+
+
+def _device() -> torch.device:
+    global _DEVICE
+    try:
+        return _DEVICE
+    except NameError:
+        _DEVICE = torch.device(DEVICE, 0)
+        return _DEVICE
+
+
+def wrap(array: np.ndarray) -> torch.Tensor:
+    """A tensor of the device on a writable array's memory; strides are not negative."""
+    dtype = TORCH_DTYPE[array.dtype]
+    shape = array.shape
+    if array.flags.c_contiguous and array.size and 1 not in shape:
+        tensor = empty_on_device(shape, dtype)
+        hold(_storage(tensor), array)
+        return tensor
+    itemsize = array.itemsize
+    strides = [s // itemsize for s in array.strides]
+    if not array.size:
+        return strided_on(empty_on_device((0,), dtype), array.shape, strides if any(strides) else None)
+    # The window that the array reaches, from its first element on.
+    length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    flat = window(array, (length,), (itemsize,))
+    tensor = empty_on_device((length,), dtype)
+    hold(_storage(tensor), flat)
+    return strided_on(tensor, array.shape, strides)
+
+
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """The same for any array: what cannot be shared is copied."""
+    if not array.flags.writeable or not array.flags.aligned or any(s < 0 or s % array.itemsize for s in array.strides):
+        array = array.copy()
+    return wrap(array)

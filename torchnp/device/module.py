@@ -1,0 +1,96 @@
+"""``torch.np``: what torch asks of a device's module."""
+
+from __future__ import annotations
+
+import types
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from torchnp.device import kernels, memory
+
+
+class Module(types.ModuleType):
+    """Registered as ``torch.np``. There is one device, with no streams, and its generator is the CPU's."""
+
+    def __init__(self) -> None:
+        super().__init__("torch.np", __doc__)
+        self.device = device
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def is_available(self) -> bool:
+        return True
+
+    def current_device(self) -> int:
+        return 0
+
+    def device_count(self) -> int:
+        return 1
+
+    def synchronize(self, device: Any = None) -> None:
+        """Kernels have ended when they return."""
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+    def manual_seed_all(self, seed: int) -> None:
+        """``torch.manual_seed`` has seeded the CPU's generator, which the device draws from."""
+
+    manual_seed = manual_seed_all
+
+    def get_rng_state(self, device: Any = None) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, device: Any = None) -> None:
+        torch.set_rng_state(state)
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        return [torch.bfloat16, torch.float16]
+
+    @property
+    def fallbacks(self) -> Counter[str]:
+        """Calls by overload that torch's CPU computed, after ``torch.np.fallback(True)``."""
+        return kernels.fallbacks
+
+    def fallback(self, allowed: bool) -> None:
+        """Let torch's CPU compute what has no kernel, and count it in `fallbacks`."""
+        kernels.allow_fallback = allowed
+
+
+class device:  # torch's name of what makes a device the current one
+    """``with torch.np.device(0):`` makes the only device the current one."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def storages() -> None:
+    """Let storages be made on the device: torch's own constructor asks for an allocator in C++, and crashes."""
+    make = torch.UntypedStorage.__new__
+
+    def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is None or torch.device(device).type != memory.DEVICE:
+            return make(cls, *args, **kwargs if device is None else kwargs | {"device": device})
+        size = args[0] if args else 0
+        given = None if isinstance(size, int) else list(size)
+        array = np.zeros(size, np.uint8) if given is None else np.array(given, np.uint8)
+        return memory.wrap(array).untyped_storage()
+
+    def np_(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
+        if self.device.type == memory.DEVICE:
+            return self
+        made: Any = new(torch.UntypedStorage, self.nbytes(), device=memory.DEVICE)
+        return made.copy_(self, non_blocking)
+
+    torch.UntypedStorage.__new__ = new  # type: ignore[method-assign]
+    torch.UntypedStorage.np = np_  # type: ignore[attr-defined]
