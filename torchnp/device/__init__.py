@@ -14,11 +14,11 @@ Examples
 
 from __future__ import annotations
 
-from torchnp.device import autocast, kernels, memory, module
+from torchnp.device import autocast, kernels, module, storages
 from torchnp.device._private import DeviceHooks, set_up_device
 
-NAME = memory.DEVICE
+NAME = storages.DEVICE
 
 set_up_device(NAME, module.Module(), DeviceHooks())
-module.storages()
+module.storages_here()
 _libraries = kernels.register() + autocast.register()

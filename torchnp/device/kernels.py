@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import torchnp
-from torchnp.device import memory
+from torchnp.device import storages
 from torchnp.device._private import by_cpu, has_kernel
 from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import OpOverload, schema_of
@@ -34,15 +34,19 @@ fallbacks: Counter[str] = Counter()
 
 allow_fallback = False
 
-_RUNNER = running.Runner(memory)
+_RUNNER = running.Runner(storages)
 
 
 class _Both:
     """The device's memory and the CPU's, for operators whose indices or sources may lie on either."""
 
-    DEVICE, SPOKEN = memory.DEVICE, memory.SPOKEN
-    share = to_numpy = staticmethod(memory.share_any)
-    wrap, to_torch, address = staticmethod(memory.wrap), staticmethod(memory.to_torch), staticmethod(memory.address)
+    DEVICE, SPOKEN = storages.DEVICE, storages.SPOKEN
+    share = to_numpy = staticmethod(storages.share_any)
+    wrap, to_torch, address = (
+        staticmethod(storages.wrap),
+        staticmethod(storages.to_torch),
+        staticmethod(storages.address),
+    )
 
 
 _OF_BOTH = running.Runner(_Both())
@@ -126,8 +130,8 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     twins: list[torch.Tensor] = []  # kept, so that no two have one id
 
     def down(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and x.device.type == memory.DEVICE:
-            twins.append(convert.to_torch(memory.to_numpy(x)))
+        if isinstance(x, torch.Tensor) and x.device.type == storages.DEVICE:
+            twins.append(convert.to_torch(storages.to_numpy(x)))
             originals[id(twins[-1])] = x
             return twins[-1]
         if isinstance(x, (list, tuple)):
@@ -136,7 +140,7 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
     def up(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
-            return originals.get(id(x)) if id(x) in originals else memory.to_torch(convert.to_numpy(x))
+            return originals.get(id(x)) if id(x) in originals else storages.to_torch(convert.to_numpy(x))
         return type(x)(up(v) for v in x) if isinstance(x, (list, tuple)) else x
 
     return up(func(*down(args), **{k: down(v) for k, v in kwargs.items()}))
@@ -147,10 +151,10 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     if target.device.type == "cpu":
-        target.copy_(convert.wrap(np.ascontiguousarray(memory.to_numpy(source)).reshape(source.shape)))
+        target.copy_(convert.wrap(np.ascontiguousarray(storages.to_numpy(source)).reshape(source.shape)))
     else:
-        seen = memory.seen_through(target, memory.share_any(source))
-        torchnp.table["aten::copy_"](memory.physical(target), seen)
+        seen = storages.seen_through(target, storages.share_any(source))
+        torchnp.table["aten::copy_"](storages.physical(target), seen)
     return target
 
 
@@ -167,7 +171,7 @@ def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
         old = getattr(storage, "array", None)
         if old is not None:
             grown[: old.nbytes] = old.reshape(-1).view(np.uint8)
-        memory.hold(storage, grown)
+        storages.hold(storage, grown)
 
 
 _AS_STRIDED = by_cpu(aten.as_strided.default)
@@ -194,9 +198,9 @@ def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """``_pack_padded_sequence``: lengths are on the CPU, and so are the sizes of batches."""
     data, sizes = torchnp.table["aten::_pack_padded_sequence"](
-        memory.share_any(tensor), memory.share_any(lengths), batch_first
+        storages.share_any(tensor), storages.share_any(lengths), batch_first
     )
-    return memory.wrap(data), convert.wrap(sizes)
+    return storages.wrap(data), convert.wrap(sizes)
 
 
 _OWN: dict[str, Callable[..., Any]] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchnp.device import kernels, memory
+from torchnp.device import kernels, storages
 
 
 class Module(types.ModuleType):
@@ -74,22 +74,22 @@ class device:  # torch's name of what makes a device the current one
         pass
 
 
-def storages() -> None:
+def storages_here() -> None:
     """Let storages be made on the device: torch's own constructor asks for an allocator in C++, and crashes."""
     make = torch.UntypedStorage.__new__
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
-        if device is None or torch.device(device).type != memory.DEVICE:
+        if device is None or torch.device(device).type != storages.DEVICE:
             return make(cls, *args, **kwargs if device is None else kwargs | {"device": device})
         size = args[0] if args else 0
         given = None if isinstance(size, int) else list(size)
         array = np.zeros(size, np.uint8) if given is None else np.array(given, np.uint8)
-        return memory.wrap(array).untyped_storage()
+        return storages.wrap(array).untyped_storage()
 
     def np_(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
-        if self.device.type == memory.DEVICE:
+        if self.device.type == storages.DEVICE:
             return self
-        made: Any = new(torch.UntypedStorage, self.nbytes(), device=memory.DEVICE)
+        made: Any = new(torch.UntypedStorage, self.nbytes(), device=storages.DEVICE)
         return made.copy_(self, non_blocking)
 
     torch.UntypedStorage.__new__ = new  # type: ignore[method-assign]
