@@ -14,6 +14,8 @@ Examples
 
 from __future__ import annotations
 
+import torch
+
 from torchnp.device import autocast, kernels, module, storages
 from torchnp.device._private import DeviceHooks, set_up_device
 
@@ -22,3 +24,18 @@ NAME = storages.DEVICE
 set_up_device(NAME, module.Module(), DeviceHooks())
 module.storages_here()
 _libraries = kernels.register() + autocast.register()
+
+
+def _try_backward() -> None:
+    """Refuse where torch has made its queues of devices already: a gradient could not be computed here, nor the error be understood."""
+    x = torch.ones((), device=NAME, requires_grad=True)
+    try:
+        (x * 2).backward()
+    except RuntimeError as error:
+        raise RuntimeError(
+            "import torchnp.device before the first backward() of the process: then torch's autograd makes a queue for each "
+            "device that it knows, once"
+        ) from error
+
+
+_try_backward()

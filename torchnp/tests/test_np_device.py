@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,13 @@ def test_a_torch_without_a_name_is_told_of():
     assert [
         f"has no torch.{name}, which torchnp needs here" in line for name, line in zip(NEEDED, said, strict=True)
     ] == [True] * len(NEEDED)
+
+
+def test_the_page_runs_and_a_late_import_is_told_of():
+    page = HERE.parents[1] / "docs" / "device.md"
+    if page.exists():  # not in a wheel
+        code = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE))
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+    late = "import torch; torch.ones(1, requires_grad=True).sum().backward(); import torchnp.device"
+    ran = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True, check=False)
+    assert "import torchnp.device before the first backward()" in ran.stderr

@@ -10,6 +10,7 @@ import torch
 
 import torchnp
 from torchnp.interop._private import OpOverload, decompositions, schema_of
+from torchnp.rpc import wire
 
 # What to write in place of an op whose result's shape depends on values.
 FIXED_SHAPE = {
@@ -197,7 +198,7 @@ def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[st
         pass  # the row to name is the one that was asked for
     if why := torchnp.table.reason(plan.name):
         raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
-    if plan.name in torchnp.table:
+    if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
         error = MissingRow(
             f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"
         )

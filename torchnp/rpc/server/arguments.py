@@ -37,10 +37,6 @@ _TAKES: dict[str, frozenset[type]] = {
     "Device": frozenset({str}),
     "MemoryFormat": frozenset({str, int}),
 }  # what else there is (generators, storages, streams) cannot be sent
-# Prims that torch calls with a number in a Tensor's place without saying so.
-_OF_NUMBERS = frozenset(
-    f"prims::{name}" for name in ("eq", "fmod", "ge", "gt", "le", "lt", "maximum", "ne", "pow", "remainder", "zeta")
-)
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 _SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Huge: "int beyond 64 bits"}
 
@@ -75,7 +71,7 @@ def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
     required = [
         (i, a.name) for i, a in enumerate(schema.args) if not a.has_default and not a.type.startswith("Generator")
     ]
-    numbers = schema.takes_numbers or schema.name in _OF_NUMBERS
+    numbers = schema.takes_numbers
     good: set[tuple] = set()
 
     def problem(args: list, kwargs: dict[str, Any]) -> str | None:
