@@ -77,7 +77,7 @@ ELEMENTWISE = (
     rule("prelu", args={"self": T("n c m?"), "weight": T("c", "same")}),
     rule("_prelu_kernel _prelu_kernel_backward", args={"weight": T("bcast", "same")}),
     rule("polygamma", args={"n": I(0, 4)}),
-    rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 2)}),
+    rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 5)}),
     rule("special_*polynomial*", args={"n": T("bcast", "real", (-1, 6))}, dtypes="float", mixed=3),
     rule("special_*polynomial*.n_scalar", args={"n": N((0, 1, 2, 3, 5))}),
     # At nan the loops of these end before their first step, and what torch returns was never written.
