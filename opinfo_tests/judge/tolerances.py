@@ -135,8 +135,9 @@ RULES: dict[str, Rule] = {
     ),
     **rows(
         "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
-        Rule("close", "means of two by two, with weights that half types round or not, as torch's loop does", sums=False),
+        Rule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
     ),
+    **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "

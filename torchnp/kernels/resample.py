@@ -222,9 +222,10 @@ def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
 
 def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
     """Whether torch takes its loop for channels_last: for small images too, and linearly for those of three colours."""
-    if x.ndim < 4 or mode == "cubic":
+    if mode == "cubic":
         return False
-    last = is_channels_last(x) and x.shape[1] > 3
+    dense = np.moveaxis(x, 1, -1).flags.c_contiguous if x.size else is_channels_last(x)
+    last = x.ndim > 3 and x.shape[1] > 3 and dense
     return last or (x.ndim == 4 and (sum(out) <= 128 or (mode == "linear" and x.shape[1] == 3)))
 
 
