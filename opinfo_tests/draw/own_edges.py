@@ -55,7 +55,8 @@ INDICES = [("2,3,4", "[ints(2)%2, None, ints(2)]"), ("2,1,4", "[ints(2)%2, None,
            ("3,4,2", "[ints(2,1)%3, ints(3)]"), ("3,1", "[ints(1)%3, None]"), ("1,3", "[None, ints(1)%3]"),
            ("3,1,2", "[ints(1)%3, None, ints(1)%2]"), ("3,1,2", "[ints(4)%3, None, ints(4)%2]"), ("3,1,2", "[None, ints(4)*0, ints(4)%2]"),
            ("3,0,2", "[ints(4)%3, None, ints(4)%2]"), ("3,4", "[m(3,4)]"), ("1,1", "[ints(1)*0]"), ("4,3", "[None, ints(1,1)%3]"),
-           ("3,2,2,2", "[None, ints(2)%2, None, ints(2)%2]"), ("3,4", "[ints(0), None]"), ("3,4", "[ints(0), ints(0)]")]  # fmt: skip
+           ("3,2,2,2", "[None, ints(2)%2, None, ints(2)%2]"), ("3,4", "[ints(2)%3, ints(2)+5]"), ("2,3", "[None, ints(2)-9]"), ("0,3", "[ints(2)]"),
+           ("3,4", "[ints(0), None]"), ("3,4", "[ints(0), ints(0)]")]  # fmt: skip
 PICKED = [f"fib  index.Tensor  (x({shape}){turned}, {index})"
           for (shape, index), turned in product(INDICES, ("", ".mT.contiguous().mT"))]  # fmt: skip
 

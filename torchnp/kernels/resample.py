@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, require
 from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._rows import rows
@@ -224,8 +225,7 @@ def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
     """Whether torch takes its loop for channels_last: for small images too, and linearly for those of three colours."""
     if mode == "cubic":
         return False
-    dense = np.moveaxis(x, 1, -1).flags.c_contiguous if x.size else is_channels_last(x)
-    last = x.ndim > 3 and x.shape[1] > 3 and dense
+    last = x.shape[1] > 3 and layout.is_channels_last(*layout.layout_of(x))
     return last or (x.ndim == 4 and (sum(out) <= 128 or (mode == "linear" and x.shape[1] == 3)))
 
 
