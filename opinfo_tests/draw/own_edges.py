@@ -69,8 +69,8 @@ SLICES = [f"fibc index_add  (x(5,3,4), {dim}, ints(40){dtype}%3, x({source}){alp
 BAGS = [f"f    _embedding_bag_dense_backward  (x(3,3), ints(7), torch.tensor([0,0,1,1,2,2,2]), torch.tensor([2,2,3]), ints(3,3), 4, {rest})"
         for rest in ("False, 0, p(7), -1", "True, 0, p(7), 1", "True, 1, None, -1", "False, 1, None, 2", "False, 2, None, -1")]  # fmt: skip
 
-# Factors with pivots of two rows, as beside a diagonal of zeros.
-FACTORED = "torch.linalg.ldl_factor((lambda a: a + a.{turned} - 2 * torch.diag(a.diagonal()))(x(4,4){wide}), hermitian={hermitian})"
+# Factors with pivots of two rows, as beside a small diagonal.
+FACTORED = "torch.linalg.ldl_factor((lambda a: a + a.{turned} - 1.9 * torch.diag(a.diagonal()))(x(4,4){wide}), hermitian={hermitian})"
 SOLVED = [
     f"sc   linalg_ldl_solve  (*{FACTORED.format(turned=turned, hermitian=hermitian, wide=wide)}, {b}{wide}, hermitian={hermitian})"
     for (turned, hermitian), b, wide in product(
@@ -88,6 +88,10 @@ f    div.Scalar_mode  (x(3,4), 2, rounding_mode='')
 fi   mvlgamma  (p(3,4) + 3, 3)
 fi   mvlgamma  (p(3,4) + 5, 5)
 f    mvlgamma  (x(3,4), 2)
+f    mvlgamma  (p(3,4), 0)
+f    ldexp.Tensor  (x(3,4), ints(3,4))
+f    ldexp.Tensor  (x(3,4), ints(4).to(torch.int16) - 2)
+f    ldexp.Tensor  (x(3,4), ints(5))
 f    ldexp.Tensor  (x(3,4), x())
 f    ldexp.Tensor  (x(3,4).double(), x())
 f    ldexp.Tensor  (x(3,4).to(torch.complex128), x())

@@ -137,6 +137,7 @@ RULES: dict[str, Rule] = {
         "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
         Rule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
     ),
+    **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
     **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
