@@ -200,7 +200,7 @@ SEQUENCES_BAGS_HEADS = (
         "_ctc_loss_backward.Tensor",
         args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (2, 2))},
     ),
-    rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="wide", wild=0),
+    rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="float", wild=0),
     rule(
         "_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0, 0, 0, 1))}, dtypes="wide", wild=0
     ),

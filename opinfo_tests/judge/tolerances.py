@@ -38,6 +38,7 @@ class Rule:
     zero_sign: bool = True
     double: float = 0.0  # the relative tolerance of double precision, where torch's own error is larger than `CLOSE`
     compared: int = 99  # results whose values are compared
+    sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
 
 
 ONCE = "one correctly rounded operation"
@@ -132,6 +133,12 @@ RULES: dict[str, Rule] = {
         "linalg_matrix_exp matrix_exp",
         Rule("close", "squared again and again, by polynomials of torch's degrees or SciPy's", zero_sign=False, double=1e-10),
     ),
+    **rows(
+        "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
+        Rule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
+    ),
+    **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
+    **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "
