@@ -117,6 +117,7 @@ RULES: dict[str, Rule] = {
         "acosh atanh atan2 hypot erf erfc sigmoid",
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
+    **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
     **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
