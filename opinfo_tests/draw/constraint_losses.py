@@ -176,7 +176,7 @@ NORMS_AND_LOSSES = (
             "ignore_index": C((-100, 0, 1)),
             "label_smoothing": C((0.0, 0.2)),
         },
-    ),  # fmt: skip
+    ),
     rule("nll_loss_backward", args={"grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)}),
     rule(
         "nll_loss2d*",
