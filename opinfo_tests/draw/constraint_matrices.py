@@ -120,7 +120,9 @@ MATRICES = (
     rule("triangular_solve", args={"self": T("n m"), "A": T("n n", "same", "square")}),
     rule(
         "linalg_solve_triangular",
-        args={"self": T("* n n", "main", "square"), "B": T("* n m", "same"), "left": C((True,))},
+        args={"self": T("n n", "main", "square"), "B": sided("n", "m"), **LEFT},
+        sizes=LEFT_SIZES,
+        always=frozenset(["left"]),
     ),
 )
 

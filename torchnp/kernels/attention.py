@@ -105,7 +105,7 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated until each head of the queries has its own."""
-    heads, *shared = (x.shape[wrap_dim(-3, x.ndim)] for x in (query, *others))
+    heads, *shared = (x.shape[dim_of(x, -3)] for x in (query, *others))
     fits = all(n == heads or (n and heads % n == 0) for n in shared)
     check(fits, "Number of heads in key and value must divide the number of heads in ")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
