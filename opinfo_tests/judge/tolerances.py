@@ -66,7 +66,7 @@ _MOVES = (
     "trapezoid_ fft_fftshift fft_ifftshift"
 )
 _ROUNDED_ONCE = (
-    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.* floor_divide* neg abs floor ceil trunc round "
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar subtract.* rsub* mul.* multiply.* divide.* div.* floor_divide* neg negative abs absolute floor ceil trunc round "
     "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold threshold_backward "
     "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
 )
@@ -116,7 +116,7 @@ RULES: dict[str, Rule] = {
     ),
     **rows("_to_copy copy copy.* _to_dense", Rule("cast", "a conversion of values")),
     **rows(
-        "sqrt reciprocal rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
+        "sqrt reciprocal rsqrt arccos arcsin arctan arccosh arcsinh arctanh arctan2 special_exp2 special_expm1 special_log1p special_erf special_erfc special_expit exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
         "acosh atanh atan2 hypot erf erfc sigmoid",
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
@@ -127,11 +127,16 @@ RULES: dict[str, Rule] = {
     **rows("col2im unfold_backward", Rule("exact", "one after the other, each sum rounded")),
     **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
     **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False, conditioned=True)),
-    **rows("linalg_cond", Rule("close", "quotients of singular values, the smallest of which may be rounding", conditioned=True)),
+    **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", Rule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("linalg_cond linalg_matrix_rank matrix_rank", Rule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
+    **rows("_transformer_encoder_layer_fwd", Rule("close", "norms of numbers that may all but agree", conditioned=True)),
+    **rows("lerp", Rule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
+    **rows("_upsample_bicubic2d_aa native_group_norm_backward", Rule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
+    **rows("_unique _unique2", Rule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
     **rows(
-        "amax amin aminmax _foreach_max min max maximum minimum",
+        "amax amin aminmax _aminmax _foreach_max min max maximum minimum",
         Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
     ),
     **rows(
@@ -200,7 +205,9 @@ def rule_of(case: Case) -> Rule:
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
         ):
-            return Rule("close", "torch multiplies by alpha in one rounding or two, as the layout falls")
+            return Rule(
+                "close", "torch multiplies by alpha in one rounding or two, as the layout falls", zero_sign=False
+            )
     return rule
 
 
