@@ -79,7 +79,7 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         yield from (n for n in NUMBERS if n != value)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from (-1.0, 1.5, 3 + 4j, True) if a.type.startswith("Scalar") else (-1.0, 1.5, float("nan"))
-    elif isinstance(value, str):
+    elif isinstance(value, str) or (value is None and a.type == "str?"):
         yield "bogus"
     elif isinstance(value, Named) and value.kind == "dtype":
         yield from (

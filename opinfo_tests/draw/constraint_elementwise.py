@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .constraints import (
     C,
     I,
@@ -15,6 +17,12 @@ from .constraints import (
 # ---------------------------------------------------------------- families
 
 FLOAT = {"dtypes": "float", "mixed": 3}
+
+
+def beyond(shape: str) -> Callable:
+    """Return a draw of numbers, now and then of some that are large beside what they are drawn from else."""
+    return lambda c: c.array(T(shape, values=(1, 300)) if c.chance(30) else T(shape))
+
 
 FAMILIES = (
     rule("family:activation family:backward.activation family:special family:softmax", **FLOAT),
@@ -77,7 +85,7 @@ ELEMENTWISE = (
     rule("prelu", args={"self": T("n c m?"), "weight": T("c", "same")}),
     rule("_prelu_kernel _prelu_kernel_backward", args={"weight": T("bcast", "same")}),
     rule("polygamma", args={"n": I(0, 4)}),
-    rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 2)}),
+    rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 5)}),
     rule("special_*polynomial*", args={"n": T("bcast", "real", (-1, 6))}, dtypes="float", mixed=3),
     rule("special_*polynomial*.n_scalar", args={"n": N((0, 1, 2, 3, 5))}),
     # At nan the loops of these end before their first step, and what torch returns was never written.
@@ -90,6 +98,7 @@ ELEMENTWISE = (
     rule("hardshrink_backward softshrink_backward", args={"self": T("bcast", values="tame")}),
     rule("nextafter", mixed=5, dtypes="float"),
     rule("ldexp heaviside hypot", mixed=8),
+    rule("igamma igammac special_gammainc special_gammaincc", args={"self": beyond("any"), "other": beyond("bcast")}),
     rule("fill.Tensor", args={"value": T("")}),
     rule("clamp clip clamp.Tensor clip.Tensor", always=frozenset(["min"])),
     rule("where.self", args={"condition": T("any", "bool"), "self": T("bcast"), "other": T("bcast")}),

@@ -167,7 +167,16 @@ NORMS_AND_LOSSES = (
         wild=0,  # torch looks at no shape, and dies of some
     ),
     rule("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss_backward", args=NLL, sizes={"n": (1, 3)}),
-    rule("cross_entropy_loss", args={"self": T("n? c h?"), "target": classes_or_probabilities, "reduction": I(0, 2)}),
+    rule(
+        "cross_entropy_loss",
+        args={
+            "self": T("n? c h?"),
+            "target": classes_or_probabilities,
+            "reduction": I(0, 2),
+            "ignore_index": C((-100, 0, 1)),
+            "label_smoothing": C((0.0, 0.2)),
+        },
+    ),
     rule("nll_loss_backward", args={"grad_output": T(""), "self": T("n c", "same"), "reduction": I(1, 2)}),
     rule(
         "nll_loss2d*",

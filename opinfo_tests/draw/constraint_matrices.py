@@ -7,6 +7,14 @@ from typing import Any
 
 from .constraints import C, I, N, T, Ts, rule
 
+
+def factor(matrix: str) -> Callable:
+    """Return a draw of a matrix, of the call's batch of them or of another that broadcasts with it, or of a vector."""
+    return lambda c: c.array(
+        T(c.choose([f"* {matrix}"] * 5 + ["k", matrix, f"~c {matrix}", f"~n ~c {matrix}"]), "same")
+    )
+
+
 # ---------------------------------------------------------------- defaults
 
 
@@ -61,7 +69,7 @@ MATRICES = (
     rule("addr", args={"self": T("~n ~m"), "vec1": T("n", "same"), "vec2": T("m", "same")}),
     rule("dot vdot inner", args={"self": T("k"), "other": T("k", "same"), "tensor": T("k", "same")}),
     rule("ger outer", args={"self": T("n"), "vec2": T("m", "same")}),
-    rule("matmul linalg_matmul", args={"self": T("* n k"), "other": T("* k m", "same")}),
+    rule("matmul linalg_matmul", args={"self": factor("n k"), "other": factor("k m")}),
     rule("linear", args={"input": T("* n k"), "weight": T("m k", "same"), "bias": T("m", "same")}, dtypes="float"),
     rule(
         "bilinear",
@@ -112,7 +120,9 @@ MATRICES = (
     rule("triangular_solve", args={"self": T("n m"), "A": T("n n", "same", "square")}),
     rule(
         "linalg_solve_triangular",
-        args={"self": T("* n n", "main", "square"), "B": T("* n m", "same"), "left": C((True,))},
+        args={"self": T("n n", "main", "square"), "B": sided("n", "m"), **LEFT},
+        sizes=LEFT_SIZES,
+        always=frozenset(["left"]),
     ),
 )
 
@@ -286,7 +296,7 @@ FOURIER_TRANSFORMS = (
         args={"self": T("n m"), "dim": C(([1], [0, 1])), "normalization": I(0, 2)},
         dtypes="wide",
         values="tame",
-        sizes={"m": (1, 4)},
+        sizes={"m": (1, 16)},
     ),
     rule("_fft_*", wild_values=False),  # torch looks at no dimension and no size, and reads memory beyond
     rule("stft istft", args={"self": T("16"), "n_fft": C((4,))}, dtypes="wide"),

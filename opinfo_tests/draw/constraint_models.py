@@ -9,12 +9,16 @@ from .constraints import C, I, N, Rule, T, Ts, rule
 
 # ---------------------------------------------------------------- attention and recurrence
 
-QKV = {"query": T("n g h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g h w", "bool"), "scale": C((None, 0.5)),
-       "enable_gqa": C((False, True)), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
+# r heads of the queries share one of the keys; a scale of 0.5 would be that of 4 numbers by default.
+QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3)),
+       "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as one run of memory, whatever the strides say.
 DENSE_QKV = {k: replace(v, layout="c") if isinstance(v, T) else v for k, v in QKV.items()}
-DENSE_QKV |= {"attn_mask": T("h w", "same", layout="c"), "is_causal": C((False,))}
+DENSE_QKV |= {
+    "attn_mask": lambda c: None if c.held.get("is_causal") else c.array(T("h w", "same", layout="c")),
+    "is_causal": C((False, True)),
+}
 CELL = {
     "input": T("n k"),
     "hx": T("n h", "same"),
@@ -75,24 +79,26 @@ ATTENTION_AND_RECURRENCE = (
         dtypes="halffloat",
         mixed=0,
         values="tame",
-        sizes={"h": (1, 4), "w": (1, 4)},
+        sizes={"h": (1, 4), "w": (1, 4), "r": (1, 2)},
+        always=frozenset(["enable_gqa"]),
         wild=6,
     ),
+    rule("_scaled_dot_product_attention_math", args={"dropout_p": C((0.0, 0.5))}),
     rule("_scaled_dot_product_flash_attention_for_cpu", args=DENSE_QKV),
     rule(
         "_scaled_dot_product_flash_attention_for_cpu_backward",
         args={
             **DENSE_QKV,
-            "grad_out": T("n g h 4", layout="c"),
+            "grad_out": T("n g*r h 4", layout="c"),
             # Sums that are none of these scores': of large ones the exponential overflows, and torch's order decides.
-            "query": T("n g h 4", "same", "unit", layout="c"),
+            "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
-            "out": T("n g h 4", "same", layout="c"),
-            "logsumexp": T("n g h", "float32"),
+            "out": T("n g*r h 4", "same", layout="c"),
+            "logsumexp": T("n g*r h", "float32", "unit"),
         },
         dtypes="wide",
         values="tame",
-        sizes={"h": (1, 4), "w": (1, 4)},
+        sizes={"h": (1, 4), "w": (1, 4), "r": (1, 2)},
         wild=0,
     ),
     rule(
@@ -200,7 +206,7 @@ SEQUENCES_BAGS_HEADS = (
         "_ctc_loss_backward.Tensor",
         args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (2, 2))},
     ),
-    rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="wide", wild=0),
+    rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="float", wild=0),
     rule(
         "_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0, 0, 0, 1))}, dtypes="wide", wild=0
     ),

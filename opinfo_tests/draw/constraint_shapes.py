@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .constraints import (
     C,
     I,
@@ -15,6 +17,7 @@ from .constraints import (
     flat_strides,
     index_list,
     index_of_dim,
+    one_dim,
     permutation,
     regroup,
     repeated_size,
@@ -26,6 +29,20 @@ from .constraints import (
     small_sizes,
     split_sizes,
 )
+
+
+def places(call: Any) -> Any:
+    """Return an index into the drawn dim."""
+    return call.array(T("k", "index", (0, size_of_dim(call) - 1)))
+
+
+def slices(call: Any) -> Any:
+    """Return what an index names slices for: as the first array, but as long as the index along the drawn dim."""
+    shape = list(call.shape)
+    if -len(shape) <= call.held["dim"] < len(shape):
+        shape[call.held["dim"]] = call.size("k")
+    return call.array(T(" ".join(map(str, shape)), "same"))
+
 
 # ---------------------------------------------------------------- shape and views
 
@@ -212,6 +229,11 @@ INDEXING = (
             "reduce": C(("prod", "mean", "amax", "amin")),
         },
     ),
+    rule(
+        "index_add",
+        args={"self": T("n m? c?"), "dim": one_dim, "index": places, "source": slices},
+        sizes={"n": (1, 4), "m": (1, 4), "c": (1, 4), "k": (0, 9)},
+    ),
     # In place torch looks at the memory around an empty target before the index.
     rule(
         "index_fill*",
@@ -219,7 +241,7 @@ INDEXING = (
         sizes={"n": (1, 4), "m": (1, 4), "c": (1, 4)},
     ),
     rule("index_fill.int_Tensor", args={"value": T("")}),
-    rule("index.Tensor _unsafe_index.Tensor", args={"self": T("n m"), "indices": index_list}),
+    rule("index.Tensor _unsafe_index.Tensor", args={"self": T("n m c?"), "indices": index_list}),
     rule("index_put _unsafe_index_put", args={"self": T("n m"), "indices": index_list, "values": T("", "same")}),
     rule("masked_scatter", args={"mask": T("like", "bool"), "source": T("like", "same")}),
     rule("put", args={"self": T("n m"), "index": T("k", "int64", ("-numel", "numel-1")), "source": T("k", "same")}),

@@ -261,9 +261,9 @@ def row_major(call: Any) -> list[int]:
 
 
 def index_list(call: Any) -> list[Any]:
-    """Return an index for some of the first array's two dims: integers, a mask, or none."""
-    n, m = call.shape[:2]
-    kind = call.integer(0, 4)
+    """Return an index for some of the first array's dims: integers, a mask, or none; of three, with one left out between two."""
+    n, m, *rest = call.shape
+    kind = call.integer(0, 6 if rest else 4)
     if kind == 0:
         return [call.array(T("k", "int64", (-n, n - 1)))]
     if kind == 1:
@@ -272,6 +272,10 @@ def index_list(call: Any) -> list[Any]:
         return [call.array(T("n", "bool"))]
     if kind == 3:
         return [None, call.array(T("k", "index", (0, m - 1)))]
+    if kind > 4:
+        first = call.array(T("2", "int64", (0, n - 1))) if kind == 5 else None
+        second = call.array(T("2", "int64", (-m, m - 1))) if kind == 6 else None
+        return [first, second, call.array(T("2", "int64", (0, rest[0] - 1)))]
     return [call.array(T("2 1", "int64", (0, n - 1))), call.array(T("3", "int64", (0, m - 1)))]
 
 

@@ -27,13 +27,21 @@ class Make:
         self.dtype = TORCH_DTYPES[dtype]
 
     def x(self, *shape: int, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
-        if self.dtype.is_floating_point or self.dtype.is_complex:
+        if self.dtype.is_complex:
+            return torch.complex(*(torch.empty(shape, dtype=torch.float64).uniform_(low, high) for _ in range(2))).to(
+                self.dtype
+            )
+        if self.dtype.is_floating_point:
             return torch.empty(shape, dtype=torch.float64).uniform_(low, high).to(self.dtype)
         least = max(int(low), 0) if self.dtype in (torch.uint8, torch.bool) else int(low)
         return torch.randint(least, int(high) + 1, shape).to(self.dtype)
 
     def p(self, *shape: int) -> torch.Tensor:
         return self.x(*shape, low=1.0)
+
+    def ends(self, *more: float) -> torch.Tensor:
+        inf, nan = float("inf"), float("nan")
+        return torch.tensor([0.0, -0.0, inf, -inf, nan, -nan, *more], dtype=torch.float64).to(self.dtype)
 
     @staticmethod
     def names() -> dict[str, Any]:
@@ -72,6 +80,6 @@ def run_own(dtype: str, recorder: Recorder) -> Iterator[None]:
     for dtypes, op, call in rows():
         if dtype in dtypes:
             reseed(op + call)
-            args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p})
+            args, kwargs = eval(f"call{call}", {**make.names(), "x": make.x, "p": make.p, "ends": make.ends})
             recorder.see(op, args, kwargs)
             yield

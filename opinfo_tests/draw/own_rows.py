@@ -1,15 +1,59 @@
 """The rows of our own samples, and what no sample reaches."""
 
+from .own_edges import EDGES
 from .own_quantized import NO_CPU, QUANTIZED
 from .own_signals import ELSEWHERE, SIGNALS
 
-# x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator.
+# x(shape) makes an array of the row's dtype, p(shape) a positive one, ints(shape) indices below 4, g() a generator,
+# ends() zeros, infinities and nans of both signs, with more numbers if they are given.
 ROWS = """
 f    _adaptive_avg_pool2d_backward  (x(2,3,2,2), x(2,3,7,5))
 f    _adaptive_avg_pool2d_backward  (x(3,2,3), x(3,6,6))
 f    avg_pool2d_backward  (x(2,3,3,3), x(2,3,6,6), [2,2], [2,2], [0,0], False, True, None)
 f    avg_pool2d_backward  (x(2,3,4,4), x(2,3,7,7), [3,3], [2,2], [1,1], True, False, None)
 fic  pow.Scalar  (2, p(3,4))
+f    pow.Tensor_Tensor  (ends(), ends(0.5)[6])
+f    pow.Tensor_Tensor  (ends(), ends(-0.5)[6])
+f    pow.Tensor_Tensor  (ends(), ends(-1)[6])
+c    linalg_vector_norm  (torch.tensor([complex(float('inf'),float('nan')),1]))
+f    cat  ([torch.zeros(0, dtype=torch.float64), x(2)])
+fi   cat  ([torch.zeros(0), x(2,3)], 1)
+f    grid_sampler_2d  (x(1,1,4,4), ends().reshape(1,1,3,2), 0, 1, False)
+f    grid_sampler_2d  (x(1,1,4,4), ends().reshape(1,1,3,2), 1, 1, True)
+s    _scaled_dot_product_attention_math  (x(1,2,3,4), x(1,2,3,4), x(1,2,3,4), None, 0.5, False, m(1,2,3,3), scale=0.3)
+s    linalg_solve_triangular  (x(3,3), x(2,3), upper=True, left=False, unitriangular=True)
+s    linalg_solve_triangular  (x(3,3), x(2,3), upper=False, left=False, unitriangular=True)
+s    _grouped_mm  (x(2,3,4), x(2,5,4).transpose(1,2))
+f    cross_entropy_loss  (x(5,4), torch.tensor([0,1,1,2,3]), p(4), 1, 1, 0.2)
+f    cross_entropy_loss  (x(5,4), torch.tensor([0,1,1,2,3]), p(4), 2, 1, 0.2)
+f    quantile  (x(2), torch.tensor([0.5,0.2]).to(x(1).dtype), interpolation='nearest')
+f    quantile  (x(6,3), torch.tensor([0.5,0.1,0.3,0.7]).to(x(1).dtype), 0, interpolation='nearest')
+f    nanquantile  (x(6,3), torch.tensor([0.5,0.1,0.3,0.7]).to(x(1).dtype), 0, interpolation='nearest')
+f    poisson  (torch.tensor([10.,0.,9.9,10.1]).repeat(8).to(x(1).dtype))
+fi   einsum  ('ba', [x(2,3)])
+fi   einsum  ('cb,ba', [x(2,3), x(3,4)])
+s    cumsum  (torch.ones(6000).index_fill(0, torch.tensor([3000]), float('inf')), 0)
+s    linalg_cond  (torch.ones(2,2), 1)
+s    linalg_cond  (torch.zeros(2,2), -1)
+s    linalg_cond.p_str  (torch.ones(2,2), 'fro')
+s    linalg_cond.p_str  (torch.zeros(2,2), 'fro')
+s    linalg_cond.p_str  (torch.zeros(2,2), 'nuc')
+s    linalg_cond.p_str  (torch.diag(torch.tensor([1.,2.,0.])).expand(2,3,3), 'nuc')
+s    linalg_matrix_rank.atol_rtol_float  (torch.diag(torch.tensor([1.,1e-9])), atol=0.0)
+s    linalg_matrix_rank.atol_rtol_tensor  (torch.diag(torch.tensor([1.,1e-9])), atol=torch.tensor(0.0))
+s    linalg_pinv.atol_rtol_float  (torch.diag(torch.tensor([1.,1e-9])), atol=0.0)
+s    linalg_pinv.atol_rtol_tensor  (torch.diag(torch.tensor([1.,1e-9])), atol=torch.tensor(0.0))
+s    ctc_loss.IntList  (torch.log_softmax(x(4,2,3), 2), torch.tensor([[1],[2]]), [4,4], [1,0], 0, 1)
+s    ctc_loss.Tensor  (torch.log_softmax(x(4,2,3), 2), torch.tensor([[1],[2]]), torch.tensor([4,4]), torch.tensor([1,0]), 0, 1)
+s    _cdist_backward  (*(lambda a, b, p: (x(2,3), a, b, p, torch.cdist(a, b, p)))(ints(2,4).float(), ints(3,4).float(), 0.5))
+s    _cdist_backward  (*(lambda a, b, p: (x(2,3), a, b, p, torch.cdist(a, b, p)))(ints(2,4).float(), ints(3,4).float(), 1.5))
+s    _cdist_backward  (*(lambda a, b, p: (x(2,3), a, b, p, torch.cdist(a, b, p)))(ints(2,4).float(), ints(3,4).float(), 3.0))
+s    _pdist_backward  (*(lambda a, p: (x(3), a, p, torch.pdist(a, p)))(ints(3,4).float(), 0.5))
+-    mkldnn_convolution  (torch.full((1,2,4,4), 100, dtype=torch.int8), torch.full((2,2,2,2), 3, dtype=torch.int8), None, [0,0], [1,1], [1,1], 1)
+-    mkldnn_convolution  (torch.full((1,2,4,4), -100, dtype=torch.int8), torch.full((2,2,2,2), 3, dtype=torch.int8), None, [0,0], [1,1], [1,1], 1)
+f    sort.stable  (ends().repeat(20), stable=True)
+f    sort.stable  (ends().repeat(20), stable=True, descending=True)
+f    argsort.stable  (ends().repeat(3,4).t(), stable=True, dim=0, descending=True)
 fc   pow.Scalar  (1.5, x(5))
 fi   fmod.Scalar  (x(3,4), 2)
 f    fmod.Scalar  (x(7), -1.5)
@@ -462,7 +506,7 @@ c    istft  (x(9,6), 16, 3, 12, torch.hamming_window(12), length=30)
 c    istft  (x(2,16,6), 16, center=False, onesided=False, return_complex=True)
 """
 
-ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip()
+ROWS += QUANTIZED.lstrip() + SIGNALS.lstrip() + EDGES
 
 # Overloads of our table that no row can reach, and why.
 UNREACHED = {

@@ -19,8 +19,10 @@ SAFE = ("nan", "zero", "equal")  # of complex numbers, of which torch's own test
 # Of complex sums a factor of 1 spreads nan to the other part, or there is none; of convolutions zeros around the input are
 # multiplied, or not: which of torch's loops runs decides.
 FINITE = ("equal", "zero")
-# Where terms are added, the order decides whether they overflow or infinities meet: only nan stays nan.
+# Where terms are added, the order decides whether they overflow or infinities meet: nan stays nan, and of a sum over
+# dimensions one infinity stays that. Times another factor it meets zeros that only some of torch's loops have.
 SUMS = {"infinite": "nan", "huge": "nan"}
+OVER = {"infinite": "lone", "huge": "lone"}
 
 
 def planted(case: Case, kind: str) -> Case | None:
@@ -43,9 +45,9 @@ def planted(case: Case, kind: str) -> Case | None:
     turn = int(case.digest[6:8], 16)
     _, a = found[turn % len(found)]
     if adds(case.op):
-        kind = SUMS.get(kind, kind)
+        kind = (OVER if is_over(case.op) else SUMS).get(kind, kind)
     if is_complex(DTYPES[a.dtype]):
-        kind = SAFE[KINDS.index(kind) % len(SAFE)]
+        kind = SAFE[KINDS.index(kind) % len(SAFE)] if kind in KINDS else "equal"
     if kind == "nan" and ("conv" in case.op or (is_complex(DTYPES[a.dtype]) and adds(case.op))):
         kind = FINITE[turn % 2]
     buffers = list(case.buffers)
@@ -59,6 +61,9 @@ def planted(case: Case, kind: str) -> Case | None:
 def put(view: np.ndarray, kind: str, turn: int) -> None:
     """Write values of a kind at every third element, or of few at one of them."""
     values = specials(view.dtype, kind)
+    if kind == "lone":
+        view.flat[view.size // 2 if turn % 2 else view.size - 1] = values[0]
+        return
     places = range(turn % min(3, view.size), view.size, 3 if view.size < 60 else 17)
     for n, place in enumerate(places):
         view.flat[place] = view.flat[0] if kind == "equal" else values[(n + turn) % len(values)]
@@ -74,8 +79,9 @@ def specials(dtype: np.dtype, kind: str) -> list:
     info = ml_dtypes.finfo(real)
     most, least, normal = float(info.max), float(info.smallest_subnormal), float(info.tiny)
     found = {
-        "nan": [np.nan],
+        "nan": [np.nan, -np.nan],
         "infinite": [np.inf, -np.inf, np.inf],
+        "lone": [np.inf],
         "huge": [most, -most, most / 2, most / 3],
         "zero": [-0.0, 0.0],
         "tiny": [least, -least, normal, normal / 2],
@@ -112,6 +118,14 @@ def adds(op: str) -> bool:
     return base.endswith("_backward") or not (
         "pointwise" in s.tags or s.is_view or base in PICKS or rule_for(op).kind in ("exact", "ties", "ulp")
     )
+
+
+@cache
+def is_over(op: str) -> bool:
+    """Return whether an operator adds up elements of one tensor over dimensions, and is no gradient."""
+    s = schemas()[op]
+    tensors = [a for a in s.args if a.type.startswith("Tensor")]
+    return len(tensors) == 1 and "dim" in {a.name for a in s.args} and not s.base.rstrip("_").endswith("_backward")
 
 
 @cache

@@ -29,6 +29,8 @@ from ..case import Case, Named, Seeded, schemas
 from . import constraints as con
 from .drawable import drawable, functional_form, may_break
 from .drawing import Call
+from .planted import KINDS as VALUES
+from .planted import planted
 from .relaid import enlarged, relaid
 from .task import BROKEN, DRAWN, Task
 
@@ -199,6 +201,7 @@ def drawn_families() -> dict[str, list[str]]:
 
 
 MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free
+PLANTED = 10  # draws, of which the last is also drawn with other values, as those with many elements are
 
 
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
@@ -209,9 +212,13 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
         if recorder.wanted(op):
             case = replace(case, sample_dtype=count)
             recorder.sink(case)
-            if turn % MANY == 0 and (many := enlarged(case)):
-                recorder.calls[op] += 1
-                recorder.sink(many)
+            kind = VALUES[turn // PLANTED % len(VALUES)]
+            many = enlarged(case) if turn % MANY == 0 else None
+            others = (many, many and planted(many, kind), planted(case, kind) if turn % PLANTED == 0 else None)
+            for other in others:
+                if other is not None:
+                    recorder.calls[op] += 1
+                    recorder.sink(other)
         yield
 
 

@@ -38,6 +38,9 @@ class Rule:
     zero_sign: bool = True
     double: float = 0.0  # the relative tolerance of double precision, where torch's own error is larger than `CLOSE`
     compared: int = 99  # results whose values are compared
+    sums: bool = True  # whether terms are added in some order: then as near to the exact result as torch's is as good
+    conditioned: bool = False  # whether inputs that differ in their last bits may give results that differ in all: then as far off is as good
+    once: bool = False  # half results are rounded once: another than torch's has to be as near to double precision
 
 
 ONCE = "one correctly rounded operation"
@@ -63,7 +66,7 @@ _MOVES = (
     "trapezoid_ fft_fftshift fft_ifftshift"
 )
 _ROUNDED_ONCE = (
-    "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub* mul.* div.* floor_divide* neg abs floor ceil trunc round "
+    "add.Tensor add.Scalar sub.Tensor sub.Scalar subtract.* rsub* mul.* multiply.* divide.* div.* floor_divide* neg negative abs absolute floor ceil trunc round "
     "frac sign sgn signbit copysign* nextafter maximum minimum fmax fmin clamp* clip* relu hardtanh threshold threshold_backward "
     "nan_to_num fmod* heaviside frexp* bitwise_* logical_* true_divide* remainder*"
 )
@@ -113,15 +116,27 @@ RULES: dict[str, Rule] = {
     ),
     **rows("_to_copy copy copy.* _to_dense", Rule("cast", "a conversion of values")),
     **rows(
-        "sqrt reciprocal rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
+        "sqrt reciprocal rsqrt arccos arcsin arctan arccosh arcsinh arctanh arctan2 special_exp2 special_expm1 special_log1p special_erf special_erfc special_expit exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan asinh "
         "acosh atanh atan2 hypot erf erfc sigmoid",
         Rule("ulp", "vector polynomials against libm", ulp=4),
     ),
-    **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False)),
+    **rows(
+        "_adaptive_avg_pool?d adaptive_avg_pool?d avg_pool?d",
+        Rule("close", "half types are added in single precision and rounded once", once=True),
+    ),
+    **rows("col2im unfold_backward", Rule("exact", "one after the other, each sum rounded")),
+    **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
+    **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", Rule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("linalg_cond linalg_matrix_rank matrix_rank", Rule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
+    **rows("_transformer_encoder_layer_fwd", Rule("close", "norms of numbers that may all but agree", conditioned=True)),
+    **rows("lerp", Rule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
+    **rows("_upsample_bicubic2d_aa native_group_norm_backward", Rule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
+    **rows("_unique _unique2", Rule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
     **rows(
-        "amax amin aminmax _foreach_max min max maximum minimum",
+        "amax amin aminmax _aminmax _foreach_max min max maximum minimum",
         Rule("exact", "picks values; which of -0 and 0 depends on the width of vectors", zero_sign=False),
     ),
     **rows(
@@ -132,6 +147,12 @@ RULES: dict[str, Rule] = {
         "linalg_matrix_exp matrix_exp",
         Rule("close", "squared again and again, by polynomials of torch's degrees or SciPy's", zero_sign=False, double=1e-10),
     ),
+    **rows(
+        "upsample_linear1d upsample_bilinear2d upsample_trilinear3d",
+        Rule("close", "means of two neighbours along each dimension, with weights that half types round where torch's loop does", zero_sign=False, sums=False),
+    ),
+    **rows("mvlgamma special_multigammaln", Rule("close", "logarithms of sums that half types round", sums=False)),
+    **rows("index_add", Rule("close", "slices added one after another, or all before half types round", sums=False)),
     **rows("sort argsort msort topk kthvalue mode median nanmedian", Rule("ties", UNSTABLE)),
     **rows(
         "_linalg_svd* linalg_svd linalg_svd.* svd _linalg_eigh* linalg_eigh* linalg_eig linalg_eig.* linalg_eigvals _linalg_eigvals linalg_qr "
@@ -184,7 +205,9 @@ def rule_of(case: Case) -> Rule:
         if case.kwargs.get("alpha", 1) != 1 or (
             len(case.args) > 2 and case.op.startswith(("aten::add", "aten::sub", "aten::rsub"))
         ):
-            return Rule("close", "torch multiplies by alpha in one rounding or two, as the layout falls")
+            return Rule(
+                "close", "torch multiplies by alpha in one rounding or two, as the layout falls", zero_sign=False
+            )
     return rule
 
 

@@ -223,6 +223,8 @@ def check_near(want: np.ndarray, got: np.ndarray, rule: Rule, scale: float) -> V
         bad = error > max(atol, least) + rtol * np.abs(w)
         if rule.kind == "ulp" and is_float(want.dtype):
             bad |= ulp_distance(want, got, finite) > rule.ulp
+        if rule.once and NAMES[want.dtype] in ("float16", "bfloat16"):
+            bad |= w != g
     if not bad.any():
         return Verdict("pass", max_abs=max_abs, max_ulp=max_ulp)
     return mismatch(bad, want, got, max_abs, max_ulp)

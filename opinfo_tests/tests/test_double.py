@@ -1,4 +1,4 @@
-"""What torch's double precision excuses: rounding that is as near to it as torch's own, and never other random numbers."""
+"""What torch excuses: rounding as near to its double precision as its own, or that its inputs' last bits make, and never other random numbers."""
 
 from __future__ import annotations
 
@@ -43,3 +43,22 @@ def test_a_sum_in_another_order():
 
     assert outcome("aten::mm", backwards, a, b) == "unspecified"
     assert outcome("aten::mm", one_by_one, a, b) == "wrong-value"
+
+
+def test_inputs_that_differ_in_their_last_bits():
+    """Of products that cancel in double precision, and of a matrix without a rank, a result is off by what inputs are."""
+    a = torch.tensor([[1e30, 1.0, -1e30]], dtype=torch.float64)
+    b = torch.tensor([[1.1], [1.0], [1.1]], dtype=torch.float64)
+    for off, found in ((1e13, "unspecified"), (1e18, "wrong-value")):
+        assert outcome("aten::mm", lambda out, off=off: out + off, a, b) == found
+    assert outcome("aten::mm", lambda out: out + 1e19, a.abs(), b) == "wrong-value"
+    singular = torch.tensor([[4.0, -1.0], [4.0, -1.0]])
+    for answer, found in (
+        (np.inf, "unspecified"),
+        (3e17, "unspecified"),
+        (1e3, "wrong-value"),
+        (np.nan, "wrong-value"),
+    ):
+        wrong = lambda out, answer=answer: np.full_like(out, answer)
+        assert outcome("aten::linalg_cond", wrong, singular) in ("pass", found)
+    assert outcome("aten::linalg_cond", lambda out: out * np.float32(1.01), torch.eye(2) + 0.5) == "wrong-value"

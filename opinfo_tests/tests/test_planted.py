@@ -54,9 +54,12 @@ def test_kinds_are_there_in_each_dtype(dtype, kind):
 
 def test_sums_get_nothing_that_an_order_decides():
     for kind in ("infinite", "huge"):
-        values = first(planted(call("aten::cumsum", torch.arange(1.0, 9.0), 0), kind))
+        values = first(planted(call("aten::sum", torch.arange(1.0, 9.0)), kind))
         assert np.isnan(values).any()
         assert not np.isinf(values).any()
+        values = first(planted(call("aten::sum.dim_IntList", torch.arange(1.0, 9.0), [0]), kind))
+        assert np.isinf(values).sum() == 1
+        assert not np.isnan(values).any()
 
 
 def test_nothing_is_planted_where_an_operator_takes_no_such_values():

@@ -18,6 +18,7 @@ from torchnp.kernels.contraction import matmul
 from torchnp.kernels.dropout import dropout
 from torchnp.kernels.softmax import _safe_softmax
 from torchnp.registry import kernel
+from torchnp.scalars import scalar
 
 ndarray = np.ndarray
 
@@ -105,7 +106,7 @@ def _attend_in_blocks(s: ndarray, v: ndarray, dtype: np.dtype) -> tuple[ndarray,
 
 def per_query_head(query: ndarray, *others: ndarray) -> tuple[ndarray, ...]:
     """Keys and values repeated until each head of the queries has its own."""
-    heads, *shared = (x.shape[wrap_dim(-3, x.ndim)] for x in (query, *others))
+    heads, *shared = (x.shape[dim_of(x, -3)] for x in (query, *others))
     fits = all(n == heads or (n and heads % n == 0) for n in shared)
     check(fits, "Number of heads in key and value must divide the number of heads in ")
     return tuple(x if x.shape[-3] == heads else np.repeat(x, heads // x.shape[-3], -3) for x in others)
@@ -172,7 +173,7 @@ def scaled_dot_product_attention(
     shared = {"scale": scale, "enable_gqa": enable_gqa}
     fused = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **shared)
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
-        attn_mask = np.where(attn_mask, query.dtype.type(0), query.dtype.type(-np.inf))
+        attn_mask = np.where(attn_mask, query.dtype.type(0), scalar(-np.inf, query.dtype))
     if fused:
         rest = {"attn_mask": attn_mask, "scale": scale}
         return _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **rest)[0]

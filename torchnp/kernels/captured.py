@@ -194,9 +194,9 @@ def _bias_gradient(grad, q, k, v, out, log_sum, bias, causal, scale):
     """The gradient of the scores, summed to the shape of what was added to them."""
     inner = attention.sum_dtype(q, k)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad, q, k, v, out))
-    logs = dt.cast(log_sum[..., : q.shape[-2]], inner)[..., None]
+    logs = dt.cast(log_sum[..., : q.shape[2]], inner)[..., None]
     weights = np.exp(attention.scores(q, k, bias, causal, scale) - logs)
-    weights *= np.matmul(g, v.swapaxes(-1, -2)) - (g * o).sum(-1, keepdims=True)
+    weights *= np.matmul(g, v.mT) - (g * o).sum(-1, keepdims=True)
     return dt.cast(sum_to_size(weights, bias.shape), bias.dtype)
 
 

@@ -36,9 +36,16 @@ def _look_matmul(bound: Bound, outs: list[ndarray]) -> None:
         out, own = dt.scalar_name(outs[0].dtype), dt.scalar_name(x.dtype)
         check(x.ndim > 1, f"result dtype {out} does not match input dtype {own}")
         base = x.dtype == y.dtype and x.shape[-1] == y.size and (x.ndim > 2 or outs[0].shape == x.shape[:1])
-        check(not base, f"addmv input tensors must have the same dtype, but got {out}, {own}, and {own}")
+        check(not base, _addmv_of(outs[0], x))
+    if x.ndim == 1 and y.ndim > 2 and outs[0].dtype != x.dtype == y.dtype and x.size == y.shape[-2] and _folds(y.mT):
+        raise RuntimeError(_addmv_of(outs[0], x))
     if dims not in ((1, 1), (1, 2), (2, 1), (3, 3), (1, 3)) and outs[0].ndim == max(dims) - (1 in dims):
         check_target(outs[0])
+
+
+def _addmv_of(out: ndarray, x: ndarray) -> str:
+    target, own = dt.scalar_name(out.dtype), dt.scalar_name(x.dtype)
+    return f"addmv input tensors must have the same dtype, but got {target}, {own}, and {own}"
 
 
 def _no_vector(name: str, a: int, b: int) -> RuntimeError:

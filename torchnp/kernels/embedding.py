@@ -226,7 +226,9 @@ def _embedding_bag_dense_backward(
         check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
         scale = cast(per_sample_weights, float64)[used]
     if scale_grad_by_freq:
-        scale = (1.0 if scale is None else scale) / np.bincount(indices, minlength=num_weights)[index]
+        # torch looks up the n-th of the sorted indices for the n-th row, where its first one was meant.
+        rank = np.unique(indices, return_inverse=True)[1][used]
+        scale = (1.0 if scale is None else scale) / np.bincount(indices)[np.sort(indices)[rank]]
     if mode == MEAN:
         scale = (1.0 if scale is None else scale) / bag_size[bag]
     rows = cast(grad, wide).take(bag, 0)

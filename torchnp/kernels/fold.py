@@ -95,12 +95,11 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
         found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
         raise RuntimeError(f"Given {given}, {words} {found}")
     require("col2im_out_cpu", self.dtype, _DTYPES)
-    inner = dt.opmath(self.dtype)
     lead = self.shape[:d]
-    columns = dt.cast(self, inner).reshape(*lead, self.shape[d] // size, size, *out)
+    columns = self.reshape(*lead, self.shape[d] // size, size, *out)
     padded = [o + 2 * p for o, p in zip(output_size, padding, strict=True)]
-    total = np.zeros((*lead, self.shape[d] // size, *padded), inner)
+    total = np.zeros((*lead, self.shape[d] // size, *padded), self.dtype)  # half types are rounded at each step
     for i, tap in enumerate(taps(kernel_size)):
         total[(..., *tap_slices(tap, out, stride, dilation))] += columns[..., i, :, :]
     inside: list[Any] = [slice(p, p + o) for o, p in zip(output_size, padding, strict=True)]
-    return np.ascontiguousarray(dt.cast(total[(..., *inside)], self.dtype))
+    return np.ascontiguousarray(total[(..., *inside)])

@@ -131,7 +131,8 @@ def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
         found = [(0.0, 1.0)] * n
     for i, (low, high) in enumerate(found):
         finite = math.isfinite(low) and math.isfinite(high)
-        check(finite, f"torch.histogramdd: dimension {i}'s range [{low:g}, {high:g}] is not finite")
+        words = ", ".join("-nan" if v != v and math.copysign(1, v) < 0 else f"{v:g}" for v in (low, high))
+        check(finite, f"torch.histogramdd: dimension {i}'s range [{words}] is not finite")
         told = f"but got min {low:g} max {high:g} for dimension {i}"
         check(low <= high, f"torch.histogramdd: min should not exceed max, {told}")
     return [(low - 0.5, high + 0.5) if low == high else (low, high) for low, high in found]

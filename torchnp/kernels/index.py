@@ -97,8 +97,6 @@ def index(self, indices):
         out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
         _raise_index(error, self, where)
-    if out.base is not None or not out.flags.c_contiguous:
-        out = np.array(out, order="C", copy=True)
     return np.asarray(out).view(self.dtype)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp import layout
 from torchnp.checks import check, require
 from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._rows import rows
@@ -220,12 +221,16 @@ def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
     return np.where(np.isinf(x), x.dtype.type(np.nan), x)
 
 
-def _small(x: ndarray, out: Ints, name: str, mode: str) -> str:
-    """torch's name of the CPU kernel: small images take the one for channels_last."""
-    channels_last = is_channels_last(x) and x.shape[1] > 3
-    if (x.ndim == 4 and mode != "cubic" and (channels_last or sum(out) <= 128)) or (x.ndim == 5 and channels_last):
-        return f"{name}_channels_last"
-    return f"compute_indices_weights_{mode}"
+def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
+    """Whether torch takes its loop for channels_last: for small images too, and linearly for those of three colours."""
+    if mode == "cubic":
+        return False
+    last = x.shape[1] > 3 and layout.is_channels_last(*layout.layout_of(x))
+    return last or (x.ndim == 4 and (sum(out) <= 128 or (mode == "linear" and x.shape[1] == 3)))
+
+
+def _cpu_name(x: ndarray, out: Ints, name: str, mode: str) -> str:
+    return f"{name}_channels_last" if _by_channels(x, out, mode) else f"compute_indices_weights_{mode}"
 
 
 def interpolated(x, output_size, align, *scales, sampling, averages=False):
@@ -240,11 +245,12 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         require("compute_index_ranges_weights", x.dtype, (dt.float32, dt.float64, dt.uint8))
     if not averages and x.dtype not in dt.FLOATS and not (n == 2 and of_bytes):
         name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
-        raise not_implemented(_small(x, output_size, name, sampling.__name__), x.dtype)
+        raise not_implemented(_cpu_name(x, output_size, name, sampling.__name__), x.dtype)
     inner = dt.opmath(x.dtype)
     run, weights = (sample_bytes, dt.float64) if of_bytes else (sample, inner)
     y = dt.cast(x, inner)
-    rounds = dt.is_half(x.dtype) and (sampling is cubic or not _is_wide(x, output_size))
+    # torch's loop over any number of taps holds the weights of half types in them, that for channels_last in float32.
+    rounds = dt.is_half(x.dtype) and not averages and not _by_channels(x, output_size, sampling.__name__)
     if sampling is linear and not of_bytes:
         y = without_inf(y, x.shape[2:], output_size)
     for d in reversed(range(n)):
@@ -259,12 +265,6 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         y = run(y, 2 + d, s)
     return _result(dt.cast(y, x.dtype), x)
-
-
-def _is_wide(x: ndarray, out: Ints) -> bool:
-    """Whether torch interpolates linearly by a loop that holds the weights of half types in float32."""
-    last = is_channels_last(x) and x.shape[1] > 3
-    return x.ndim > 3 and (last or (x.ndim == 4 and (x.shape[1] <= 3 or sum(out) <= 128)))
 
 
 def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
@@ -291,10 +291,9 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     n = len(scales)
     _check_forward(x, output_size, n)
     if x.dtype not in (*dt.FLOATS, dt.uint8):
-        raise not_implemented(_small(x, output_size, f"upsample_nearest{n}d", "nearest"), x.dtype)
+        raise not_implemented(_cpu_name(x, output_size, f"upsample_nearest{n}d", "nearest"), x.dtype)
     y = x
-    last = n > 1 and is_channels_last(x) and x.shape[1] > 3
-    shortcut = last or (n == 2 and sum(output_size) <= 128)
+    shortcut = _by_channels(x, output_size, "nearest")
     for d in range(n):
         size, out = x.shape[2 + d], output_size[d]
         if size == out and scales[d] in (None, 1.0):

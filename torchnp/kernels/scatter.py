@@ -163,6 +163,8 @@ def index_add(self, dim, index, source, *, alpha=1):
     whole = whole and self.ndim > 1
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
+        if self.ndim > 1 and self.size and not whole:  # the first of the sums that torch asks for
+            check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         refuse_elements("scatter_gather_tensor_cpu" if whole else rare, self, RARE)
     if self.ndim > 1 and not (self.size and index.size):
         return self.copy()

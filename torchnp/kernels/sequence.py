@@ -158,7 +158,6 @@ def _nested_tensor_from_mask_left_aligned(t, mask):
 # ---------------------------------------------------------------- reductions over consecutive segments of a dimension
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
-_UFUNC = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _lengths_of(
@@ -204,9 +203,16 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     out = np.full((lengths.size, rows.shape[1]), start)
     if reduce in ("sum", "mean"):
         add_rows(out, segment, rows)
-    else:
+    elif reduce == "prod":
         places = segment[:, None] * rows.shape[1] + np.arange(rows.shape[1])
-        _UFUNC[reduce].at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+        np.multiply.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
+    else:
+        beyond = np.less if reduce == "min" else np.greater
+        rank = np.arange(segment.size) - np.searchsorted(segment, segment)  # in its segment
+        for i in range(int(rank.max(initial=-1)) + 1):  # of equal values, zeros of both signs too, the first is kept
+            mine = rank == i
+            row, found = rows[mine], out[segment[mine]]
+            out[segment[mine]] = np.where((beyond(row, found) | (row != row)) & (found == found), row, found)
     if reduce == "mean":
         size = lengths.reshape(-1, 1)
         out = (out / np.maximum(size, 1).astype(data.dtype)).astype(data.dtype)

@@ -231,5 +231,6 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    found = dt.cast(np.where(kept, _of_softmax(grad, out, axis, inner), inner.type(0)), output.dtype)
+    total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # torch sums from zero on, rows too
+    found = dt.cast(np.where(kept, (grad - total) * out, inner.type(0)), output.dtype)
     return place(found, layout_of(grad_output)[1] if grad_output.flags.c_contiguous else contiguous(found.shape))

@@ -210,7 +210,10 @@ def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray
         if x.dtype == dt.float32:  # where torch's factor would be below the least normal number, its tail is 0
             log_factor = a * np.log(x) - x - scipy_special("gammaln")(a)
             tail = (a > 0) & (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
-            value = np.where((log_factor < -88.72284) & (np.abs(a - x) > 0.4 * a) & tail, np.float32(0), value)
+            far = (np.abs(a - x) > 0.4 * a) & (a > 0) & (value == value)
+            value = np.where((log_factor < -88.72284) & far & tail, np.float32(0), value)
+            lost = np.isnan(log_factor) | ((log_factor == np.inf) & (first == 0))  # to an overflow
+            value = np.where(lost & far, np.float32(np.nan), value)
         odd = (value != value) & ~(a <= 0) & ~(x < 0)
         if odd.any():
             start, end = odd & ((x == 0) | np.isinf(a)) & ~np.isinf(x), odd & np.isinf(x) & ~np.isinf(a)

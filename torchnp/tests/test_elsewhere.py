@@ -73,6 +73,9 @@ def test_batch_norm_in_parts_is_batch_norm_of_the_whole(shape, affine, dtype):
     one, none = n(given[0].clone())[0], aten.batch_norm_gather_stats_with_counts
     close(none(*n(parts[0]), means, invstds, one, None, 0.3, EPS, counts), (saved_mean, saved_invstd))
     close((one,), theirs[:1])
+    for dtype_of_counts in (np.int32, "bfloat16"):
+        again = none(*n(parts[0]), means, invstds, None, None, 0.3, EPS, counts.astype(dtype_of_counts))
+        close(again, (saved_mean, saved_invstd))
     values = [aten.batch_norm_elemt(*n(part, weight, bias), mean, invstd, EPS) for part in parts]
     close([np.concatenate(values)], [out.to(dtype)])
 

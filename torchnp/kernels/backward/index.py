@@ -88,7 +88,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
     check(step > 0, f"step is {step} but must be > 0", ValueError)
     if step >= size:  # no windows overlap
         return _in_zeros(grad_in, input_sizes, dim, size, step, view=unfold)
-    out = zeros_of(input_sizes, opmath(grad_in.dtype))
+    out = zeros_of(input_sizes, grad_in.dtype)  # half types are rounded at each step
     dim = wrap_dim(dim, out.ndim)
     dim_of(out, dim)
     reached, count = list(out.shape), grad_in.shape[dim_of(grad_in, dim)]
@@ -96,12 +96,11 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
     together = broadcast_shapes(reached, (*grad_in.shape[:dim], 1, *grad_in.shape[dim + 1 :])[:-1])
     check(list(together) == reached, output_shape(reached, together))
     refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
-    grad = cast(grad_in, opmath(grad_in.dtype))
     ahead = (slice(None),) * dim
-    for i in range(size):  # the i-th elements of all windows never overlap
+    for i in reversed(range(size)):  # the i-th elements of all windows never overlap; the first window comes first
         part = out[(*ahead, slice(i, max(i + (count - 1) * step + 1, 0), step))]
-        part += grad[(*ahead, slice(part.shape[dim]), ..., i)]
-    return cast(out, grad_in.dtype)
+        part += grad_in[(*ahead, slice(part.shape[dim]), ..., i)]
+    return out
 
 
 @kernel("trace_backward")

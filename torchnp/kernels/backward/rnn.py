@@ -60,7 +60,7 @@ def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden
     """State and cell after a step of an LSTM, and its gates for the gradient; as on CUDA, the CPU has no kernel."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     i, f, g, o = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner)))
-    cy = f * dt.cast(cx, inner) + i * g
+    cy = f * cx + i * g
     return tuple(dt.cast(x, dtype) for x in (o * np.tanh(cy), cy, np.concatenate([i, f, g, o], 1)))
 
 

@@ -1,0 +1,105 @@
+"""Own rows at the edges of a kernel's ways: sizes, layouts, dtypes and values where torch goes another one."""
+
+from itertools import product
+
+LAST = ".to(memory_format=torch.channels_last)"
+LAST3 = ".to(memory_format=torch.channels_last_3d)"
+
+# Images of which torch resamples those with sides of 128 in sum, of three channels and of channels_last by other loops.
+IMAGES = [
+    *(f"fi   {op}  (x(1,{c},5,6){last}, {out}{rest})"
+      for (op, rest), c, last, out in product(
+          [("upsample_bilinear2d", ", False"), ("upsample_nearest2d", ""), ("_upsample_nearest_exact2d", ""), ("upsample_bicubic2d", ", False")],
+          (2, 3, 4), ("", LAST), ("[64,64]", "[64,65]"))),
+    *(f"fi   {op}  (x(1,{c},3,4,5){last}, [5,7,10]{rest})"
+      for (op, rest), c, last in product(
+          [("upsample_trilinear3d", ", False"), ("upsample_nearest3d", ""), ("_upsample_nearest_exact3d", "")], (3, 4), ("", LAST3))),
+    *(f"fi   upsample_linear1d  (x(2,{c},5), [9], {align})" for c, align in product((2, 3, 4), (False, True))),
+]  # fmt: skip
+
+# Short signals with imaginary parts that are zero, whose signs are MKL's.
+SIGNAL = "s    _fft_r2c  "
+SIGNALS = [
+    row
+    for n in range(1, 17)
+    for row in (
+        *(f"{SIGNAL}({values}({n}), [0], 0, True)" for values in ("torch.zeros", "torch.ones", "-torch.zeros")),
+        f"{SIGNAL}(x(3,{n}).round(), [1], 0, True)",
+        f"{SIGNAL}((lambda a: a + a.roll(-1,1).flip(1))(x(3,{n})), [1], 0, True)",
+        f"{SIGNAL}(torch.eye({n}), [1], 0, False)",
+        f"{SIGNAL}(torch.eye({n}).double(), [0], 1, True)",
+    )
+]
+
+INT_LAYERS = [
+    "conv_transpose1d  (x(1,2,4), x(2,3,2), {}, [2])",
+    "conv_transpose2d.input  (x(1,2,4,4), x(2,3,2,2), {}, [2,2])",
+    "conv_transpose3d.input  (x(1,2,3,3,3), x(2,3,2,2,2), {}, [2,2,2])",
+    "conv1d  (x(1,2,7), x(3,2,2), {}, [1], [0], [2])",
+    "conv2d  (x(1,2,5,5), x(3,2,2,2), {})",
+    "conv2d  (x(1,2,5,5), x(3,2,2,2), {}, [1,1], [0,0], [2,2])",
+    "conv3d  (x(1,2,4,4,4), x(3,2,2,2,2), {})",
+    "conv3d  (x(1,2,4,4,4), x(3,2,2,2,2), {}, [1,1,1], [0,0,0], [2,2,2])",
+    "convolution  (x(1,2,4,4), x(2,3,2,2), {}, [2,2], [0,0], [1,1], True, [0,0], 1)",
+]
+LAYERS = [f"fibc {row.format(bias)}" for row, bias in product(INT_LAYERS, ("x(3)", "ints(3)", "None"))]
+
+# Vectors, matrices and batches of them that broadcast, or do not go together.
+OPERANDS = [("3", "2,3,4"), ("3", "5,2,3,4"), ("2,3", "5,3,4"), ("5,1,2,3", "6,3,4"), ("5,2,3", "4,3,2"), ("5,2,3", "5,2,4"),
+            ("3", "5,2,4"), ("2,1,2,3", "2,3,4,2"), ("2,3", "5,4,3"), ("2,3", "0,3,4")]  # fmt: skip
+PRODUCTS = [
+    f"fic  matmul  (x({a}), x({b}){turned})" for (a, b), turned in product(OPERANDS, ("", ".mT.contiguous().mT"))
+]
+
+INDICES = [("2,3,4", "[ints(2)%2, None, ints(2)]"), ("2,1,4", "[ints(2)%2, None, ints(2)]"), ("2,3,1", "[None, ints(2)%3, ints(2)*0]"),
+           ("3,4,2", "[ints(2,1)%3, ints(3)]"), ("3,1", "[ints(1)%3, None]"), ("1,3", "[None, ints(1)%3]"),
+           ("3,1,2", "[ints(1)%3, None, ints(1)%2]"), ("3,1,2", "[ints(4)%3, None, ints(4)%2]"), ("3,1,2", "[None, ints(4)*0, ints(4)%2]"),
+           ("3,0,2", "[ints(4)%3, None, ints(4)%2]"), ("3,4", "[m(3,4)]"), ("1,1", "[ints(1)*0]"), ("4,3", "[None, ints(1,1)%3]"),
+           ("3,2,2,2", "[None, ints(2)%2, None, ints(2)%2]"), ("3,4", "[ints(2)%3, ints(2)+5]"), ("2,3", "[None, ints(2)-9]"), ("0,3", "[ints(2)]"),
+           ("3,4", "[ints(0), None]"), ("3,4", "[ints(0), ints(0)]")]  # fmt: skip
+PICKED = [f"fib  index.Tensor  (x({shape}){turned}, {index})"
+          for (shape, index), turned in product(INDICES, ("", ".mT.contiguous().mT"))]  # fmt: skip
+
+# Slices along each dimension, several at one place.
+SLICES = [f"fibc index_add  (x(5,3,4), {dim}, ints(40){dtype}%3, x({source}){alpha})"
+          for (dim, source), (dtype, alpha) in product(
+              [(0, "40,3,4"), (1, "5,40,4"), (2, "5,3,40"), (-1, "5,3,40")],
+              [("", ""), (".int()", ""), ("", ", alpha=2"), ("", ", alpha=-1")])]  # fmt: skip
+
+BAGS = [f"f    _embedding_bag_dense_backward  (x(3,3), ints(7), torch.tensor([0,0,1,1,2,2,2]), torch.tensor([2,2,3]), ints(3,3), 4, {rest})"
+        for rest in ("False, 0, p(7), -1", "True, 0, p(7), 1", "True, 1, None, -1", "False, 1, None, 2", "False, 2, None, -1")]  # fmt: skip
+
+# Factors with pivots of two rows, as beside a small diagonal.
+FACTORED = "torch.linalg.ldl_factor((lambda a: a + a.{turned} - 1.9 * torch.diag(a.diagonal()))(x(4,4){wide}), hermitian={hermitian})"
+SOLVED = [
+    f"sc   linalg_ldl_solve  (*{FACTORED.format(turned=turned, hermitian=hermitian, wide=wide)}, {b}{wide}, hermitian={hermitian})"
+    for (turned, hermitian), b, wide in product(
+        [("mT", False), ("mH", True)], ("x(4,3)", "x(2,4,2)"), ("", ".to(torch.complex128)")
+    )
+]
+
+GAMMAS = [f"f    {op}  (x(200,low={a[0]},high={a[1]}), x(200,low={b[0]},high={b[1]}))"
+          for op, (a, b) in product(("igamma", "igammac"), [
+              ((0.1, 400.0), (0.1, 400.0)), ((0.1, 30.0), (0.0, 2.0)), ((50.0, 200.0), (1.0, 60.0)), ((0.5, 40.0), (60.0, 160.0))])]  # fmt: skip
+
+OTHERS = """
+f    div.Tensor_mode  (x(3,4), p(3,4), rounding_mode='ceil')
+f    div.Scalar_mode  (x(3,4), 2, rounding_mode='')
+fi   mvlgamma  (p(3,4) + 3, 3)
+fi   mvlgamma  (p(3,4) + 5, 5)
+f    mvlgamma  (x(3,4), 2)
+f    mvlgamma  (p(3,4), 0)
+f    ldexp.Tensor  (x(3,4), ints(3,4))
+f    ldexp.Tensor  (x(3,4), ints(4).to(torch.int16) - 2)
+f    ldexp.Tensor  (x(3,4), ints(5))
+f    ldexp.Tensor  (x(3,4), x())
+f    ldexp.Tensor  (x(3,4).double(), x())
+f    ldexp.Tensor  (x(3,4).to(torch.complex128), x())
+f    ldexp.Tensor  (x(3,4), x(3,4).double())
+fic  index_add  (x(5), 0, ints(40), x(40))
+fic  index_add  (x(), 0, ints(1)*0, x(), alpha=2)
+s    _softmax_backward_data  (x(9,20000), torch.softmax(x(9,20000), 1), 1, torch.float32)
+"""
+
+ROWS = [*IMAGES, *SIGNALS, *LAYERS, *PRODUCTS, *PICKED, *SLICES, *BAGS, *SOLVED, *GAMMAS]
+EDGES = "\n".join(ROWS) + OTHERS
