@@ -24,7 +24,8 @@ def _scaled_mm(
 ):  # fmt: skip
     """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
 
-    Of one dtype and with two single scales oneDNN computes it; else the operands are scaled in float32.
+    Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+    operands are scaled in float32 and the result saturates.
     """
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
     alone = scale_result is None or (scale_result.size == 1 and scale_result.dtype == dt.float32)
@@ -52,7 +53,7 @@ def _by_onednn(
         total += bias.reshape(-1).astype(np.float32)
     if scale_result is not None:
         total = total / scale_result.reshape(())
-    return dt.cast(total, out)
+    return total.astype(out) if out in dt.FLOAT8S else dt.cast(total, out)
 
 
 def _emulated(
