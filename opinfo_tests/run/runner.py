@@ -16,7 +16,6 @@ from ..draw.samples import samples_of
 from ..draw.task import Task
 from ..judge.unspecified import second_opinion
 from ..judge.verdict import Verdict, judge
-from ..report.report import GOOD
 from ..report.thin import values_of
 from ..report.usage import own
 from ..schemas import written_arrays
@@ -58,9 +57,6 @@ def row_of(case: Case, verdict: Verdict, seconds: float) -> dict[str, Any]:
     return row
 
 
-TRIES = 5  # of torch's CPU, where it is judged itself
-
-
 def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = None) -> tuple[Verdict, float]:
     """Judge one case; ``want`` is torch's answer where it has been asked for."""
     with warnings.catch_warnings():
@@ -68,18 +64,7 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
         mine = backend.execute(case)
         want = want or oracle.execute(case)
         writes = written_arrays(case)
-
-        def judged(seen: Seen) -> Verdict:
-            return second_opinion(case, oracle, want, seen, judge(case, want, seen, writes), writes)
-
-        verdict = judged(mine)
-        if verdict.outcome == "wrong-value" and backend.name == oracle.name:
-            # It leaves parts of results as they were in memory: `_fused_sgd_` lanes of half types' momentum buffers.
-            again = [judged(backend.execute(case)) for _ in range(TRIES)]
-            if any(v.outcome in GOOD or v.message != verdict.message for v in again):
-                verdict = Verdict(
-                    "unspecified", f"torch differs from itself (again): {verdict.message}", verdict.max_abs
-                )
+        verdict = second_opinion(case, oracle, want, mine, judge(case, want, mine, writes), writes)
         verdict.refused = want.error[0] if want.error else ""
     return verdict, mine.seconds
 

@@ -140,7 +140,6 @@ RESULTS = {
     "signbit": (prims.signbit, torch.tensor([-1.0, 2.0])),
     "foreach_pow": (lambda x: torch._foreach_pow([x], True), torch.ones(3, 3, dtype=torch.bool)),
     "prims-as_strided": (lambda x: prims.as_strided(x, [2, 2], [1, 2], 5), torch.arange(10)),
-    "prims-gt": (lambda x: prims.gt(x, 0.5), torch.rand(3)),
     "batch_norm-eval": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, False, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),
     "batch_norm-train": (lambda x, w: aten._native_batch_norm_legit_functional(x, w, w, w, w, True, 0.1, 0.1), torch.rand(2, 3, 4), torch.ones(3)),
 }  # fmt: skip
