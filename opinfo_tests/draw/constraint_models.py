@@ -10,7 +10,7 @@ from .constraints import C, I, N, Rule, T, Ts, rule
 # ---------------------------------------------------------------- attention and recurrence
 
 # r heads of the queries share one of the keys; a scale of 0.5 would be that of 4 numbers by default.
-QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3)),
+QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3, -0.5)),
        "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as one run of memory, whatever the strides say.

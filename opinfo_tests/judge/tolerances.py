@@ -127,6 +127,7 @@ RULES: dict[str, Rule] = {
     **rows("col2im unfold_backward", Rule("exact", "one after the other, each sum rounded")),
     **rows("cumsum", Rule("ulp", "one after the other, float32 in double: rounded once", ulp=1)),
     **rows(_PRODUCTS, Rule("close", SUMS, zero_sign=False, conditioned=True)),
+    **rows("_scaled_dot_product_flash_attention_for_cpu_backward", Rule("close", SUMS, zero_sign=False)),
     **rows("thnn_conv2d _slow_conv2d* slow_conv* _foreach_mm", Rule("close", SUMS, zero_sign=False, conditioned=True)),
     **rows("linalg_cond linalg_matrix_rank matrix_rank", Rule("close", "singular values, the smallest of which may be rounding", conditioned=True)),
     **rows("_transformer_encoder_layer_fwd", Rule("close", "norms of numbers that may all but agree", conditioned=True)),

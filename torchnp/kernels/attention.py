@@ -31,6 +31,15 @@ def later(rows: int, columns: int) -> ndarray:
     return ~np.tri(rows, columns, dtype=np.bool_)
 
 
+def _masked_in_blocks(rows: int, columns: int) -> ndarray:
+    """What a causal mask forbids of the keys that torch's flash kernel looks at: the blocks that begin before a block of
+    queries ends.
+    """
+    block = 256 if rows >= 768 else 64 if rows >= 192 else 32
+    ends = (np.arange(rows) // block + 1) * block
+    return later(rows, columns) & (np.arange(columns) // KEYS_AT_ONCE * KEYS_AT_ONCE < ends[:, None])
+
+
 def scores(q: ndarray, k: ndarray, mask: ndarray | None, causal: bool, scale: float | None) -> ndarray:
     """The masked, scaled product of every query with every key."""
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None and q.shape[-1] else 1.0 if scale is None else scale
@@ -79,6 +88,8 @@ def attend(
     The exponentials of half types meet the values rounded to ``dtype``, each against the largest score so far.
     """
     s = scores(q, k, mask, causal, scale)
+    if causal and scale is not None and scale <= 0:  # torch masks before it scales: -inf times that is infinity or nan
+        np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
         out = np.matmul(e, v)

@@ -75,7 +75,8 @@ def replicated(n: int, left: int, right: int) -> ndarray:
 def _circular(n: int, left: int, right: int) -> ndarray:
     # Negative pads crop first; what is left goes around.
     size = n + min(left, 0) + min(right, 0)
-    return max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
+    shown = max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
+    return np.minimum(shown, n - 1)  # of nothing that is left torch shows memory that it has not written
 
 
 def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
@@ -124,7 +125,7 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
         raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
     if min(outs) < 0:
-        raise negative_size(min(outs), outs[::-1])
+        raise negative_size(min(outs), (*x.shape[: -len(outs)], *outs[::-1]))
 
 
 def _padded(self, padding, *, op, n, positions):
