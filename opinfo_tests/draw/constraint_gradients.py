@@ -169,7 +169,7 @@ GRADIENTS_OF_VIEWS_AND_INDEXING = (
         wild_values=False,
         unchecked=frozenset(["indices", "offsets"]),
     ),
-    rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0))}),
+    rule("embedding_bag.padding_idx", args={"padding_idx": C((None, 0, -1, 1))}),
     rule(
         "_unsafe_masked_index",
         args={

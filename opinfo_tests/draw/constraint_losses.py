@@ -289,7 +289,7 @@ MORE_LOSSES_AND_OPTIMISERS = (
         },
         sizes={"buffers": (0, 1)},
     ),
-    rule("_fused_rms_norm", args={"eps": C((None, 1e-5))}, wild=12),
+    rule("_fused_rms_norm", args={"eps": C((None, 1e-5, 0.0))}, wild=12),
     rule("_fused_*.tensor_lr", args={"lr": T("", "float32", "positive")}),
     rule("_fused_adagrad.tensor_lr", always=frozenset(["found_inf"])),
     rule(
