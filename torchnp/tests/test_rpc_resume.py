@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import random
 import re
@@ -73,7 +74,9 @@ def training(session, steps=2):
     bad = nn.functional.embedding(session.send(torch.tensor([9])), session.send(torch.zeros(4, 3)))
     with pytest.raises(IndexError):
         bad.publish()
-    return seen, session.publish(model.state_dict()), session.sync().objects
+    state = session.publish(model.state_dict())
+    gc.collect()  # an error and the frame it passed hold each other
+    return seen, state, session.sync().objects
 
 
 # ---------------------------------------------------------------- resume
