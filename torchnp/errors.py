@@ -246,6 +246,14 @@ def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> R
     return RuntimeError(f"{words}: {by(sizes)} (TxHxW)")
 
 
+def no_channels(weight: Shape) -> RuntimeError:
+    """The weight of a transposed convolution makes no channels, as torch's own code sees it."""
+    if len(weight) == 5:
+        return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight)}")
+    seen = weight if len(weight) == 4 else (*weight[:2], 1, *weight[2:])
+    return RuntimeError(f"non-empty 2D or 4D weight tensor expected, but got: {shape_text(seen)}")
+
+
 def small_output(sizes: Shape, out: Shape) -> RuntimeError:
     """The result of a transposed convolution has nothing in it."""
     words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."

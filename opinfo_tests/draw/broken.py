@@ -11,16 +11,13 @@ import numpy as np
 
 from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
+from .constraints import EVERY_DTYPE
 from .strategies import draws
 from .task import BROKEN
 
-# For an array of a dtype, others that many operators refuse beside it.
-OTHER_DTYPES = {
-    "float32": ("int64", "float64", "bool"),
-    "float64": ("float32", "complex128"),
-    "int64": ("float32", "int32"),
-}
 NUMBERS = (-1, -7, 0, 9, 100)
+INDICES = (-1, -100, 100)  # out of range, and from the end
+OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
 AMONG = 20  # draws, of which they are
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
@@ -63,10 +60,12 @@ def broken(case: Case) -> Iterator[Case]:
 
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
     """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
-    sized = a.name not in constraint_of(case.op).unchecked
+    row = constraint_of(case.op)
+    sized = a.name not in row.unchecked
     if isinstance(value, Array):
-        for x in arrays_like(value.on(case.buffers), sized):
-            yield added(x, buffers)
+        x = value.on(case.buffers)
+        for other in [*arrays_like(x, sized), *(indices_like(x) if sized and row.wild_values else ())]:
+            yield added(other, buffers)
     elif isinstance(value, list) and value and isinstance(value[0], Array):
         yield from [[]] * sized
         for x in arrays_like(value[0].on(case.buffers), sized):
@@ -104,7 +103,21 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
         yield np.concatenate([x, np.take(x, [0], -1)], -1)
         yield x[:0]
         yield np.resize(x, ())
-    for name in OTHER_DTYPES.get(NAMES[x.dtype], ("float32",)):
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of imaginary parts that are lost
-            yield x.astype(DTYPES[name])
+    if sized and x.ndim > 1:
+        yield x[:, :0]
+    yield from (cast(x, name) for name in OTHER_DTYPES if name != NAMES[x.dtype])
+
+
+def indices_like(x: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield arrays whose last element would be out of range, or from the end, if they were indices."""
+    for n in INDICES if x.dtype in (np.int64, np.int32) else ():
+        made = x.copy()
+        made.reshape(-1)[-1:] = n
+        yield made
+
+
+def cast(x: np.ndarray, name: str) -> np.ndarray:
+    """Return what a dtype has for the values of an array, of their magnitudes where it has no sign."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of imaginary parts that are lost
+        return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])

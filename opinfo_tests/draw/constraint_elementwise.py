@@ -73,10 +73,10 @@ ELEMENTWISE = (
     rule(
         "threshold hardtanh elu celu leaky_relu softplus hardshrink softshrink",
         args={
-            "lambd": N((0.5, 0, 1, 0.25)),
-            "alpha": N((1, 0.5, 2)),
-            "beta": N((1, 0.5, 2)),
-            "negative_slope": N((0.01, 0.5, 0)),
+            "lambd": C((0.5, 0, 1, 0.25)),
+            "alpha": C((1, 0.5, 2)),
+            "beta": C((1, 0.5, 2)),
+            "negative_slope": C((0.01, 0.5, 0)),
         },
     ),
     rule("glu glu_backward", sizes={"*": (2, 2)}, args={"self": T("2*n 2*m 2*c", "main"), "dim": I(-3, 2)}),

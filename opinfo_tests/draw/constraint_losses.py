@@ -223,7 +223,7 @@ MARGIN = {
     "self": T("n c"),
     "target": T("n", "int64", (0, "c-1")),
     "p": N((1, 2)),
-    "margin": N((1, 0.5)),
+    "margin": C((1, 0.5)),
     "weight": T("c", "same"),
 }
 # Row-major: torch's fused loops go over each list's memory as one run, beyond it where an array is expanded.
@@ -262,12 +262,12 @@ MORE_LOSSES_AND_OPTIMISERS = (
         args={
             **_LISTS,
             "state_steps": Ts("", "float32", "positive", count=2, layout="c"),
-            "lr": C((0.1, 0.01)),
-            "lr_decay": C((0.0, 0.1)),
-            "weight_decay": C((0.0, 0.1)),
+            "lr": N((0.1, 0.01, 0.0)),
+            "lr_decay": N((0.0, 0.1)),
+            "weight_decay": N((0.0, 0.1, -0.5)),
             "eps": C((1e-8,)),
-            "beta1": C((0.9,)),
-            "beta2": C((0.99,)),
+            "beta1": N((0.9, 0.5, 0.0)),
+            "beta2": N((0.99, 0.5, 0.0)),
             "grad_scale": lambda c: c.array(T("", "float32", "positive")) if c.chance(30) else None,
             "found_inf": lambda c: c.array(T("", "float32", "unit")) if c.chance(30) else None,
             "momentum": C((0.0, 0.9)),

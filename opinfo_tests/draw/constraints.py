@@ -57,7 +57,7 @@ class L:
 
 @dataclass(frozen=True)
 class N:
-    """A number: one of ``choices``, else any."""
+    """A number: one of ``choices`` and nothing else, or any."""
 
     choices: tuple = ()
     always: bool = False
@@ -65,7 +65,7 @@ class N:
 
 @dataclass(frozen=True)
 class C:
-    """One of a few values."""
+    """One of a few values; where they are numbers of floating point, now and then zero, negative, infinite or nan."""
 
     choices: tuple
     always: bool = False

@@ -36,6 +36,7 @@ from .task import BROKEN, DRAWN, Task
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
 TARGETS = ("", "first last", "first spread", "first expanded")
+EDGE = 6  # percent of the numbers that have a few choices which are none of these; `constraints.N` asks for exactly its own
 
 
 def draw_argument(call: Call, a: Any) -> Any:
@@ -65,10 +66,18 @@ def draw_argument(call: Call, a: Any) -> Any:
     if isinstance(spec, con.N):
         return call.number(spec)
     if isinstance(spec, con.C):
-        return call.choose(spec.choices)
+        return edge(call, a, call.choose(spec.choices))
     if callable(spec):
         return spec(call)
     return by_type(call, a)
+
+
+def edge(call: Call, a: Any, value: Any) -> Any:
+    """Return a number that has a few choices, now and then zero, negative, infinite or nan in its place."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or a.type.removesuffix("?") not in ("float", "Scalar") or call.between.randint(0, 99) >= EDGE:
+        return value
+    return call.between.choice((0.0, -value, float("inf"), float("-inf"), float("nan")))
 
 
 BY_TYPE: dict[str, Callable[[Call], Any]] = {

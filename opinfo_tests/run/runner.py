@@ -144,8 +144,6 @@ class Judge:
         if o.limit and self.taken[key] >= o.limit:
             return
         self.taken[key] += 1
-        for name, value in values_of(case):
-            self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
         self.waiting.append((case, want))
 
     def drain(self) -> None:
@@ -160,6 +158,9 @@ class Judge:
                 verdict, seconds = run_case(case, self.oracle, self.backend, want)
             except Exception as e:
                 raise RuntimeError(f"the harness failed on {case.id}: {case.describe()}") from e
+            if not verdict.refused:  # what torch refuses tries no option
+                for name, value in values_of(case):
+                    self.met.setdefault(case.op, {}).setdefault(name, set()).add(value)
             row = row_of(case, verdict, seconds)
             self.emit(row | self.explain(case, row) if "message" in row else row)
 

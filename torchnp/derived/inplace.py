@@ -157,7 +157,7 @@ _LATER = (
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: Writes) -> None:
     """Raise what torch finds wrong with the target before it looks for code or at alpha, promotes, or divides by a zero."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
-    if writes.code_first if no_code else not str(error).startswith(_LATER):
+    if writes.code_first or (not no_code and not str(error).startswith(_LATER)):
         return
     check_fits(target, [x for x in operands if isinstance(x, ndarray)])
     if not no_code:

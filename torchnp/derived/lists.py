@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check
+from torchnp.checks import check, refuse
+from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
 from torchnp.errors import empty_list
 from torchnp.schema import Schema
 from torchnp.writes import Writes
@@ -33,6 +34,7 @@ def _check_scalars(scalars: np.ndarray, length: int) -> None:
     """Raise torch's error for a tensor that holds one number for each tensor of a list, if it is not that."""
     check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
     check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
+    refuse("convert_tensor_to_scalar_list", scalars.dtype, (*BARE_UNSIGNED, *FLOAT8S))
     if scalars.size != length:
         raise RuntimeError(
             f"Expected length of scalars to match input of length {length} but got {scalars.size} instead."

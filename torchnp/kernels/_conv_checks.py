@@ -14,6 +14,7 @@ from torchnp.errors import (
     AXES,
     by,
     conv_misfit,
+    no_channels,
     no_filter,
     no_primitive,
     shape_text,
@@ -99,7 +100,7 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
 
 
 def check_dtypes(
-    input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, vendor: bool
+    input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int, vendor: bool
 ) -> None:
     """Refuse what torch's CPU backends have no code for, or will not mix."""
     dtype = input.dtype
@@ -113,6 +114,8 @@ def check_dtypes(
         return
     dims = 3 if input.ndim == 5 else 2
     check_filter(weight, transposed, max(g.dilation) > 1)
+    if transposed and not weight.shape[1]:
+        raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
     if transposed or max(g.dilation) > 1:
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)

@@ -18,7 +18,7 @@ from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
 from torchnp.kernels.numerics.erf import erf
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
-from torchnp.writes import Writes, look_whole
+from torchnp.writes import Bound, Writes, look_whole
 
 ndarray = np.ndarray
 
@@ -114,13 +114,15 @@ _SELU, _DOC = (1.6732632423543772, 1.0507009873554805), "`elu` with the two cons
 rows("selu", lambda x: elu(x, *_SELU), _DOC)
 
 
-@kernel("celu")
+def _look_celu(bound: Bound, _: list[ndarray]) -> None:
+    check(real(bound.get("alpha", 1.0)) != 0, "ZeroDivisionError: alpha cannot be 0 for CELU")
+
+
+@kernel("celu", writes=Writes(inplace=_look_celu))
 def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
     """`elu` that is smooth for every alpha."""
-    alpha = real(alpha)
-    if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return elu(self, alpha, 1.0, 1.0 / alpha)
+    _look_celu({"alpha": alpha}, [])
+    return elu(self, real(alpha), 1.0, 1.0 / real(alpha))
 
 
 # ---------------------------------------------------------------- sigmoids

@@ -201,7 +201,8 @@ def _scaled_dot_product_attention_math(
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even one of bools
     rest = (attn_mask, is_causal, scale)
-    if dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
+    finite = scale is None or math.isfinite(scale)
+    if finite and dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
         _check_causal(attn_mask, is_causal)
         inner = sum_dtype(query, key)
         q, k, v = (dt.cast(x, inner) for x in (query, key, value))

@@ -12,6 +12,7 @@ from torchnp.checks import check, refuse, require, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
+from torchnp.kernels._memory import RARE
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.copy import convert
@@ -148,6 +149,7 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
 @kernel("where", like=np.where)
 def where_indices(condition: ndarray) -> list[ndarray]:
     """The indices of the nonzero elements, one tensor for each dimension."""
+    refuse("nonzero_count_cpu", condition.dtype, RARE)
     return [np.ascontiguousarray(i) for i in np.nonzero(np.atleast_1d(condition))]
 
 
@@ -169,15 +171,18 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
         return np.empty(elements.shape, bool)
     a, b = map(tensor, (elements, tests))
     by_sorting = b.size >= int(10 * a.size**0.145)
+    for x in (a, b) if by_sorting and not unique else ():
+        refuse("unique", x.dtype, (*dt.FLOAT8S, dt.complex32))
     # By sorting torch joins both as vectors, of which none is weaker.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:
         view(convert(b, common), [-1])
     inner = dt.opmath(common)
     a, b = (operand(x, common) for x in (elements, tests))
-    if common in dt.FLOAT8S or common == dt.complex32:
-        raise not_implemented("unique" if by_sorting else "isin_default_cpu", common)
-    if common in dt.BARE_UNSIGNED and not by_sorting:
+    if by_sorting:
+        check(not dt.is_complex(common), " Sort does not support complex dtypes on CPU")
+        refuse("sorting_kernel_method_name", common, dt.FLOAT8S)
+    elif common in dt.FLOAT8S or common in dt.BARE_UNSIGNED or dt.is_complex(common):
         raise not_implemented("isin_default_cpu", common)
     a, b = dt.cast(a, inner), dt.cast(b, inner)
     if unique and by_sorting:

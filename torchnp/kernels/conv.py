@@ -10,7 +10,17 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_no_dilation, check_positive, check_shape, check_type, dim_of, require, wrap_dims
+from torchnp.checks import (
+    check,
+    check_no_dilation,
+    check_positive,
+    check_shape,
+    check_type,
+    dim_of,
+    refuse,
+    require,
+    wrap_dims,
+)
 from torchnp.errors import (
     EMPTY_FILTER,
     ambiguous_view,
@@ -22,7 +32,7 @@ from torchnp.errors import (
     tensor_type,
 )
 from torchnp.kernels import _conv_checks as checks
-from torchnp.kernels._memory import check_size, new_like
+from torchnp.kernels._memory import RARE_OR_CHALF, check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.arithmetic import add, mul
@@ -52,7 +62,7 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
     sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
-    checks.check_dtypes(input, weight, bias, transposed, g, vendor)
+    checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     channels_last = checks.wants_channels_last(input, weight)
     points = input.shape[2:] if transposed else out_sizes(input.shape[2:], weight.shape[2:], *g[:3])
     inner = checks.sum_dtype(input, weight, points)
@@ -220,6 +230,8 @@ def _plain(self, weight, bias, stride, padding, dilation):
 
 def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
+    if n == 2 and not self.shape[1]:  # no channels count as zeros here
+        self = np.zeros((len(self), weight.shape[1], *self.shape[2:]), self.dtype)
     return _plain(self, weight, bias, stride, padding, (1,) * n)
 
 
@@ -241,7 +253,8 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
     if n == 3 and not self.ndim:
         dim_of(self, 1)
     expected = "Expected 4D input tensor," if n == 2 else "non-empty 5D input tensor expected"
-    check(self.ndim == n + 2, f"{expected} but got: {shape_text(self.shape)}")
+    whole = self.ndim == n + 2 and (n == 2 or 0 not in self.shape[1:])
+    check(whole, f"{expected} but got: {shape_text(self.shape)}")
     if n == 2:
         planes = weight.size // (len(weight) * math.prod(kernel_size))
         found = f"dimension 4 and tensor.size[1] = {self.shape[1]}"
@@ -340,6 +353,8 @@ def _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, paddin
     if not any(output_mask[:2]):  # torch looks at the gradient alone then
         wrap_dims((0, 2, 3), grad_output.ndim)
         return None, None, sum_dim(grad_output, (0, 2, 3), dtype=grad_output.dtype) if output_mask[2] else None
+    if output_mask[2] and not output_mask[0]:
+        refuse("sum_cpu", grad_output.dtype, RARE_OR_CHALF)
     window = _as_window(self, weight, kernel_size, None, stride, padding, 2)
     rest = (stride, padding, (1, 1), False, (0, 0), 1, output_mask)
     of_x, of_w, of_b = gradients(grad_output, self, window, [len(weight)], *rest, own=True)

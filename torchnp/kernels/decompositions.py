@@ -11,6 +11,7 @@ from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, dim_of
 from torchnp.errors import out_dtype, shape_text
 from torchnp.kernels._rows import rows
+from torchnp.kernels.compare import gt
 from torchnp.kernels.linalg import (
     LAPACK,
     check_epsilon,
@@ -251,7 +252,9 @@ def _tolerance(a: ndarray, top: ndarray, atol: Any, rtol: Any) -> ndarray:
     """The larger of both tolerances; the relative default counts where no absolute one is given."""
     absolute = np.asarray(0.0 if atol is None else atol)
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
-    relative = np.where(absolute > 0, 0.0, eps) if rtol is None else np.asarray(rtol)
+    relative = np.where(gt(absolute, 0), 0.0, eps) if rtol is None else np.asarray(rtol)
+    for x in (relative, absolute):
+        dt.promote_types(x.dtype, top.dtype)  # refuses float8
     broadcast_shapes(absolute.shape, broadcast_shapes(relative.shape, top.shape[:-1]))
     return np.maximum(absolute[..., None], relative[..., None] * top)
 

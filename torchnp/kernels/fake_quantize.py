@@ -10,10 +10,12 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, dim_of, require
 from torchnp.errors import expected_true
+from torchnp.kernels import pointwise
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax, max_all, min_all
+from torchnp.kernels.limits import clamp
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.shape import item
 from torchnp.kernels.slicing import select
@@ -66,11 +68,11 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
 ):
     """`fake_quantize_per_tensor_affine_cachemask` with numbers that come as tensors, or the values themselves."""
     check(quant_min <= quant_max, _ORDERED)
-    zero, step, enabled = item(zero_point), item(scale), item(fake_quant_enabled)
-    if not int(enabled):
+    enabled, zero, step = whole(item(fake_quant_enabled)), scalar(item(zero_point), dt.int32), item(scale)
+    if not enabled:
         require("fake_quantize_tensor_cachemask_kernel_type_handling", self.dtype, dt.FLOATS)
         return clone(self), np.ones(self.shape, np.bool_)
-    return _faked(self, step, int(zero), quant_min, quant_max)
+    return _faked(self, scalar(step, dt.float32), int(zero), quant_min, quant_max)
 
 
 def _by_tensors(self: ndarray, scale: ndarray, zero_point: ndarray, low: int, high: int) -> tuple[ndarray, ndarray]:
@@ -138,15 +140,20 @@ rows("fake_quantize_per_channel_affine", fake_quantize_per_channel_affine_cachem
 # ---------------------------------------------------------------- learnt scales
 
 
+def _single(x: ndarray) -> np.float32:
+    """The only value of a tensor, read as a float."""
+    return one(scalar(item(x), dt.float32))
+
+
 def _zero_point(zero_point: ndarray, low: int, high: int, forward: bool) -> int:
-    zero = one(item(select(zero_point, 0, 0)))
+    zero = _single(select(zero_point, 0, 0))
     return int(_whole(np.clip(np.rint(zero) if forward else zero + one(0.5), one(low), one(high))))
 
 
 @kernel("_fake_quantize_learnable_per_tensor_affine")
 def _fake_quantize_learnable_per_tensor_affine(self, scale, zero_point, quant_min, quant_max, grad_factor=1.0):
     """`fake_quantize_per_tensor_affine` with the nearest zero point within the range."""
-    step = one(item(select(scale, 0, 0)))
+    step = _single(select(scale, 0, 0))
     zero = _zero_point(zero_point, quant_min, quant_max, forward=True)
     return fake_quantize_per_tensor_affine_cachemask(self, step, zero, quant_min, quant_max)[0]
 
@@ -159,9 +166,7 @@ def _fake_quantize_learnable_per_channel_affine(self, scale, zero_point, axis, q
 
 
 def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
-    require("round_vml_cpu", zero_point.dtype, (*dt.INTS, *dt.FLOATS))
-    wide = dt.cast(zero_point, dt.opmath(zero_point.dtype))
-    return dt.cast(np.clip(np.rint(wide), low, high), zero_point.dtype)
+    return clamp(pointwise.round(zero_point), low, high)
 
 
 def _learnt(
@@ -191,7 +196,7 @@ def _learnt_backward(
     step: Any
     zero: Any
     if axis is None:
-        step, zero = one(item(select(s, 0, 0))), _zero_point(z, low, high, forward=False)
+        step, zero = _single(select(s, 0, 0)), _zero_point(z, low, high, forward=False)
         words = f"{_ORDERED.removesuffix('.')}, and the quantization range should include 0."
     else:
         z = _nearest(z, low, high)

@@ -151,8 +151,8 @@ def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, densi
     _check_histogramdd(x, edges, weight)
     refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
-    rows, wide = ordered(x).reshape(-1, len(edges)), [ordered(e) for e in edges]
-    inside = np.ones(len(rows), bool)
+    rows, wide = ordered(x).reshape(math.prod(x.shape[:-1]), len(edges)), [ordered(e) for e in edges]
+    inside = np.full(len(rows), bool(edges))  # of no dimensions torch counts nothing
     places = []
     for column, e in zip(rows.T, wide, strict=True):
         inside &= (column >= e[0]) & (column <= e[-1])

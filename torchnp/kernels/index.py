@@ -357,6 +357,7 @@ def take_along_dim(self, indices, dim=None):
         raise RuntimeError(f"{words} {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     dim = wrap_dim(dim, self.ndim)
     check(self.ndim > 0, no_dimensions(dim))
+    check(self.shape[dim] or not indices.size, "ZeroDivisionError")
     indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
     one_of = lambda shape, n: (*shape[:dim], n, *shape[dim + 1 :])
     around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))

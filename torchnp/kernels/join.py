@@ -234,7 +234,8 @@ def combinations(self, r=2, with_replacement=False):
     check(r >= 0, f"Expect a non-negative number, but got {r}")
     if r == 0:
         return np.empty(0, self.dtype)
-    refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
+    if self.size >= (1 if with_replacement else r):  # else torch selects nothing
+        refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
     check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if r > 64:  # of fewer than two values, more dimensions than an ndarray has
         return np.empty((int(self.size and with_replacement), r), self.dtype)

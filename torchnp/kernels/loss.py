@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse_elements, require
+from torchnp.checks import check, check_type, refuse, refuse_elements, require
 from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -35,6 +35,7 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     if reduction not in (MEAN, SUM):
         return loss
     check(reduction == SUM or dt.is_inexact(loss.dtype), mean_of(loss.dtype))
+    refuse("sum_cpu", loss.dtype, (dt.complex32,))
     wide = dt.complex128 if dt.is_complex(loss.dtype) else dt.float64 if dt.is_floating(loss.dtype) else dt.int64
     total = np.add.reduce(dt.cast(loss, dt.opmath(loss.dtype)), axis=None, dtype=wide)
     out = loss.dtype if wide != dt.int64 else wide
@@ -88,7 +89,7 @@ def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: flo
     check(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
     (x, t), out = _operands("smooth_l1_cpu", el.FLOATS, (dt.float16,), self, target)
     if beta == 0:
-        return l1_loss(self, target, reduction)
+        return l1_loss(dt.cast(self, out), dt.cast(target, out), reduction)
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
     return reduce(el.finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
 
@@ -216,12 +217,13 @@ def kl_div(self: ndarray, target: ndarray, reduction: int = 1, *, log_target: bo
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """``exp(input) - target * input``, or with ``log_input`` False ``input - target * log(input + eps)``."""
     if log_input:
-        loss = sub(exp(input), mul(target, input))
+        product = mul(target, input)  # what torch computes, and refuses, first
+        loss = sub(exp(input), product)
     else:
         loss = sub(input, mul(target, log(add_scalar(input, eps))))
     if full:
         stirling = add(sub(mul(target, log(target)), target), mul(log(mul(target, 2 * np.pi)), 0.5))
-        loss = add(loss, where(le(target, 1), np.zeros_like(stirling), stirling))
+        loss = el.in_place(loss, add(loss, where(le(target, 1), np.zeros_like(stirling), stirling)))
     return reduce(loss, reduction)
 
 

@@ -41,7 +41,7 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     correction = 1 if correction is None else real(correction)
     axes = axes_of(dim, x.ndim)
     if x.dtype in dt.FLOAT8S and x.size:
-        if name.endswith("_mean") or (axes is not None and len(axes) < x.ndim):
+        if name.endswith("_mean") or length_of(x.shape, axes) < x.size:
             raise not_implemented("std_cpu", x.dtype)
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(x.dtype)}")
     n = length_of(x.shape, axes)

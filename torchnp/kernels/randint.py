@@ -18,7 +18,7 @@ from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled
 from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator
 from torchnp.registry import kernel
-from torchnp.scalars import scalar
+from torchnp.scalars import item, scalar, whole
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -148,6 +148,7 @@ def _randint(*, low=0, high, size, **options):
 def _randint_like(self, *, low=0, high, **options):
     if isinstance(high, ndarray):
         check(high.ndim == 0, "high must be a scalar tensor and on CPU")
+        high = whole(item(high))
     return filled_like(self, values=_between(low, high), **options)
 
 

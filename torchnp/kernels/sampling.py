@@ -14,10 +14,11 @@ from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_float
 from torchnp.errors import found_dtype
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.randint import _LOOK
 from torchnp.kernels.random import FLOATS, laid_like
+from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator, libm
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 Sample = Callable[[Generator, int], ndarray]
@@ -56,6 +57,11 @@ def _exponential(self: ndarray, rate: float) -> Sample:
     return lambda source, n: -1.0 / rate * log1p(-source.uniform64(n))
 
 
+def _look_exponential(bound: Bound, targets: list[ndarray]) -> None:
+    _positive("exponential", "lambda", bound.get("lambd", 1.0))
+    check_target(targets[0])
+
+
 def _cauchy(self: ndarray, median: float, sigma: float) -> Sample:
     _positive("cauchy", "sigma", sigma)
     _continuous("Cauchy", self.dtype, c_name)
@@ -78,7 +84,8 @@ def _geometric(self: ndarray, p: float) -> Sample:
 
 _declare = partial(rows, differs=["random-stream"])
 _like: Any = np.random.exponential
-(exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, writes=_LOOK)
+_written = {"writes": Writes(inplace=_look_exponential)}
+(exponential,) = _declare("exponential", _sampled, "Exponential values.", draw=_exponential, like=_like, **_written)
 _like = np.random.standard_cauchy
 _declare("cauchy", _sampled, "Cauchy values around a median.", draw=_cauchy, like=_like)
 _declare("log_normal", _sampled, "Exponentials of normal values.", draw=_log_normal, like=np.random.lognormal)

@@ -125,7 +125,8 @@ def is_nonzero(self):
     """Whether the only value is not zero."""
     check(self.size != 0, "Boolean value of Tensor with no values is ambiguous")
     check(self.size == 1, "Boolean value of Tensor with more than one value is ambiguous")
-    return bool(_local_scalar_dense(self))
+    value = _local_scalar_dense(self)
+    return bool(scalars.whole(value) if isinstance(value, int) else value)  # torch compares an integer as int64
 
 
 @kernel("one_hot")

@@ -66,8 +66,17 @@ def _sigmoid(g: ndarray, y: ndarray) -> ndarray:
     "sigmoid_backward", el.formula, "``g * (1 - y) * y``, with the conjugate of a complex output.",
     of=_sigmoid, stepwise=(dt.float16,), **_AND_COMPLEX,
 )  # fmt: skip
-_TANH = lambda g, y: g * np.conjugate(1 - y * y)
-(tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_TANH, **_AND_COMPLEX)
+
+
+def _tanh(g: ndarray, y: ndarray) -> ndarray:
+    if g.dtype.kind != "c":
+        return g * (1 - y * y)
+    d = np.asarray(y * y)  # the conjugate of 1 - y * y, with the zeros that torch's has
+    d.real = 1 - d.real
+    return g * d
+
+
+(tanh_backward,) = rows("tanh_backward", el.formula, "``g * (1 - y * y)``.", of=_tanh, **_AND_COMPLEX)
 for _name, _formula, _given, _doc in (
     (
         "hardsigmoid_backward", lambda g, x: np.where((x > -3) & (x < 3), g * _SIXTH, 0),
