@@ -37,6 +37,11 @@ CALLS = {
         ("convolution", of(torch.float64, 1, 2, 4, 4), of(torch.float64, 2, 2, 0, 3), None, *_CONV, t, [0, 0], 1)
         for t in (False, True)
     ],
+    "no_channels": [
+        ("convolution", of(torch.float64, 2, 4, *[3] * n), of(torch.float64, 4, 0, *[2] * n), None, [1] * n, [0] * n,
+         [1] * n, True, [0] * n, 2)
+        for n in (1, 2, 3)
+    ],
     "small_output": [
         ("convolution", of(torch.float64, 1, 2, 1, 1), of(torch.float64, 2, 2, 1, 1), None, [1, 1], [1, 1], [1, 1], True,
          [0, 0], 1),
