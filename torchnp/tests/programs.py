@@ -375,12 +375,13 @@ def difference(lines: list[str], session: rpc.Session) -> str:
         if lost:  # what should have been written has no value any more
             return ""
     # Autograd writes the gradients of plain tensors in place where it adds those of subclasses up, or has views of them.
-    added = {id(x) for n, x in tensors(here).items() if any(w.startswith(f"{n} = torch.autograd.grad") for w in lines)}
+    gradients = {w.partition(" = torch.autograd.grad")[0] for w in lines if " = torch.autograd.grad" in w}
+    added = {_memory(x) for n, x in tensors(here).items() if n in gradients}
     for name, x in tensors(here).items():
         y = there[name]
         if _nowhere(x):
             continue
-        written = not added & {id(x), id(x._base)}
+        written = _memory(x) not in added
         if about(x, written) != about(y, written):
             return f"{name} is {about(y, written)}, torch's {about(x, written)}"
         if len(about(x)) == 1:
@@ -389,6 +390,10 @@ def difference(lines: list[str], session: rpc.Session) -> str:
             if a is not None and (said := unequal(a, b)):
                 return f"{name}: {said}"
     return ""
+
+
+def _memory(x: torch.Tensor) -> int:
+    return x.untyped_storage()._cdata
 
 
 def _nowhere(x: torch.Tensor) -> bool:

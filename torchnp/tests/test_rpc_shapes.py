@@ -110,6 +110,18 @@ def test_an_empty_out_is_resized(session):
     torch.testing.assert_close(drawn.publish(), want)
 
 
+def test_an_empty_view_is_written_where_it_points(session):
+    for start in (2, 6):  # with room, and beyond the end of in what it is a view of
+        memory, there = torch.arange(6.0), session.send(torch.arange(6.0))
+        here, out = memory[start:start], there[start:start]
+        torch.mul(torch.ones(3), 5, out=here)
+        torch.mul(session.send(torch.ones(3)), 5, out=out)
+        assert (out.storage_offset(), out.shape) == (start, (3,))
+        assert torch.equal(out.publish(), here) and torch.equal(there.publish(), memory)
+    with pytest.raises(rpc.HandleError, match=r"out= has no room for the result of shape \(3,\).* not resized"):
+        torch.mul(session.send(torch.ones(3)), 5, out=session.send(torch.arange(6.0))[4:4])
+
+
 def test_out_of_another_dtype_has_torchs_words(session):
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
         aten.matmul.out(

@@ -50,8 +50,8 @@ class Spec:
         """A new meta tensor of this spec."""
         if not self.offset:
             return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device="meta")
-        extent = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True) if n)
-        return torch.empty(extent, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
+        reach = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True) if n)
+        return torch.empty(reach, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
 
     def with_stride(self, stride: tuple) -> Spec:
         """The spec of such a tensor in other memory; the meta device does not always lay results out as the CPU does."""
@@ -177,10 +177,10 @@ def _with_statistics(plan: Plan, out: Any, args: tuple) -> Any:
 def _can_be_tried(given: Any) -> bool:
     """Whether what is given is small enough to be made on the CPU."""
     tensors = list(_tensors(given))
-    return sum(a.numel() for a in tensors) <= MAX_TRIED and sum(map(_extent, tensors)) <= 4 * MAX_TRIED
+    return sum(a.numel() for a in tensors) <= MAX_TRIED and sum(map(extent, tensors)) <= 4 * MAX_TRIED
 
 
-def _extent(a: torch.Tensor) -> int:
+def extent(a: torch.Tensor) -> int:
     """Elements of the memory up to a tensor's last."""
     reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
     return int(a.storage_offset()) + reach
@@ -222,7 +222,7 @@ def _tried(plan: Plan, value: int, args: tuple, kwargs: dict[str, Any]) -> tuple
 
     def filled(a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            memory = torch.full((_extent(a),), value, dtype=a.dtype)
+            memory = torch.full((extent(a),), value, dtype=a.dtype)
             return memory.as_strided(a.shape, a.stride(), a.storage_offset())
         if isinstance(a, (list, tuple)):
             return type(a)(map(filled, a))
