@@ -368,6 +368,8 @@ def difference(lines: list[str], session: rpc.Session) -> str:
             got, lost = error, True
         if isinstance(got, rpc.HandleError) and "a handle is not resized" in str(got):
             return ""
+        if "Autograd not support dtype: Bool" in str(got):  # torch of any wrapper subclass whose bools get gradients
+            return ""
         if (got is None) != (want is None):
             return f"{line}\n  raises {got!r}, torch {want!r}"
         if isinstance(got, rpc.ProtocolError):
