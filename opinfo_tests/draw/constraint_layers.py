@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .constraints import C, D, I, L, Rule, T, rule, sizes
+from .windows import AVERAGES, CONVOLUTIONS, POOLS, Kind, numbers, over, windows_of
 
 SPACES = ((1, "h"), (2, "h w"), (3, "d h w"))
 GRID = {
@@ -34,12 +35,11 @@ CONV_SIZES = {
 
 
 def conv(n: int, transposed: bool = False) -> dict:
-    space = {1: "h", 2: "h w", 3: "d h w"}[n]
-    kernel = {1: "k", 2: "k kw", 3: "kd k kw"}[n]
-    weight = f"g*c o {kernel}" if transposed else f"g*o c {kernel}"
+    kind = CONVOLUTIONS[n]
     return {
-        "input": T(f"n g*c {space}"), "weight": T(weight, "same"), "bias": T("g*o", "same"), "stride": L(n, 1, 3), "padding": L(n, 0, 2),
-        "dilation": L(n, 1, 1), "groups": I("g", "g", always=True), "output_padding": L(n, 0, 0),
+        "input": over(kind, "n g*c"), "weight": over(kind, "g*c o" if transposed else "g*o c", "kernel_size", dtype="same"),
+        "bias": T("g*o", "same"), "groups": I("g", "g", always=True),
+        **numbers(kind, "stride", "padding", "dilation", "output_padding"),
     }  # fmt: skip
 
 
@@ -50,28 +50,44 @@ GROUPS = {
 POOL_SIZES = {"h": (3, 7), "w": (3, 7), "d": (3, 5)}
 
 
-def either_way(kernel: str, values: str = "any") -> Callable:
+def either_way(kind: Kind, values: str = "any") -> Callable:
     """Return a draw of the weight of a convolution, or of a transposed one."""
-    return lambda c: c.array(T(f"{'g*c o' if c.size('transposed') else 'g*o c'} {kernel}", "same", values))
+
+    def draw(call: Any) -> Any:
+        lead = "g*c o" if call.size("transposed") else "g*o c"
+        return over(kind, lead, "kernel_size", dtype="same", values=values)(call)
+
+    return draw
 
 
 # In half precision torch rounds some sums before it adds the bias, which shows beside an infinite one.
 EITHER_WAY = {
-    "weight": either_way("k kw"),
+    "weight": either_way(CONVOLUTIONS[2]),
     "bias": T("g*o", "same", "tame"),
     "transposed": lambda c: bool(c.size("transposed")),
 }
 
 
+def mostly_one(n: int) -> Callable:
+    """Return a draw of strides, of which convolutions that keep the size take those of 1 alone."""
+    return lambda c: [c.integer(1, 2) if c.wild else 1 for _ in range(n)]
+
+
 def convolutions(n: int) -> tuple[Rule, ...]:
+    lone = {"input": over(CONVOLUTIONS[n], "n? g*c")}
+    kept = {"padding": C(("same", "valid")), "stride": mostly_one(n)}
+    back = {**GROUPS, "sizes": {**CONV_SIZES, "transposed": (1, 1)}}
     return (
-        rule(f"conv{n}d", args=conv(n), **GROUPS),
-        rule(f"conv{n}d.padding", args={**conv(n), "padding": C(("same", "valid")), "stride": L(n, 1, 1)}, **GROUPS),
-        rule(f"conv_transpose{n}d*", args=conv(n, transposed=True), **GROUPS),
+        rule(f"conv{n}d", args=conv(n) | lone, **GROUPS),
+        rule(f"conv{n}d.padding", args=conv(n) | lone | kept, **GROUPS),
+        rule(f"conv_transpose{n}d*", args=conv(n, transposed=True) | lone, **back),
     )
 
 
-def pools(n: int, space: str) -> Rule:
+WINDOW = frozenset(["stride", "padding", "dilation", "ceil_mode"])
+
+
+def pools(n: int, space: str) -> tuple[Rule, ...]:
     args = {
         "self": T(f"n? c {space}"),
         "kernel_size": L(n, 1, 3),
@@ -79,27 +95,35 @@ def pools(n: int, space: str) -> Rule:
         "padding": L(n, 0, 2),
         "dilation": L(n, 1, 2),
         "output_size": L(n, 1, 4),
-        "divisor_override": C((None, 2, 5)),
+        "divisor_override": C((None, 2, 5, -3)),
     }
-    return rule(f"*pool{n}d*", args=args, sizes=POOL_SIZES, always=frozenset(["stride"]))
 
+    def windows(kind: Kind) -> dict:
+        return {
+            "self": over(kind, "n? c"),
+            **numbers(kind, "kernel_size", "stride", "padding", "dilation", "ceil_mode"),
+        }
 
-def pool_gradients(whole: str, halved: str) -> tuple[Rule, ...]:
-    """Windows of 2 over sizes that are known, as a gradient has the size that its pool gave."""
-    n = len(whole.split())
-    window = {
-        "self": T(f"n c {whole}", "same"),
-        "grad_output": T(f"n c {halved}"),
-        "kernel_size": C(([2] * n,)),
-        "stride": C(([2] * n,)),
-        "padding": C(([0] * n,)),
-        "ceil_mode": C((False,)),
-    }
-    places = math.prod(map(int, whole.split()))
-    found = {"indices": T(f"n c {halved}", "int64", (0, places - 1)), "dilation": C(([1] * n,))}
     return (
-        rule(f"avg_pool{n}d_backward", args=window, unchecked=frozenset(["grad_output", "self"])),
-        rule(f"max_pool{n}d_with_indices_backward", args=window | found),
+        rule(f"*pool{n}d*", args=args, sizes=POOL_SIZES, always=frozenset(["stride"])),
+        rule(f"max_pool{n}d*", args=windows(POOLS[n]), always=WINDOW),
+        rule(f"avg_pool{n}d*", args=windows(AVERAGES[n]), always=WINDOW - {"dilation"}),
+    )
+
+
+def pool_gradients(n: int) -> tuple[Rule, ...]:
+    """Gradients that have the size that their pool gave."""
+
+    def given(kind: Kind) -> dict:
+        return {"grad_output": over(kind, "n? c", "out", values="tame"), "self": over(kind, "n? c", dtype="same")}
+
+    def places(c: Any) -> Any:
+        last = math.prod(windows_of(c, POOLS[n]).sizes) - 1
+        return over(POOLS[n], "n? c", "out", dtype="int64", values=(0, last))(c)
+
+    return (
+        rule(f"avg_pool{n}d_backward", args=given(AVERAGES[n]), unchecked=frozenset(["grad_output", "self"])),
+        rule(f"max_pool{n}d_with_indices_backward", args=given(POOLS[n]) | {"indices": places}),
     )
 
 
@@ -116,35 +140,31 @@ CONVOLUTIONS_AND_POOLS = (
         sizes={**CONV_SIZES, "transposed": (0, 1)},
         always=GROUPS["always"],
     ),
-    rule("_convolution_mode", args={**conv(2), "padding": C(("same", "valid")), "stride": L(2, 1, 1)}, **GROUPS),
+    rule("_convolution_mode", args={**conv(2), "padding": C(("same", "valid")), "stride": mostly_one(2)}, **GROUPS),
     rule(
         "convolution_backward",
         args={
             **conv(2),
-            "grad_output": T("n g*o h w"),
-            "input": T("n g*c h w", "same"),
-            "weight": T("g*o c 3 3", "same"),
-            "stride": L(2, 1, 1),
-            "padding": L(2, 1, 2),
-            "dilation": lambda c: list(c.held["padding"]),  # of a filter of 3, which leaves the size as it is
-            "transposed": C((False,)),
+            "grad_output": over(CONVOLUTIONS[2], "n g*o", "out"),
+            "input": over(CONVOLUTIONS[2], "n g*c", dtype="same"),
+            "weight": either_way(CONVOLUTIONS[2]),
+            "transposed": EITHER_WAY["transposed"],
             "bias_sizes": D(lambda c: [c.value("g*o")]),  # of an empty input torch reads it, given or not
         },
         unchecked=frozenset(["grad_output"]),
-        **GROUPS,
+        sizes={**CONV_SIZES, "transposed": (0, 1)},
+        always=GROUPS["always"],
     ),
     rule(
         "_convolution_double_backward",  # autograd calls it with what a convolution was given; sums of infinities have an order
         args={
             **conv(2),
-            "ggI": T("n g*c h w", values="tame"),
-            "ggW": either_way("3 3", "tame"),
+            "ggI": over(CONVOLUTIONS[2], "n g*c", values="tame"),
+            "ggW": either_way(CONVOLUTIONS[2], "tame"),
             "ggb": T("g*o", "same", "tame"),
-            "gO": T("n g*o h w", "same", "tame"),
-            "weight": either_way("3 3", "tame"),
-            "self": T("n g*c h w", "same", "tame"),
-            "stride": L(2, 1, 1),
-            "padding": L(2, 1, 1),
+            "gO": over(CONVOLUTIONS[2], "n g*o", "out", dtype="same", values="tame"),
+            "weight": either_way(CONVOLUTIONS[2], "tame"),
+            "self": over(CONVOLUTIONS[2], "n g*c", dtype="same", values="tame"),
             "transposed": EITHER_WAY["transposed"],
         },
         dtypes="wide",
@@ -158,10 +178,8 @@ CONVOLUTIONS_AND_POOLS = (
         args={"self": T("h n c"), "weight": T("k c o", "same"), "bias": T("o", "same"), "pad": I(0, 2)},
         **GROUPS,
     ),
-    *(pools(n, space) for n, space in SPACES),
-    rule("avg_pool?d_backward", args={"kernel_size": L("ndim-2", 2, 2), "stride": L("ndim-2", 2, 2)}, sizes=POOL_SIZES),
-    *pool_gradients("4 6", "2 3"),
-    *pool_gradients("4 2 6", "2 1 3"),
+    *(row for n, space in SPACES for row in pools(n, space)),
+    *(row for n in (2, 3) for row in pool_gradients(n)),
     rule(
         "adaptive_max_pool2d_backward",
         args={
@@ -204,13 +222,9 @@ CONVOLUTIONS_AND_POOLS = (
     rule(
         "im2col",
         args={
-            "self": T("n? c h w"),
-            "kernel_size": L(2, 1, 2),
-            "dilation": L(2, 1, 1),
-            "padding": L(2, 0, 1),
-            "stride": L(2, 1, 2),
+            "self": over(CONVOLUTIONS[2], "n? c"),
+            **numbers(CONVOLUTIONS[2], "kernel_size", "dilation", "padding", "stride"),
         },
-        sizes=POOL_SIZES,
         dtypes="float",
     ),
     rule(
@@ -244,16 +258,15 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
         "output_size": D(lambda c: None if c.size("scaled") else [c.integer(1, 5) for _ in range(n)]),
         "scale_factors": D(lambda c: [c.choose((2.0, 1.5, 0.5))] * n if c.size("scaled") or c.wild else None),
     }
-    size = {1: [3], 2: [3, 4], 3: [2, 3, 4]}[n]
-    backward = {
-        "grad_output": T(f"n c {' '.join(map(str, size))}"),
-        "output_size": C((size,)),
-        "input_size": sizes(f"n c {space}"),
-    }
+    out = {1: "p", 2: "p q", 3: "o p q"}[n]
+    backward = {"grad_output": T(f"n c {out}"), "output_size": sizes(out), "input_size": sizes(f"n c {space}")}
+    small |= dict.fromkeys("opq", (1, 5))
+    sides = [f"{side}{d}" for d in reversed(range(n)) for side in "ab"]  # the last dimension's first
+    reached = " ".join(f"{size}+a{d}+b{d}" for d, size in enumerate(space.split()))
     padding = {
-        "grad_output": T(f"n c {' '.join(f'{s}+2' for s in space.split())}"),
-        "self": T(f"n c {space}", "same"),
-        "padding": C(([1] * (2 * n),)),
+        "grad_output": T(f"n? c {reached}"),
+        "self": T(f"n? c {space}", "same"),
+        "padding": sizes(" ".join(sides)),
     }
     return (
         rule(names, args=forward, dtypes="float", mixed=0, sizes=small),
@@ -263,8 +276,9 @@ def resampling(n: int, space: str) -> tuple[Rule, ...]:
             f"reflection_pad{n}d_backward replication_pad{n}d_backward",
             args=padding,
             dtypes="float",
-            sizes={"h": (2, 5), "w": (2, 5), "d": (2, 3)},
+            sizes={"h": (3, 5), "w": (3, 5), "d": (3, 4), **dict.fromkeys(sides, (0, 2))},
             unchecked=frozenset(["grad_output", "self"]),
+            wild=0,
         ),
         rule(f"reflection_pad{n}d_backward", unchecked=frozenset(["grad_output", "self", "padding"])),
     )
@@ -280,14 +294,25 @@ def stretched(axis: int) -> Callable:
     return draw
 
 
+def columns(call: Any) -> Any:
+    """Return a draw of the windows of an image as columns."""
+    w = windows_of(call, CONVOLUTIONS[2])
+    return call.array(T(f"n? c*{math.prod(w.kernel_size)} {math.prod(w.out)}"))
+
+
 RESAMPLING_AND_PADDING = (
     *(row for n, space in SPACES for row in resampling(n, space)),
     rule("_upsample_*2d_aa _upsample_*2d_aa_backward", args={"scales_h": stretched(0), "scales_w": stretched(1)}),
     rule(
         "_pad_enum",
-        args={"self": T("n c h"), "pad": L(2, 0, 1), "mode": I(0, 3), "value": C((None, 1.5))},
+        args={
+            "self": lambda c: c.array(T(f"n? c {SPACES[c.integer(0, 2)][1]}")),
+            "pad": lambda c: [c.integer(0, 2) for _ in range(2 * max(1, len(c.shape) - c.integer(1, 2)))],
+            "mode": I(0, 3),
+            "value": C((None, 0.0, 1.5)),
+        },
         dtypes="float",
-        sizes={"h": (3, 5)},
+        sizes={"h": (3, 5), "w": (2, 4), "d": (2, 3), "n": (1, 2), "c": (1, 2)},
     ),
     rule(
         "affine_grid_generator",
@@ -321,12 +346,9 @@ RESAMPLING_AND_PADDING = (
     rule(
         "col2im",
         args={
-            "self": T("n c*4 6"),
-            "output_size": C(([3, 4],)),
-            "kernel_size": C(([2, 2],)),
-            "dilation": C(([1, 1],)),
-            "padding": C(([0, 0],)),
-            "stride": C(([1, 1],)),
+            "self": columns,
+            "output_size": lambda c: windows_of(c, CONVOLUTIONS[2]).sizes,
+            **numbers(CONVOLUTIONS[2], "kernel_size", "dilation", "padding", "stride"),
         },
         dtypes="float",
     ),

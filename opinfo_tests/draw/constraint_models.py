@@ -5,18 +5,46 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .constraints import C, I, N, Rule, T, Ts, rule
+import numpy as np
+
+from ..case import is_float
+from .constraints import C, D, I, N, Rule, T, Ts, rule
 
 # ---------------------------------------------------------------- attention and recurrence
 
 # r heads of the queries share one of the keys; a scale of 0.5 would be that of 4 numbers by default.
+MASKS = ("h w", "h w", "~h ~w", "n 1 h w", "~n g*r ~h w", "~n h w")
+
+
+def filled(call: Any, spec: T, values: Any) -> Any:
+    """Return a draw of an array of these integers, of which none shares another's memory."""
+    a = call.array(spec if spec.layout else replace(spec, layout=call.choose(("c", "step", "offset"))))
+    a.on(call.buffers)[...] = values
+    return a
+
+
+def closing(call: Any, a: Any) -> Any:
+    """Return a mask of floats, some of whose rows or columns now forbid all."""
+    view = a.on(call.buffers)
+    if view.ndim > 1 and view.size and is_float(view.dtype) and call.chance(50):
+        view[(..., call.integer(0, view.shape[-2] - 1), slice(None)) if call.chance(50) else (..., 0)] = -np.inf
+    return a
+
+
+def mask_of_scores(call: Any) -> Any:
+    """Return a draw of a mask of bools, or of floats that are added."""
+    return closing(call, call.array(T(call.choose(MASKS), call.choose(["same", "same", "bool"]))))
+
+
 QKV = {"query": T("n g*r h 4"), "key": T("n g w 4", "same"), "value": T("n g w 4", "same"), "dropout_p": C((0.0,)), "dropout_mask": T("n g*r h w", "bool"), "scale": C((None, 0.3, -0.5)),
-       "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": lambda c: c.array(T("h w", c.choose(["same", "same", "bool"]))),
+       "enable_gqa": lambda c: c.size("r") > 1 or c.chance(30), "attn_mask": mask_of_scores,
        "is_causal": lambda c: c.held.get("attn_mask") is None and c.chance(50)}  # fmt: skip
 # torch's loops read each head's values as one run of memory, whatever the strides say.
 DENSE_QKV = {k: replace(v, layout="c") if isinstance(v, T) else v for k, v in QKV.items()}
 DENSE_QKV |= {
-    "attn_mask": lambda c: None if c.held.get("is_causal") else c.array(T("h w", "same", layout="c")),
+    "attn_mask": lambda c: (
+        None if c.held.get("is_causal") else closing(c, c.array(T(c.choose(MASKS[:4]), "same", layout="c")))
+    ),
     "is_causal": C((False, True)),
 }
 CELL = {
@@ -39,6 +67,17 @@ def weights(call: Any) -> list[Any]:
     return found
 
 
+# How many of some sequences are as long as each step, of 4 elements in all.
+STEPS = ([2, 2], [3, 1], [2, 1, 1], [1, 1, 1, 1], [4])
+
+
+def steps(call: Any) -> list[int]:
+    """Return the numbers of sequences at each step, drawn once."""
+    if "steps" not in call.once:
+        call.once["steps"] = call.choose(STEPS)
+    return call.once["steps"]
+
+
 def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
     """Return the rows of a cell, a layer of it, and a layer over packed sequences."""
     common = {
@@ -46,7 +85,15 @@ def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
         "dtypes": "wide",
         "mixed": 0,
         "values": "tame",
-        "sizes": {"g": (gates, gates), "h": (1, 3), "k": (1, 3), "layers": (1, 2), "ways": (1, 2), "first": (0, 1)},
+        "sizes": {
+            "g": (gates, gates),
+            "h": (1, 3),
+            "k": (1, 3),
+            "layers": (1, 2),
+            "ways": (1, 2),
+            "first": (0, 1),
+            "most": (1, 4),
+        },
         "wild": 0,
     }
     layer = {
@@ -54,27 +101,32 @@ def recurrent(gates: int, name: str) -> tuple[Rule, ...]:
         "params": weights,
         "has_biases": lambda c: c.held_bias(),
         "num_layers": lambda c: c.size("layers"),
-        "dropout": C((0.0,)),
+        "dropout": C((0.0, 0.0, 1.0)),
         "train": C((False, True)),
         "bidirectional": lambda c: c.size("ways") == 2,
         "batch_first": lambda c: bool(c.size("first")),
         "data": T("4 k"),
-        "batch_sizes": lambda c: c.array(T("2", "int64", (2, 2), layout="c")),
+        "batch_sizes": lambda c: filled(c, T(str(len(steps(c))), "int64", (1, 1), layout="c"), steps(c)),
     }
 
     def state(shape: str) -> dict[str, Any]:
-        return {"hx": Ts(shape, "same", count=2) if name == "lstm" else T(shape, "same")}
+        def draw(call: Any) -> Any:
+            call.sizes["most"] = steps(call)[0]
+            made = [call.array(T(shape, "same")) for _ in range(2 if name == "lstm" else 1)]
+            return made if name == "lstm" else made[0]
+
+        return {"hx": draw}
 
     return (
         rule(f"{name}_cell", args=CELL | state("n h"), **common),
         rule(f"{name}.input", args=layer | state("layers*ways n h"), **common),
-        rule(f"{name}.data", args=layer | state("layers*ways 2 h"), **common),
+        rule(f"{name}.data", args=layer | state("layers*ways most h"), **common),
     )
 
 
 ATTENTION_AND_RECURRENCE = (
     rule(
-        "scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu",
+        "scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _fused_sdp_choice",
         args=QKV,
         dtypes="halffloat",
         mixed=0,
@@ -94,7 +146,7 @@ ATTENTION_AND_RECURRENCE = (
             "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
             "out": T("n g*r h 4", "same", layout="c"),
-            "logsumexp": T("n g*r h", "float32", "unit"),
+            "logsumexp": T("n g*r h", "same", "unit"),
         },
         dtypes="wide",
         values="tame",
@@ -117,7 +169,9 @@ ATTENTION_AND_RECURRENCE = (
         "_pack_padded_sequence",
         args={
             "input": lambda c: c.array(T("2 3 k" if c.size("first") else "3 2 k")),
-            "lengths": lambda c: c.array(T("2", "int64", (2, 2))),
+            "lengths": lambda c: filled(
+                c, T("2", "int64", (1, 1)), c.choose(([2, 2], [3, 2], [3, 1], [1, 1], [2, 3], [3, 0]))
+            ),
             "batch_first": lambda c: bool(c.size("first")),
         },
         sizes={"first": (0, 1)},
@@ -126,20 +180,20 @@ ATTENTION_AND_RECURRENCE = (
     rule(
         "_pad_packed_sequence",
         args={
-            "data": T("6 k"),
-            "batch_sizes": T("3", "int64", (2, 2)),
+            "data": T("4 k"),
+            "batch_sizes": lambda c: filled(c, T(str(len(steps(c))), "int64", (1, 1)), steps(c)),
             "batch_first": C((False, True)),
             "padding_value": N((0, 1.5)),
-            "total_length": C((-1, 4)),
+            "total_length": lambda c: c.choose((-1, 0, len(steps(c)) - 1, len(steps(c)), 5)),
         },
         wild=0,
     ),
     rule(
         "_pack_padded_sequence_backward",
         args={
-            "grad": T("6 k"),
-            "input_size": lambda c: list(c.shape_of("2 3 k" if c.size("first") else "3 2 k")),
-            "batch_sizes": T("3", "int64", (2, 2)),
+            "grad": T("4 k"),
+            "input_size": lambda c: list(c.shape_of(f"{steps(c)[0]} 4 k" if c.size("first") else f"4 {steps(c)[0]} k")),
+            "batch_sizes": lambda c: filled(c, T(str(len(steps(c))), "int64", (1, 1)), steps(c)),
             "batch_first": lambda c: bool(c.size("first")),
         },
         sizes={"first": (0, 1)},
@@ -150,30 +204,82 @@ ATTENTION_AND_RECURRENCE = (
 
 # ---------------------------------------------------------------- sequences, bags, heads
 
+
+def labels(call: Any) -> list[int]:
+    """Return the lengths of two label sequences, drawn once."""
+    if "labels" not in call.once:
+        call.once["labels"] = call.choose(([2, 2], [1, 2], [0, 2], [2, 0]))
+    return call.once["labels"]
+
+
+def targets(call: Any) -> Any:
+    """Return a draw of labels, none of them the blank; torch reads a row of all labels as one run of memory."""
+    row = T(str(sum(labels(call))), "int64", (1, 2), layout="c")
+    a = call.array(T("2 2", "int64", (1, 2)) if call.chance(60) else row)
+    view = a.on(call.buffers)
+    view[...] = (view + call.size("blank")) % 3
+    return a
+
+
+def some_infinite(call: Any) -> Any:
+    """Return a draw of losses, some of which no alignment has."""
+    a = call.array(T("2", "same"))
+    if call.chance(40):
+        a.on(call.buffers)[0] = np.inf
+    return a
+
+
 _CTC = {
     "log_probs": T("4 2 3"),
-    "targets": T("2 2", "int64", (1, 2)),
+    "targets": targets,
     "input_lengths": C(([4, 4], [4, 3], [4, 1])),
-    "target_lengths": C(([2, 2], [1, 2])),
-    "blank": C((0,)),
+    "target_lengths": lambda c: labels(c),
+    "blank": lambda c: c.size("blank"),
 }
 # torch reads the sizes of bags one after another, whatever their strides.
 _BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T("2", "int64", (0, 0)), "offset2bag": T("4", "int64", (0, 1)), "bag_size": T("2", "int64", (2, 2), layout="c"),
              "maximum_indices": T("2 m", "int64", (0, 2)), "num_weights": C((3,)), "mode": C((0, 1, 2)), "sparse": C((False,)), "padding_idx": C((-1, 1)),
              "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
              "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip
+# Segments of 4 rows: their lengths, or where each begins and the last ends; of two batches along the next dimension.
+SEGMENTS = ([2, 2], [0, 4], [4, 0], [1, 3])
+
+
+def segments(call: Any) -> list[list[int]]:
+    """Return the lengths of two segments, of one batch or of two, drawn once."""
+    if "segments" not in call.once:
+        call.once["segments"] = [call.choose(SEGMENTS) for _ in range(call.integer(1, 2))]
+    return call.once["segments"]
+
+
+def by_segments(call: Any, first: str = "", last: str = "m") -> str:
+    return f"{2 if len(segments(call)) > 1 else ''} {first} {last}"
+
+
+def ends(call: Any, as_offsets: bool) -> Any:
+    """Return lengths, or offsets in their place."""
+    if as_offsets != bool(call.size("offsets")):
+        return None
+    rows = [[0, n, 4] for n, _ in segments(call)] if as_offsets else segments(call)
+    return filled(
+        call, T(by_segments(call, "", str(len(rows[0]))), "int64", (0, 0)), rows if len(rows) > 1 else rows[0]
+    )
+
+
 _REDUCE = {
-    "data": T("4 m"),
+    "data": lambda c: c.array(T(by_segments(c, "4"))),
     "reduce": C(("sum", "mean", "max", "min", "prod")),
-    "lengths": T("2", "int64", (2, 2)),
+    "lengths": D(lambda c: ends(c, False)),
     "indices": C((None,)),
-    "offsets": C((None,)),
-    "axis": C((0,)),
+    "offsets": D(lambda c: ends(c, True)),
+    "axis": lambda c: len(segments(c)) - 1,
     "unsafe": C((False, True)),
 }
-_HEADS = {"embed_dim": C((4,)), "num_head": C((2, 1)), "num_heads": C((2, 1)), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
-          "mask": C((None,)), "mask_type": C((None,))}  # fmt: skip
-_FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3)}, "wild": 0, "mixed": 0}
+_SEGMENTED = {"sizes": {"offsets": (0, 1)}, "always": frozenset(["lengths", "offsets", "axis"])}
+_HEADS = {"embed_dim": C((4,)), "num_head": I("heads", "heads"), "num_heads": I("heads", "heads"), "qkv_weight": T("12 4", "same"), "qkv_bias": T("12", "same"), "proj_weight": T("4 4", "same"), "proj_bias": T("4", "same"),
+          "mask": lambda c: c.array(T(("h h", "n h", "n heads h h")[c.size("type")], "bool")), "mask_type": D(lambda c: c.size("type") if c.held.get("mask") else None)}  # fmt: skip
+_FUSED: dict[str, Any] = {"dtypes": "wide", "values": "tame", "sizes": {"h": (1, 3), "type": (0, 2), "heads": (1, 2)}, "wild": 0, "mixed": 0,
+                          "always": frozenset(["mask", "mask_type"])}  # fmt: skip
 
 # Equations with the shapes of their operands.
 EINSUMS = {
@@ -184,10 +290,13 @@ EINSUMS = {
 }  # fmt: skip
 
 SEQUENCES_BAGS_HEADS = (
-    rule("ctc_loss _ctc_loss", args=_CTC, dtypes="wide", values="tame", mixed=0, wild=0),
+    rule("ctc_loss _ctc_loss", args=_CTC, dtypes="wide", values="tame", mixed=0, wild=0, sizes={"blank": (0, 2)}),
     rule(
         "ctc_loss.Tensor _ctc_loss.Tensor",
-        args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (1, 2))},
+        args={
+            "input_lengths": T("2", "int64", (4, 4)),
+            "target_lengths": lambda c: filled(c, T("2", "int64", (1, 1)), labels(c)),
+        },
     ),
     rule(
         "_ctc_loss_backward",
@@ -195,28 +304,37 @@ SEQUENCES_BAGS_HEADS = (
             **_CTC,
             "grad": T("2"),
             "log_probs": T("4 2 3", "same"),
-            "neg_log_likelihood": T("2", "same"),
+            "neg_log_likelihood": some_infinite,
             "log_alpha": T("2 4 5", "same"),
         },
+        sizes={"blank": (0, 2)},
         dtypes="wide",
         values="tame",
         wild=0,
     ),
     rule(
         "_ctc_loss_backward.Tensor",
-        args={"input_lengths": T("2", "int64", (4, 4)), "target_lengths": T("2", "int64", (2, 2))},
+        args={
+            "input_lengths": T("2", "int64", (4, 4)),
+            "target_lengths": lambda c: filled(c, T("2", "int64", (1, 1)), labels(c)),
+        },
     ),
     rule("_embedding_bag_backward _embedding_bag_dense_backward", args=_BAG_GRAD, dtypes="float", wild=0),
     rule(
         "_embedding_bag_per_sample_weights_backward", args={**_BAG_GRAD, "mode": C((0, 0, 0, 1))}, dtypes="wide", wild=0
     ),
-    rule("segment_reduce", args=_REDUCE, dtypes="float", always=frozenset(["lengths"]), wild=0),
+    rule("segment_reduce", args=_REDUCE, dtypes="float", wild=0, **_SEGMENTED),
     rule(
         "_segment_reduce_backward",
-        args={**_REDUCE, "grad": T("2 m"), "output": T("2 m", "same"), "data": T("4 m", "same")},
+        args={
+            **_REDUCE,
+            "grad": lambda c: c.array(T(by_segments(c, "2"))),
+            "output": lambda c: c.array(T(by_segments(c, "2"), "same")),
+            "data": lambda c: c.array(T(by_segments(c, "4"), "same")),
+        },
         dtypes="wide",
-        always=frozenset(["lengths"]),
         wild=0,
+        **_SEGMENTED,
     ),
     rule(
         "_native_multi_head_attention",
@@ -280,15 +398,6 @@ SEQUENCES_BAGS_HEADS = (
     ),
     # After the rows of mm, segment_reduce and convolutions, which their names match too.
     rule("_foreach_mm", args={"self": Ts("n k", count=2), "mat2": Ts("k m", "same", count=2)}, dtypes="float"),
-    rule(
-        "segment_reduce",
-        args={
-            "lengths": T("2", "int64", (2, 2), always=True),
-            "indices": lambda c: c.array(T("4", "int64", (0, 1))) if c.chance(20) else None,
-            "offsets": C((None,)),
-            "unsafe": C((True,)),
-        },
-    ),
     rule("_lu_with_info", args={"self": T("* n n", "main", "square")}, dtypes="lapack"),
     rule(
         "narrow.Tensor",

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 
 from .constraints import C, I, L, Rule, T, rule, sizes
+from .windows import CONVOLUTIONS, DENSE, numbers, over, windows_of
 
-_SLOW = {"self": T("n c h w"), "weight": T("o c k kw", "same"), "kernel_size": lambda c: list(c.arrays[1].shape[2:]), "bias": T("o", "same"), "stride": L(2, 1, 2),
-         "padding": L(2, 0, 1), "dilation": L(2, 1, 1), "output_padding": L(2, 0, 0)}  # fmt: skip
-_SLOW3 = {
-    **_SLOW,
-    "self": T("n c d h w"),
-    "weight": T("o c kd k kw", "same"),
-    "stride": L(3, 1, 2),
-    "padding": L(3, 0, 1),
-    "dilation": L(3, 1, 1),
-    "output_padding": L(3, 0, 0),
-}
-_SLOW_SIZES = {"k": (1, 3), "kw": (1, 3), "kd": (1, 2), "h": (3, 6), "w": (3, 6), "d": (2, 4), "o": (1, 3), "c": (1, 3)}
+
+def slow(n: int, transposed: bool = False, dilated: bool = False) -> dict:
+    kind = CONVOLUTIONS[n] if dilated or transposed else DENSE[n]
+    names = ("kernel_size", "stride", "padding", "dilation", "output_padding")
+    weight = over(kind, "c o" if transposed else "o c", "kernel_size", dtype="same")
+    args = {"self": over(kind, "n c"), "weight": weight, "bias": T("o", "same"), **numbers(kind, *names)}
+    return args | {"kernel_size": lambda c: list(c.arrays[1].shape[2:])}
+
+
+_SLOW_SIZES = {"o": (1, 3), "c": (1, 3)}
+_BACK = {**_SLOW_SIZES, "transposed": (1, 1)}
+_WINDOW = {"always": frozenset(["stride", "padding", "dilation", "output_padding"])}
 
 
 def fractional_gradient(whole: str, pooled: list[int]) -> Rule:
@@ -62,106 +63,100 @@ ROWS = (
         "_slow_conv2d_backward",
         unchecked=frozenset(["grad_output", "self", "weight", "kernel_size", "stride", "padding"]),
     ),
-    rule("slow_conv_dilated2d _slow_conv2d_forward", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
-    rule("slow_conv3d slow_conv3d_forward slow_conv_dilated3d", args=_SLOW3, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
-    rule(
-        "slow_conv_transpose2d",
-        args={**_SLOW, "weight": T("c o k kw", "same")},
-        dtypes="wide",
-        mixed=2,
-        sizes=_SLOW_SIZES,
-    ),
-    rule(
-        "slow_conv_transpose3d",
-        args={**_SLOW3, "weight": T("c o kd k kw", "same")},
-        dtypes="wide",
-        mixed=2,
-        sizes=_SLOW_SIZES,
+    rule("_slow_conv2d_forward", args=slow(2), dtypes="wide", mixed=2, sizes=_SLOW_SIZES, **_WINDOW),
+    rule("slow_conv3d slow_conv3d_forward", args=slow(3), dtypes="wide", mixed=2, sizes=_SLOW_SIZES, **_WINDOW),
+    *(
+        row
+        for n in (2, 3)
+        for row in (
+            rule(
+                f"slow_conv_dilated{n}d",
+                args=slow(n, dilated=True),
+                dtypes="wide",
+                mixed=2,
+                sizes=_SLOW_SIZES,
+                **_WINDOW,
+            ),
+            rule(f"slow_conv_transpose{n}d", args=slow(n, True), dtypes="wide", mixed=2, sizes=_BACK, **_WINDOW),
+        )
     ),
     rule(
         "_slow_conv2d_backward",
         args={
-            **_SLOW,
-            "grad_output": T("n o h-k+1 w-kw+1"),
-            "self": T("n c h w", "same"),
-            "kernel_size": sizes("k kw"),
-            "stride": L(2, 1, 1),
-            "padding": L(2, 0, 0),
+            **slow(2),
+            "grad_output": over(DENSE[2], "n o", "out"),
+            "self": over(DENSE[2], "n c", dtype="same", layout="c"),  # of another layout torch reads other columns
+            "kernel_size": lambda c: windows_of(c, DENSE[2]).kernel_size,
         },
         dtypes="wide",
-        mixed=2,
+        mixed=0,
+        wild=0,
         sizes=_SLOW_SIZES,
     ),
     rule(
         "max_unpool2d",
-        args={"self": T("n c 2 3"), "indices": T("n c 2 3", "int64", (0, 23)), "output_size": C(([4, 6],))},
+        args={"self": T("n? c 2 3"), "indices": T("n? c 2 3", "int64", (0, "p*q-1")), "output_size": sizes("p q")},
         dtypes="float",
+        sizes={"p": (2, 5), "q": (3, 6)},
         wild_values=False,
     ),
     rule(
         "max_unpool3d",
         args={
-            "self": T("n c 1 2 3"),
-            "indices": T("n c 1 2 3", "int64", (0, 47)),
-            "output_size": C(([2, 4, 6],)),
-            "stride": C(([2, 2, 2],)),
-            "padding": C(([0, 0, 0],)),
+            "self": T("n? c 1 2 3"),
+            "indices": T("n? c 1 2 3", "int64", (0, "o*p*q-1")),
+            "output_size": sizes("o p q"),
+            "stride": L(3, 1, 3),
+            "padding": L(3, 0, 1),
         },
         dtypes="float",
+        sizes={"o": (1, 3), "p": (2, 5), "q": (3, 6)},
         wild_values=False,
     ),
-    rule(
-        "fractional_max_pool2d",
-        args={
-            "self": T("n c 5 6"),
-            "kernel_size": C(([2, 2], [1, 2])),
-            "output_size": C(([2, 3], [3, 2])),
-            "random_samples": T("n c 2", "same", "unit"),
-        },
-        dtypes="wide",
-        wild=4,
-    ),
-    rule(
-        "fractional_max_pool3d",
-        args={
-            "self": T("n c 4 5 6"),
-            "kernel_size": C(([2, 2, 2], [1, 2, 1])),
-            "output_size": C(([2, 2, 3],)),
-            "random_samples": T("n c 3", "same", "unit"),
-        },
-        dtypes="wide",
-        wild=4,
+    *(
+        rule(
+            f"fractional_max_pool{n}d",
+            args={
+                "self": T(f"n? c {space}"),
+                "kernel_size": L(n, 1, 2),
+                "output_size": L(n, 1, 3),
+                "random_samples": T(f"n+x c {n}", "same", "unit"),
+            },
+            dtypes="wide",
+            sizes={"x": (0, 1)},
+            wild=4,
+        )
+        for n, space in ((2, "5 6"), (3, "4 5 6"))
     ),
     fractional_gradient("5 6", [2, 3]),
     fractional_gradient("4 5 6", [2, 2, 3]),
     rule(
         "mkldnn_convolution",
         args={
-            "self": T("n g*c h w"),
-            "weight": T("g*o c k kw", "same"),
-            "bias": T("g*o", "same", layout="c"),  # oneDNN reads it as one run of memory, whatever its strides
-            "padding": L(2, 0, 1),
-            "stride": L(2, 1, 2),
-            "dilation": L(2, 1, 1),
+            "self": over(CONVOLUTIONS[2], "n g*c"),
+            "weight": over(CONVOLUTIONS[2], "g*o c", "kernel_size", dtype="same"),
+            # oneDNN reads it as one run of memory, whatever its strides; to integers a float is added
+            "bias": lambda c: c.array(T("g*o", c.choose(("same", "float32")), layout="c")),
             "groups": I("g", "g", always=True),
+            **numbers(CONVOLUTIONS[2], "padding", "stride", "dilation"),
         },
-        dtypes="halffloat",
+        dtypes="densely",
         mixed=0,
-        sizes={"k": (1, 3), "kw": (1, 3), "h": (3, 6), "w": (3, 6), "o": (1, 3), "c": (1, 3)},
+        sizes=_SLOW_SIZES,
     ),
-    rule("thnn_conv2d", args=_SLOW, dtypes="wide", mixed=2, sizes=_SLOW_SIZES),
+    rule("thnn_conv2d", args=slow(2), dtypes="wide", mixed=2, sizes=_SLOW_SIZES, **_WINDOW),
     rule(
         "conv_tbc_backward",
         args={
-            "self": T("t n o"),
+            "self": T("t+2*p-k+1 n o"),
             "input": T("t n c", "same"),
-            "weight": T("1 c o", "same"),
+            "weight": T("k c o", "same"),
             "bias": T("o", "same"),
-            "pad": I(0, 0),
+            "pad": I("p", "p"),
         },
         dtypes="wide",
         mixed=0,
         wild=0,
-        sizes={"t": (1, 4), "o": (1, 3)},
+        sizes={"t": (3, 5), "o": (1, 3), "k": (1, 3), "p": (0, 2)},
     ),
 )

@@ -102,6 +102,7 @@ DTYPE_CLASSES: dict[str, list[str]] = {
     "bits": [*INTS, "bool"],
     "index": ["int64", "int64", "int32"],
     "halffloat": ["float32", "bfloat16"],
+    "densely": ["float32", "float32", "bfloat16", "int8", "uint8"],
 }
 # Sizes of letters that a row does not give.
 SIZES = {"n": (1, 3), "c": (1, 4), "g": (1, 2), "h": (1, 7), "w": (1, 7), "d": (1, 5), "k": (0, 4), "m": (0, 4)}

@@ -99,6 +99,7 @@ class Call:
         self.shape: tuple[int, ...] | None = None
         self.held: dict[str, Any] = {}
         self.arrays: list[Array] = []
+        self.once: dict[str, Any] = {}  # what several arguments take their numbers from
         self.wild = self.chance(self.row.wild)  # whether this call may break the constraints
         self.dtype = self.main_dtype()
 

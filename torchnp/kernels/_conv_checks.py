@@ -50,14 +50,19 @@ def geometry(
     return found
 
 
+def check_numbers(stride: Ints, padding: Ints, dilation: Ints, output_padding: Ints) -> None:
+    """Refuse numbers that no convolution has, in torch's order."""
+    check(min(padding, default=0) >= 0, "negative padding is not supported")
+    check(min(output_padding, default=0) >= 0, "negative output_padding is not supported")
+    check(min(stride, default=1) > 0, "non-positive stride is not supported")
+    check(min(dilation, default=0) >= 0, "dilation should be greater than zero")
+
+
 def check_shapes(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, found: Geometry, transposed: bool, groups: int
 ) -> None:
     """Refuse numbers that no convolution has, and shapes that do not go together."""
-    check(min(found.padding) >= 0, "negative padding is not supported")
-    check(min(found.output_padding) >= 0, "negative output_padding is not supported")
-    check(min(found.stride) > 0, "non-positive stride is not supported")
-    check(min(found.dilation) >= 0, "dilation should be greater than zero")
+    check_numbers(found.stride, found.padding, found.dilation, found.output_padding)
     if weight.ndim != input.ndim:
         raise conv_misfit(input.shape, weight.shape, bias_shape, transposed, groups, 0, 0)
     channels = weight.shape[0] if transposed else weight.shape[1] * groups

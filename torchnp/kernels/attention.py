@@ -92,7 +92,8 @@ def attend(
         np.copyto(s, s.dtype.type(-np.inf) * s.dtype.type(scale), where=_masked_in_blocks(*s.shape[-2:]))
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
-        out = np.matmul(e, v)
+        lone = v.shape[-2] == 1 < min(e.shape[-2], v.shape[-1])
+        out = e * v if lone else np.matmul(e, v)  # a sum of one term keeps its -0, but in a row or column
     else:
         out, total, top = _attend_in_blocks(s, v, dtype)
     empty = total == 0
@@ -264,7 +265,8 @@ def _fused_sdp_choice(
         dim_of(attn_mask, -2)
         return 0
     fits = attn_mask is None or all(n in (1, m) for n, m in zip(attn_mask.shape[::-1], whole[::-1]))
-    same = query.shape[-1] == key.shape[-1] == value.shape[-1] and query.dtype in dt.FLOATS
+    same = query.shape[-1] == key.shape[-1] == value.shape[-1] and query.dtype == key.dtype == value.dtype
+    same = same and query.dtype in dt.FLOATS
     together = all(x.strides[-1:] == (x.itemsize,) for x in (query, key, value))  # the numbers of the last dimension
     return int(fits and same and together and rows > 0 and columns > 0)
 

@@ -59,6 +59,8 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
     if 0 in input.shape:
         return _convolve_nothing(input, weight, g, transposed, groups)
     vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
+    if vendor:  # whose check of the dtypes comes first
+        checks.check_dtypes(input, weight, bias, transposed, g, vendor)
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
     sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
@@ -240,11 +242,11 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
         words = f"2D {name} expected" if n == 2 else f"It is expected {name} equals to 3, but got size {len(value)}"
         check(len(value) == n, words)
+    if n == 3:
+        dim_of(weight, 1)
     for name, value in (("kernel", kernel_size), ("stride", stride)):
         found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
         check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
-    if n == 3:
-        dim_of(weight, 1)
     words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(weight.shape)}"
     check(weight.size and weight.ndim in (2, n + 2), words)
     if bias is not None:
@@ -261,6 +263,10 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
         words = f"Expected a tensor of dimension 4 and tensor.size[1] == {planes} but got: {found}"
         check(self.shape[1] in (0, planes), words)
         return weight.reshape(len(weight), planes, *kernel_size)
+    if weight.ndim == 2:
+        planes = weight.shape[1] // math.prod(kernel_size)
+        found = f"but got: dimension 5 and tensor.size[1] = {self.shape[1]}"
+        check(self.shape[1] == planes, f"Expected a tensor of dimension 5 and tensor.size[1] == {planes} {found}")
     return weight
 
 
@@ -328,8 +334,9 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     """`convolution` by oneDNN, which converts the weight to the input's dtype, and has integers, which it saturates."""
     given = {"padding": padding, "stride": stride, "dilation": dilation}
     found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
-    check(groups > 0, "non-positive groups is not supported")
     g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
+    checks.check_numbers(g.stride, g.padding, (), ())
+    check(groups > 0, "non-positive groups is not supported")
     check(min(g.dilation, default=1) > 0, "non-positive dilation is not supported")
     checks.check_shapes(self, weight, None if bias is None else bias.shape, g, False, groups)
     for x in (self, weight) if bias is None else (self, weight, bias):

@@ -29,14 +29,18 @@ def _pair(name: str, value: Ints | int) -> tuple[int, ...]:
     return pair
 
 
-def _window(*values: Ints | int) -> list[tuple[int, ...]]:
-    """Sizes, dilation, padding and stride of the windows as pairs, checked."""
+def _window(*values: Ints | int, order: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Sizes, dilation, padding and stride of the windows as pairs, checked in an order."""
     kernel_size, dilation, padding, stride = found = list(map(_pair, _WINDOW, values))
-    for pair, name in ((kernel_size, "kernel"), (stride, "stride"), (dilation, "dilation")):
+    by_name = {"kernel": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    for name in order:
+        pair = by_name[name]
+        if name == "padding":
+            words = f"padding should be non-negative, but got pad_height: {pair[0]} pad_width: {pair[1]}"
+            check(min(pair) >= 0, words)
+            continue
         words = f"{'kernel size' if name == 'kernel' else name} should be greater than zero, but got"
         check(min(pair) > 0, f"{words} {name}_height: {pair[0]} {name}_width: {pair[1]}")
-    words = f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
-    check(min(padding) >= 0, words)
     return found
 
 
@@ -60,7 +64,8 @@ def _look_empty(*names: str) -> Any:
 )  # fmt: skip
 def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """Every window of an image as a column: (N, C * kernel, windows)."""
-    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride)
+    order = ("kernel", "dilation", "padding", "stride")
+    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride, order=order)
     if self.ndim < 3:
         dim_of(self, self.ndim or 1)
     words = "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input,"
@@ -82,17 +87,18 @@ def im2col(self: ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stri
 def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> ndarray:
     """The adjoint of `im2col`: columns added up where their windows lay."""
     output_size = _pair("output_size", output_size)
-    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride)
+    order = ("kernel", "stride", "dilation", "padding")
+    kernel_size, dilation, padding, stride = _window(kernel_size, dilation, padding, stride, order=order)
     words = "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for"
     check(self.ndim in (2, 3) and 0 not in self.shape[-2:], f"{words} input, but got: {shape_text(self.shape)}")
     d, size = self.ndim - 2, math.prod(kernel_size)
-    words = f"Expected size of input's dimension {d} to be divisible by the product of kernel_size, but got"
-    check(self.shape[d] % size == 0, f"{words} input.size({d})={self.shape[d]} and {kernel_size=}.")
+    words = "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got"
+    check(self.shape[d] % size == 0, f"{words} input.size(1)={self.shape[d]} and {kernel_size=}.")
     out = out_sizes(output_size, kernel_size, stride, padding, dilation)
     if math.prod(out) != self.shape[d + 1] or min(out) < 1:
         given = f"{output_size=}, {kernel_size=}, {dilation=}, {padding=}, {stride=}"
-        words = f"expected size of input's dimension {d + 1} to match the calculated number of sliding blocks"
-        found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size({d + 1})={self.shape[d + 1]}."
+        words = "expected size of input's dimension 2 to match the calculated number of sliding blocks"
+        found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size(2)={self.shape[d + 1]}."
         raise RuntimeError(f"Given {given}, {words} {found}")
     require("col2im_out_cpu", self.dtype, _DTYPES)
     lead = self.shape[:d]

@@ -13,7 +13,9 @@ from torchnp.checks import check, check_filled, dim_of, require
 from torchnp.errors import expected_true, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for, in_format, is_channels_last, pad, tap_slices, taps
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -50,7 +52,15 @@ def is_omitted(stride: Ints) -> bool:
 
 
 def windows(
-    x: ndarray, n: int, name: str, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+    x: ndarray,
+    n: int,
+    name: str,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    last_first: bool = False,
 ) -> Windows:
     """The windows of a pool, and everything checked that torch checks before it computes."""
     either = "must be" if name == "avg_pool3d" else "must either be"
@@ -60,7 +70,9 @@ def windows(
     dilation = _expand(dilation, n, name, "dilation", "must be either")
     check_ndim(x, n, name)
     sizes = x.shape[-n:]
-    out = tuple(map(functools.partial(_windows_along, ceil_mode), sizes, kernel, stride, padding, dilation))
+    step = -1 if last_first else 1
+    along = [*zip(sizes, kernel, stride, padding, dilation, strict=True)][::step]
+    out = tuple(_windows_along(ceil_mode, *line) for line in along)[::step]
     axes = "THW"[3 - n :]
     named = (kernel, "kernel size", "k"), (stride, "stride", "d"), (dilation, "dilation", "dilation")
     for values, word, letter in named:
@@ -377,4 +389,11 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     return result(out.reshape(*x.shape[:-n], *output_size), x, n)
 
 
-rows("max_unpool2d max_unpool3d", _unpool, "Zeros, with the values where the pool of maxima with indices found them.")
+def _look_zeroed(bound: Bound, outs: list[ndarray]) -> None:
+    """torch fills the out of images with zeros first."""
+    if len(bound["output_size"]) == 2:
+        check_target(outs[0])
+
+
+_DOC = "Zeros, with the values where the pool of maxima with indices found them."
+rows("max_unpool2d max_unpool3d", _unpool, _DOC, writes=Writes(out=_look_zeroed))

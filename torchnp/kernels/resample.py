@@ -21,6 +21,8 @@ from torchnp.errors import expected_true, not_implemented, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fast_fma, fma
+from torchnp.overlap import check_apart
+from torchnp.writes import Bound, Writes
 
 ndarray = np.ndarray
 
@@ -325,9 +327,19 @@ _NEAREST = "Sequence, image or volume of another size, each element a copy of th
 _SHRINKS = "averaging when it shrinks."
 
 
+def _look_lone(bound: Bound, outs: list[ndarray]) -> None:
+    """Sequences of one element torch reads by its iterator, which looks at memory."""
+    x, (out,) = bound["self"], outs
+    if x.ndim == 3 and x.shape[2] == 1 and out.shape == x.shape and out.dtype == x.dtype:
+        check_apart(out, x)
+
+
+_LONE = Writes(out=_look_lone)
+
+
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
     """Rows of one way to resample, and those that call it by output size or scale factors."""
-    rows(names, run, doc, differs=differs, **given)
+    rows(names, run, doc, differs=differs, writes=_LONE, **given)
     names = " ".join(f"{name}.vec" for name in names.split())
     rows(names, _by_factors, "The op of the same name by output size or scale factors.", run=run, **given)
 

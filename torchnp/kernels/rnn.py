@@ -44,7 +44,9 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
     check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
-    y = np.matmul(dt.cast(x, inner), dt.cast(weight, inner).T)
+    wide, turned = dt.cast(x, inner), dt.cast(weight, inner).T
+    # Of single numbers BLAS leaves products, and a row or a column of them is added to zeros.
+    y = wide * turned if x.shape[-1] == 1 < min(x.size, len(weight)) else np.matmul(wide, turned)
     if bias is not None:
         if x.ndim == 3 and not x.flags.c_contiguous:  # torch multiplies and adds in two steps then
             return dt.cast(y, x.dtype) + bias

@@ -56,7 +56,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
         not (np.diff(lengths) > 0).any(),
         "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
         "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
-        "not need ONNX exportability",
+        "not need ONNX exportability.",
     )
     batch_sizes = (np.arange(int(lengths[0]))[:, None] < lengths).sum(1)
     return np.concatenate([step[:n] for step, n in zip(steps, batch_sizes)]), batch_sizes

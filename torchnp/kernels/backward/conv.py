@@ -34,6 +34,9 @@ def gradients(
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool], own: bool = False,
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
     """`convolution_backward`, or what torch's ``own`` code makes of it."""
+    if weight.ndim > 2:
+        numbers = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+        checks.check_numbers(*(checks.expand(value, name, weight.ndim - 2) for name, value in numbers.items()))
     check(groups > 0 or weight.ndim < 3, f"expected groups to be greater than 0, but got groups={groups}")
     g = checks.geometry(input, weight, None, stride, padding, dilation, transposed, output_padding, groups)
     ranks = f"but got: {input.ndim} and {grad_output.ndim}"
@@ -123,7 +126,11 @@ def _check_gradient(
         return
     if transposed:
         checks.transposed_sizes(x, w, g, False)
-    check_shape(y, shape, 1)
+    part, outputs = y[:, : y.shape[1] // groups], shape[1] // groups  # torch goes group by group
+    if transposed and dims == 2 and mask[2] and not mask[0]:
+        found = f"but got: dimension 1 and tensor.size[0] = {part.shape[1]}"
+        check(part.shape[1] == outputs, f"Expected a tensor of dimension 1 and tensor.size[0] == {outputs} {found}")
+    check_shape(part, (len(x), outputs, *shape[2:]), 1)
     check_shape(y, shape)  # which torch does not: it reads beyond a smaller batch
     stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
     if mask[0]:

@@ -174,6 +174,11 @@ def _shaped(grad: ndarray, like: ndarray, target: ndarray) -> ndarray:
 # ---------------------------------------------------------------- convolutions and pools
 
 
+def _each(value: Any, n: int) -> tuple[int, ...]:
+    """A number for each dimension, of which one may stand for all."""
+    return tuple(value) * n if len(value) == 1 else tuple(value)
+
+
 @kernel("_convolution_double_backward")
 def _convolution_double_backward(
     ggI, ggW, ggb, gO, weight, self, stride, padding, dilation, transposed, output_padding, groups, output_mask
@@ -192,10 +197,24 @@ def _convolution_double_backward(
     if ggW is None and ggb is not None:
         bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
         of_grad = bias if of_grad is None else of_grad + bias
+
+    def cut(x: ndarray, image: ndarray, places: Any, *numbers: Any) -> ndarray:
+        """As torch cuts it out of what a convolution of ``image`` with ``places`` leaves."""
+        along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in numbers), strict=True)
+        whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
+        left: Any = (..., *map(slice, x.shape[2:]))
+        room = np.empty((*x.shape[:2], *whole), x.dtype)[left]
+        room[...] = x
+        return room
+
     of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
+    if of_input is not None and transposed and any(_each(output_padding, gO.ndim - 2)):
+        of_input = cut(of_input, gO, ggW, dilation, padding, stride)
     of_weight = None
     if ggI is not None:  # torch has it with input and output channels exchanged
-        of_weight = through(ggI, weight, (False, True, False))[1].swapaxes(0, 1).copy().swapaxes(0, 1)
+        of_weight = through(ggI, weight, (False, True, False))[1].swapaxes(0, 1)
+        both = (gO, ggI) if transposed else (ggI, gO)
+        of_weight = cut(of_weight, *both, stride, padding, dilation).swapaxes(0, 1)
     return of_grad, of_input, of_weight  # whatever is asked for
 
 

@@ -67,12 +67,12 @@ max_pool2d_with_indices_backward, _ = rows(
 
 
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
-    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
+    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode, last_first=n == 2)
     by = divisors(w, count_include_pad, divisor_override)
-    if n == 2:
-        _same_dtype(x, grad, "gradOutput")
     shape = (*x.shape[:-n], *w.out)
     check_shape(grad, shape, x.ndim - n - 1)
+    if n == 2:
+        _same_dtype(x, grad, "gradOutput")
     check_shape(grad, shape)  # torch does not look at the batch, and reads memory beyond a smaller one
     check_average(grad if n == 2 else x, n, "_backward")
     check_type(x.dtype, grad)

@@ -50,11 +50,12 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
     _check_gradient(grad, output_size, input_size, n)
     averages = "_aa" in op
     takes = (dt.float32, dt.float64) if averages else dt.FLOATS
-    if grad.dtype not in takes:
+    copies = by is cubic and list(output_size) == list(input_size[2:])  # any dtype
+    if grad.dtype not in takes and not copies:
         raise not_implemented(f"{op[1:]}_cpu" if averages else _kernel_name(op, grad), grad.dtype)
     g = dt.cast(grad, dt.opmath(grad.dtype))
     if list(output_size) == list(input_size[2:]):
-        if by is cubic:
+        if copies:
             by = linear  # equal sizes copy, whatever the scales
         elif not averages:
             g = g + g.dtype.type(0)  # shares are added to zeros, which leaves no -0.0
