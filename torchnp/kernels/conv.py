@@ -60,7 +60,7 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
         return _convolve_nothing(input, weight, g, transposed, groups)
     vendor = not own and checks.by_vendor(input, weight, g, transposed, groups)
     if vendor:  # whose check of the dtypes comes first
-        checks.check_dtypes(input, weight, bias, transposed, g, vendor)
+        checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
     sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
