@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .constraints import (
     C,
     I,
     N,
+    Ordered,
     T,
     Ts,
     rule,
@@ -22,6 +24,17 @@ FLOAT = {"dtypes": "float", "mixed": 3}
 def beyond(shape: str) -> Callable:
     """Return a draw of numbers, now and then of some that are large beside what they are drawn from else."""
     return lambda c: c.array(T(shape, values=(1, 300)) if c.chance(30) else T(shape))
+
+
+def sought(call: Any) -> Any:
+    """Return what is looked for among sorted numbers: any values, or as many rows as these have."""
+    *rows, _ = call.shape
+    return call.array(T(" ".join(map(str, [*rows, call.size("k")])) if rows else "any", "same"))
+
+
+def sorter(call: Any) -> Any:
+    """Return the places of sorted numbers in their order, whatever it is."""
+    return call.array(T("like", "int64", (0, "max(shape[-1]-1,0)"))) if call.chance(50) else None
 
 
 FAMILIES = (
@@ -85,6 +98,7 @@ ELEMENTWISE = (
     rule("prelu", args={"self": T("n c m?"), "weight": T("c", "same")}),
     rule("_prelu_kernel _prelu_kernel_backward", args={"weight": T("bcast", "same")}),
     rule("polygamma", args={"n": I(0, 4)}),
+    rule("logit", args={"eps": C((1e-6, 0.1, 0.0, 0.6, -1.0))}),
     rule("mvlgamma special_multigammaln", values="positive", args={"p": I(1, 5)}),
     rule("special_*polynomial*", args={"n": T("bcast", "real", (-1, 6))}, dtypes="float", mixed=3),
     rule("special_*polynomial*.n_scalar", args={"n": N((0, 1, 2, 3, 5))}),
@@ -143,10 +157,10 @@ REDUCTIONS_SCANS_SORTING = (
     rule("mode", values="tame"),  # torch sorts nan by an order that is none
     rule("bincount", args={"self": T("n", "int", (0, 5)), "weights": T("n")}),
     rule("histc", dtypes="float", args={"bins": I(1, 5)}),
-    rule("bucketize.Tensor", args={"boundaries": T("m", "same", "distinct")}),
-    rule("bucketize.Scalar", args={"boundaries": T("m", "main", "distinct")}),
-    rule("searchsorted.Tensor", args={"sorted_sequence": T("m", "main", "distinct"), "self": T("any", "same")}),
-    rule("searchsorted.Scalar", args={"sorted_sequence": T("m", "main", "distinct")}),
+    rule("bucketize.Tensor", args={"boundaries": Ordered(T("m", "same"))}),
+    rule("bucketize.Scalar", args={"boundaries": Ordered(T("m", "main"))}),
+    rule("searchsorted.Tensor", args={"sorted_sequence": Ordered(T("n? m")), "self": sought, "sorter": sorter}),
+    rule("searchsorted.Scalar", args={"sorted_sequence": Ordered(T("m")), "sorter": sorter}),
     rule("var* std* mean* nanmean logsumexp softmax* log_softmax* _softmax _log_softmax cumprod", dtypes="inexact"),
     rule(
         "_softmax _log_softmax",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .constraints import C, I, N, T, ordered, rule
+from .constraints import C, I, N, Ordered, T, rule
 
 # ---------------------------------------------------------------- what torch reads or writes outside its memory
 
@@ -50,9 +50,9 @@ ROWS = (
     rule("_nested_tensor_from_mask_left_aligned", args={"t": T("n c m"), "mask": T("n c", "bool")}),
     rule("_compute_linear_combination", args={"input": T("k n m?"), "coefficients": T("o k", "same")}, dtypes="inexact",
          mixed=0, wild=0),  # torch reads beyond coefficients of another shape
-    rule("_convert_indices_from_coo_to_csr", args={"self": ordered(T("k", "main", (0, "n-1"), layout="c")), "size": I("n", "n")},
+    rule("_convert_indices_from_coo_to_csr", args={"self": Ordered(T("k", "main", (0, "n-1"), layout="c")), "size": I("n", "n")},
          dtypes="index", **_TRUSTED),
-    rule("_convert_indices_from_csr_to_coo", args={"crow_indices": ordered(T("n+1", "main", (0, "k"), layout="c"), "k"),
+    rule("_convert_indices_from_csr_to_coo", args={"crow_indices": Ordered(T("n+1", "main", (0, "k"), layout="c"), "k"),
          "col_indices": T("k", "same", (0, "m"), layout="c")}, dtypes="index", **_TRUSTED),
     rule("_nested_compute_contiguous_strides_offsets", args={"nested_size": T("n m", "int64", (1, 4), layout="c")},
          **_TRUSTED),

@@ -205,7 +205,12 @@ INDEXING = (
     ),
     rule("take", args={"self": T("n m"), "index": T("k?", "int64", ("-numel", "numel-1"))}),
     rule(
-        "take_along_dim", args={"self": T("n m"), "indices": T("n m", "int64", (0, "min(n,m)-1")), "dim": C((0, 1, -1))}
+        "take_along_dim",
+        args={
+            "self": T("n m"),
+            "indices": lambda c: c.array(T("~n ~m", "int64", (-3, 6) if c.chance(50) else (0, "min(n,m)-1"))),
+            "dim": C((0, 1, -1)),
+        },
     ),
     rule(
         "scatter* scatter_add scatter_reduce",
@@ -278,10 +283,18 @@ CREATION = (
     rule("empty_strided new_empty_strided", args={"size": small_sizes, "stride": flat_strides}),
     rule("empty_permuted", args={"size": small_sizes, "shape": small_sizes, "physical_layout": permutation}),
     rule("resize resize_as", args={"size": small_sizes, "the_template": T("any")}),
-    rule("randint*", args={"low": I(-3, 2), "high": I(3, 9)}, dtypes="real"),
+    # The ends of what dtypes hold, and the spans that torch draws two words for.
+    rule(
+        "randint*",
+        args={"low": C((0, -3, 2, -129)), "high": C((3, 9, 128, 256, 257, 2049, 2052, 2**28, 2**31))},
+        dtypes="real",
+    ),
     rule("randint_like.Tensor randint_like.Tensor_generator", args={"high": T("", "int64", (3, 9))}),
-    rule("random.from random.to", args={"from": C((-3, 0, 2, -(2**63))), "to": I(3, 9)}),
-    rule("randperm*", args={"n": C((0, 1, 2, 7, 30, 5000, 70_000))}),
+    rule(
+        "random.from random.to",
+        args={"from": C((-3, 0, 2, -(2**63))), "to": C((3, 9, 128, 256, 257, 2049, 2052, 2**28, 2**31))},
+    ),
+    rule("randperm*", args={"n": C((0, 1, 2, 7, 30, 128, 129, 256, 257, 2049, 2050, 5000, 70_000))}),
     rule("_dim_arange", args={"like": T("n m"), "dim": I(0, 1)}),
     rule("to.dtype_layout to.device to.dtype to.other _to_copy", dtypes="every", args={"other": T("any", "any")}),
     rule(
@@ -293,7 +306,7 @@ CREATION = (
     rule("normal.float_Tensor normal.float_float", args={"mean": C((0.0, 1.0, -2.5))}),
     rule("normal.Tensor_float normal.float_float", args={"std": C((1.0, 0.5, 0.0))}),
     rule("normal_functional", args={"mean": C((0.0, 1.0)), "std": C((1.0, 0.5))}),
-    rule("uniform", args={"from": C((0.0, -1.0)), "to": C((1.0, 2.0))}),
+    rule("uniform", args={"from": C((0.0, -1.0, -3e38)), "to": C((1.0, 2.0, 3e38))}),
     rule(
         "bernoulli bernoulli.Tensor", args={"self": T("any", "main", "unit"), "p": T("like", "float", "unit")}, wild=5
     ),
@@ -311,7 +324,7 @@ CREATION = (
     rule("poisson", args={"self": T("any", "main", "positive")}),
     rule("multinomial", args={"self": T("n? 4", "float", "positive"), "num_samples": I(1, 4)}),
     rule("geometric", args={"p": C((0.5, 0.25, 1.0, 0.1))}),
-    rule("exponential log_normal cauchy", args={"lambd": C((1.0, 0.5)), "std": C((1.0, 0.5)), "sigma": C((1.0, 2.0))}),
+    rule("exponential log_normal cauchy", args=dict.fromkeys(("lambd", "std", "sigma"), C((1.0, 0.5, 2.0, 0.0)))),
     rule("normal uniform", args={"shape": small_sizes}),
 )
 

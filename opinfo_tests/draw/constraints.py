@@ -174,18 +174,21 @@ def split_sizes(call: Any) -> list[int]:
     return [*found, 1] if call.wild and call.chance(30) else found or [0]
 
 
-def ordered(spec: T, to: str = "") -> Callable:
-    """Return a draw of integers in their order; of those that go from 0 to an end, where one is given."""
+@dataclass(frozen=True)
+class Ordered:
+    """An array of numbers in their order; of those that go from 0 to an end, where one is given."""
 
-    def draw(call: Any) -> Any:
-        a = call.array(spec)
+    spec: T
+    to: str = ""
+
+    def __call__(self, call: Any) -> Any:
+        a = call.array(self.spec)
         view = a.on(call.buffers)
-        view.sort()
-        if to:
-            view[0], view[-1] = 0, call.value(to)
+        if view.ndim:
+            view.sort()
+        if self.to:
+            view[0], view[-1] = 0, call.value(self.to)
         return a
-
-    return draw
 
 
 def tame(spec_of: Callable) -> Callable:

@@ -13,6 +13,7 @@ from ..judge.tolerances import rule_for
 from ..schemas import is_fragile, is_of_matrices, is_out, written_arrays
 from . import constraints as con
 from .constraint_table import constraint_of
+from .drawable import functional_form
 
 KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
 SAFE = ("nan", "zero", "equal")  # of complex numbers, of which torch's own tests try no others
@@ -44,7 +45,7 @@ def planted(case: Case, kind: str) -> Case | None:
         return None
     turn = int(case.digest[6:8], 16)
     _, a = found[turn % len(found)]
-    if adds(case.op):
+    if adds(case.op) and not picks(case):
         kind = (OVER if is_over(case.op) else SUMS).get(kind, kind)
     if is_complex(DTYPES[a.dtype]):
         kind = SAFE[KINDS.index(kind) % len(SAFE)] if kind in KINDS else "equal"
@@ -120,6 +121,11 @@ def adds(op: str) -> bool:
     )
 
 
+def picks(case: Case) -> bool:
+    """Return whether a call names a reduction that takes one of the elements, and adds none up."""
+    return bool({"amax", "amin"} & {x for x in (*case.args, *case.kwargs.values()) if isinstance(x, str)})
+
+
 @cache
 def is_over(op: str) -> bool:
     """Return whether an operator adds up elements of one tensor over dimensions, and is no gradient."""
@@ -130,15 +136,16 @@ def is_over(op: str) -> bool:
 
 @cache
 def takes_any(op: str) -> frozenset[str]:
-    """Return the arguments of an operator that take any values, by what its constraints say."""
-    row = constraint_of(op)
+    """Return the arguments of an operator that take any values, by what the constraints of its functional form say."""
+    row = constraint_of((functional_form(op) if schemas()[op].mutates or is_out(op) else "") or op)
     if row.values != "any":
         return frozenset()
-    return frozenset(
-        a.name
-        for a in schemas()[op].args
-        if not (isinstance(row.args.get(a.name), (con.T, con.Ts)) and row.args[a.name].values != "any")
-    )
+    bound = {
+        name
+        for name, spec in row.args.items()
+        if isinstance(spec, con.Ordered) or (isinstance(spec, (con.T, con.Ts)) and spec.values != "any")
+    }
+    return frozenset(a.name for a in schemas()[op].args if a.name not in bound)
 
 
 def named_arrays(case: Case) -> list[tuple[str, Array]]:

@@ -103,8 +103,8 @@ SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
 ENLARGED = 40_000  # elements: more than a strip that kernels go by, and ways that they have for many
 
 
-def enlarged(case: Case) -> Case | None:
-    """The case with many elements: what it has, again and again along one dimension.
+def enlarged(case: Case, length: int = 0) -> Case | None:
+    """The case with many elements, or with one dimension of about a length: what it has, again and again along that one.
 
     None where shapes are not free, or where the result may have many more: a matrix of a diagonal, or a list of parts.
     """
@@ -128,7 +128,7 @@ def enlarged(case: Case) -> Case | None:
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
     axis = int(case.digest[6:8], 16) % len(first.shape) - len(first.shape)
-    times = ENLARGED // int(np.prod(first.shape))
+    times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)
     for i, a in enumerate(arrays):
         if len(a.shape) >= -axis and a.shape[axis] == first.shape[axis]:

@@ -218,7 +218,8 @@ def drawn_families() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free
+MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free, and one with some more
+SOME = range(5, 40)  # as long as a dimension is then
 PLANTED = 10  # draws, of which the last is also drawn with other values, as those with many elements are
 
 
@@ -232,6 +233,8 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
             recorder.sink(case)
             kind = VALUES[turn // PLANTED % len(VALUES)]
             many = enlarged(case) if turn % MANY == 0 else None
+            if turn % MANY == MANY // 2:
+                many = enlarged(case, SOME[turn % len(SOME)])
             others = (many, many and planted(many, kind), planted(case, kind) if turn % PLANTED == 0 else None)
             for other in others:
                 if other is not None:
