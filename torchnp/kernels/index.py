@@ -11,7 +11,7 @@ import numpy as np
 from torchnp.checks import broadcast_shapes, check, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
-from torchnp.kernels._memory import RARE_OR_CHALF, bits
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
@@ -325,6 +325,12 @@ def put(self, index, source, accumulate=False):
 # ---------------------------------------------------------------- gather
 
 
+def _names_rows(x: ndarray, index: ndarray) -> bool:
+    """Whether an index along the first dimension is, by its strides, one vector for whole rows, which torch gathers by code of its own."""
+    first, *others = element_strides(index)
+    return x.shape[1:] == index.shape[1:] and first == 1 and max(others, default=0) <= 1
+
+
 @kernel("gather", like=np.take_along_axis, differs=["gather-negative"])
 def gather(self, dim, index, *, sparse_grad=False):
     """Along one dimension the positions that the index names, elsewhere the index's own place."""
@@ -338,8 +344,8 @@ def gather(self, dim, index, *, sparse_grad=False):
         if d != dim and n > m:
             words = f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger"
             raise RuntimeError(f"{words} than self {shape_text(self.shape)} apart from dimension {dim}")
-    float8_vector = self.ndim == 1 and self.dtype in FLOAT8S
-    refuse_elements("gather_expanded_index" if float8_vector else "scatter_gather_tensor_cpu", source, RARE_OR_CHALF)
+    by_rows = self.dtype in FLOAT8S and self.ndim and dim == 0 and _names_rows(source, i)
+    refuse_elements("gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source, RARE_OR_CHALF)
     check_bounds(i, dim, source.shape[dim])
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)
