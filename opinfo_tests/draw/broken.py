@@ -1,10 +1,12 @@
-"""Calls that ask for a refusal, by rule: one argument of a good call changed in a way that most operators do not take."""
+"""Calls that ask for a refusal, by rule: one argument of a good call, or two, changed in a way that most operators do not take."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ NUMBERS = (-1, -7, 0, 9, 100)
 INDICES = (-1, -100, 100)  # out of range, and from the end
 OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
 AMONG = 20  # draws, of which they are
+TWICE = 16  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
 
@@ -36,26 +39,39 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         if len(kept) == BASES:
             break
     for case in kept:
-        for other in broken(replace(case, source=source, sample_dtype=count)):
+        once = broken(replace(case, source=source, sample_dtype=count))
+        for other in [*chain(*once), *broken_twice(once, Random(f"{op} {start} twice"))]:
             recorder.calls[op] += 1
             recorder.sink(other)
             yield
 
 
-def broken(case: Case) -> Iterator[Case]:
-    """Yield the call with one argument changed, argument by argument."""
+def broken_twice(once: list[list[Case]], random: Random) -> Iterator[Case]:
+    """Yield some of the calls with one more change: which is refused first?"""
+    for _ in range(TWICE if once else 0):
+        case = random.choice(random.choice(once))
+        if more := broken(case):
+            yield random.choice(random.choice(more))
+
+
+def broken(case: Case) -> list[list[Case]]:
+    """Return the call with one argument changed: for each argument that may be, its changes."""
     names = [a.name for a in schemas()[case.op].args]
     seen = {case.digest}
+    found = []
     for place, value in [*enumerate(case.args), *case.kwargs.items()]:
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
         buffers = list(case.buffers)
+        calls = []
         for other in others(value, a, case, buffers):
             args = tuple(other if i == place else v for i, v in enumerate(case.args))
             kwargs = {k: other if k == place else v for k, v in case.kwargs.items()}
             made = replace(rebuilt(case, args, kwargs, buffers), digest="")
             if made.digest not in seen:
                 seen.add(made.digest)
-                yield made
+                calls.append(made)
+        found += [calls] if calls else []
+    return found
 
 
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
@@ -98,7 +114,7 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
     """Yield arrays of other shapes, if asked, and of other dtypes, of the values of one that is not empty."""
     if sized:
         yield np.stack([x, x])
-    if sized and x.ndim:
+    if sized and x.ndim and x.size:
         yield np.take(x, 0, 0)
         yield np.concatenate([x, np.take(x, [0], -1)], -1)
         yield x[:0]

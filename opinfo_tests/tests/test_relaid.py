@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_every_call_is_repeated_and_the_kinds_take_turns():
 
 def test_one_argument_is_changed_at_a_time():
     case = call("aten::sum.dim_IntList", X, [0, 2], True)
-    made = list(broken(case))
+    made = list(chain(*broken(case)))
     same = [sum(_equal(a, b, case, other) for a, b in zip(case.args, other.args, strict=True)) for other in made]
     assert set(same) == {len(case.args) - 1} and len({other.digest for other in made}) == len(made)
     arrays = [other.args[0] for other in made]

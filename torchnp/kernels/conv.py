@@ -64,7 +64,8 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
     sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
-    checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
+    if not vendor:
+        checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     channels_last = checks.wants_channels_last(input, weight)
     points = input.shape[2:] if transposed else out_sizes(input.shape[2:], weight.shape[2:], *g[:3])
     inner = checks.sum_dtype(input, weight, points)
@@ -234,6 +235,9 @@ def _of_batch(self, weight, kernel_size, bias, stride, padding, *, n):
     weight = _as_window(self, weight, kernel_size, bias, stride, padding, n)
     if n == 2 and not self.shape[1]:  # no channels count as zeros here
         self = np.zeros((len(self), weight.shape[1], *self.shape[2:]), self.dtype)
+    if not len(self):
+        require(checks.COLUMNS[n], self.dtype, checks.WITH_COLUMNS)
+        check_type(self.dtype, weight)
     return _plain(self, weight, bias, stride, padding, (1,) * n)
 
 
@@ -336,8 +340,8 @@ def mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups):
     found = {name: checks.expand(value, name, self.ndim - 2) for name, value in given.items()}
     g = checks.Geometry(**found, output_padding=(0,) * (self.ndim - 2))
     checks.check_numbers(g.stride, g.padding, (), ())
-    check(groups > 0, "non-positive groups is not supported")
     check(min(g.dilation, default=1) > 0, "non-positive dilation is not supported")
+    check(groups > 0, "non-positive groups is not supported")
     checks.check_shapes(self, weight, None if bias is None else bias.shape, g, False, groups)
     for x in (self, weight) if bias is None else (self, weight, bias):
         check(x.dtype in checks.TAKEN, dense_dtype(x.dtype))

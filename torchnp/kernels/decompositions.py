@@ -42,10 +42,10 @@ def _columns(x: ndarray) -> ndarray:
 @kernel("linalg_qr", like=np.linalg.qr, differs=[*_NO_INTEGERS, "qr-mode-r"], writes=Writes(out=look_in_place))
 def linalg_qr(A, mode="reduced"):
     """Orthonormal and upper triangular factors."""
-    words = f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
-    check(mode in ("reduced", "complete", "r"), words)
     check_matrix("linalg.qr", A)
     check_inexact("linalg.qr", A)
+    words = f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+    check(mode in ("reduced", "complete", "r"), words)
     check_lapack("geqrf_cpu", A, True)
     found: Any = (np.empty(0, A.dtype), np.linalg.qr(A, "r")) if mode == "r" else np.linalg.qr(A, mode)
     q, r = found

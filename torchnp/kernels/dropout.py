@@ -135,10 +135,11 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     if not training:
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
-        return dt.cast(np.where(x > 0, x, x * scalar((lower + upper) / 2, wide)), dtype), noise.copy("K")
+        both = lower or upper if lower is True and upper is True else lower + upper  # torch adds bools as bools
+        return dt.cast(np.where(x > 0, x, x * scalar(both / 2, wide)), dtype), noise.copy("K")
     require(_RRELU, dtype, _RRELU_TAKES)
-    check_type(dtype, noise)
     low, high = (float(scalar(bound, wide)) for bound in (lower, upper))
+    check_type(dtype, noise)
     drawn = self <= 0
     if drawn.any():
         check(low <= high, expected_true("from <= to"))

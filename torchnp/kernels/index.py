@@ -159,6 +159,9 @@ def index_put(self, indices, values, accumulate=False):
     fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
     words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
     check(fits, f"{words} result of shape {shape_text(shape)}")
+    indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
+    empty = 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
+    check(not empty, "index is out of bounds for dimension with size 0", IndexError)
     if self.dtype != values.dtype:
         words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
         raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")

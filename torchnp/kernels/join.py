@@ -59,12 +59,12 @@ def cat(tensors, dim=0):
     for i, x in enumerate(tensors):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    dtype = common_dtype(tensors)
     parts = [x for x in tensors if x.shape != (0,)]
     if not parts:
-        return np.empty(0, dtype)
+        return np.empty(0, common_dtype(tensors))
     shape = parts[0].shape
     dim = wrap_dim(dim, len(shape))
+    dtype = common_dtype(tensors)
     rest = (*shape[:dim], *shape[dim + 1 :])
     for i, x in enumerate(tensors):
         if x.shape != (0,) and (x.ndim != len(shape) or (*x.shape[:dim], *x.shape[dim + 1 :]) != rest):
@@ -86,10 +86,10 @@ _OF_CAT = {"like": np.concatenate, "differs": ["cat-legacy-empty", "int-float-pr
 rows("concat concatenate", cat, "`cat`.", **_OF_CAT)
 
 
-@kernel("stack", "_stack", like=np.stack, differs=["int-float-promotion"])
-def stack(tensors, dim=0):
-    """Tensors of one shape along a new dimension."""
+def _stacked(tensors, dim=0, *, op):
     _check_list(tensors, "stack")
+    if op == "_stack":
+        common_dtype(tensors)
     dim = wrap_dim(dim, tensors[0].ndim + 1)
     shape = tensors[0].shape
     for i, x in enumerate(tensors):
@@ -97,6 +97,10 @@ def stack(tensors, dim=0):
             words = f"stack expects each tensor to be equal size, but got {shape_text(shape)} at entry 0 and"
             raise RuntimeError(f"{words} {shape_text(x.shape)} at entry {i}")
     return cat([x.reshape(*shape[:dim], 1, *shape[dim:]) for x in tensors], dim)
+
+
+_OF_STACK = {"like": np.stack, "differs": ["int-float-promotion"]}
+stack, _ = rows("stack _stack", _stacked, "Tensors of one shape along a new dimension.", **_OF_STACK)
 
 
 @kernel("block_diag")
@@ -195,7 +199,7 @@ def broadcast_tensors(tensors):
 def meshgrid(tensors):
     """Each vector expanded over a grid with one dimension for each."""
     _check_list(tensors, "meshgrid")
-    check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
+    _check_one_dtype(tensors)
     for x in tensors:
         if x.ndim > 1:
             found = "".join(f"{n:2d}" for n in x.shape) if x.ndim == 2 else f"({'1,' * (x.ndim - 2)}.,.) = "
@@ -204,10 +208,15 @@ def meshgrid(tensors):
     return [expand(reshape(x, [x.size if i == j else 1 for j in range(n)]), shape) for i, x in enumerate(tensors)]
 
 
+def _check_one_dtype(tensors: Sequence[ndarray]) -> None:
+    check(all(x.dtype == tensors[0].dtype for x in tensors), "meshgrid expects all tensors to have the same dtype")
+
+
 @kernel("meshgrid.indexing", like=np.meshgrid, differs=["meshgrid-ij", "expand-writable"])
 def meshgrid_indexing(tensors, *, indexing):
     """`meshgrid` whose first two dimensions are swapped by ``indexing="xy"``."""
     _check_list(tensors, "meshgrid")
+    _check_one_dtype(tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if indexing == "ij" or len(tensors) < 2:
@@ -234,9 +243,9 @@ def combinations(self, r=2, with_replacement=False):
     check(r >= 0, f"Expect a non-negative number, but got {r}")
     if r == 0:
         return np.empty(0, self.dtype)
+    check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if self.size >= (1 if with_replacement else r):  # else torch selects nothing
         refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
-    check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if r > 64:  # of fewer than two values, more dimensions than an ndarray has
         return np.empty((int(self.size and with_replacement), r), self.dtype)
     places = np.indices((self.size,) * r).reshape(r, -1)

@@ -239,6 +239,8 @@ def _triangle(name: str, a: ndarray, low_precision: bool) -> tuple[ndarray, ndar
     """The diagonal of U, the determinant of P, packed factors and pivots."""
     check_square(name, a)
     check_inexact(name, a, low_precision)
+    if not a.size:  # torch multiplies a sign of pivots by nothing, which refuses float8
+        dt.promote_types(dt.int64, a.dtype)
     # torch factors the transpose where that is LAPACK's layout.
     lu, pivots, _ = _packed(a.mT if a.flags.c_contiguous and not dt.is_complex(a.dtype) else a)
     exchanges = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1)

@@ -234,7 +234,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 def hinge_embedding_loss(self: ndarray, target: ndarray, margin: float = 1.0, reduction: int = 1) -> ndarray:
     """``self`` where the target is 1, ``max(0, margin - self)`` where it is -1."""
     zeros = np.zeros_like(self)
-    margins = np.full_like(self, dt.cast(np.asarray(float(margin)), self.dtype))  # a margin of integers is truncated
+    margins = np.full_like(self, scalar(float(margin), self.dtype))  # a margin of integers is truncated
     far = clamp_min(sub(margins, self), 0)
     return reduce(add(where(ne(target, 1), far, zeros), where(ne(target, -1), self, zeros)), reduction)
 

@@ -147,11 +147,11 @@ def _rowwise_prune(weight, mask, compressed_indices_dtype):
     check(weight.ndim == 2, "'weights' should have 2 dimensions.")
     words = "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'."
     check(mask.size == len(weight), words)
-    if weight.dtype in RARE or weight.dtype == dt.bool_ or dt.is_complex(weight.dtype):
-        raise not_implemented("rowwise_prune_helper", weight.dtype)
-    check_type(dt.bool_, mask)
     words = "compressed_indices_dtype should be either int(int32) or long(int64)."
     check(dt.as_dtype(compressed_indices_dtype) in (dt.int32, dt.int64), words)
+    check_type(dt.bool_, mask)
+    if weight.dtype in RARE or weight.dtype == dt.bool_ or dt.is_complex(weight.dtype):
+        raise not_implemented("rowwise_prune_helper", weight.dtype)
     mask = mask.reshape(-1)
     places = np.where(mask, np.cumsum(mask) - 1, -1)
     return weight[mask], places.astype(dt.as_dtype(compressed_indices_dtype))

@@ -102,10 +102,17 @@ def _fits(base: ndarray, a: ndarray, b: ndarray) -> bool:
     return base.shape == b.shape[1:] or base.shape == (a.shape[0], b.shape[1])
 
 
+def _look_addmm(bound: Bound, targets: list[ndarray]) -> None:
+    """torch looks at the target's shape before it looks at the numbers."""
+    a, b = bound["mat1"], bound["mat2"]
+    if a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] and targets[0].dtype == a.dtype == b.dtype:
+        _check_same(targets[0], (a.shape[0], b.shape[1]))
+
+
 @kernel(
     "addmm",
     differs=[*_SUM, "alpha-zero"],
-    writes=Writes(expanded=step_by_step(), free=("mat1", "mat2"), unexpanded=True),
+    writes=Writes(inplace=_look_addmm, expanded=step_by_step(), free=("mat1", "mat2"), unexpanded=True),
 )
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2)."""
@@ -178,6 +185,8 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     if not (batch1.size and batch2.size):
         return dt.cast(without_product(base, beta), batch2.dtype)
     check_products("baddbmm", self.dtype)
+    for x in (beta, alpha):
+        scalar(x, dt.opmath(self.dtype))
     check_type(batch1.dtype, batch2)
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 

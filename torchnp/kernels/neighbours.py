@@ -103,6 +103,8 @@ rows("trapezoid.dx trapz.dx", _area, "Area under points at equal distances along
 
 
 def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> ndarray:
+    if x is not None:
+        wrap_dim(dim, y.ndim)
     _check_samples("cumulative_trapezoid", y, x, dx)
     axis = wrap_dim(dim, y.ndim)
     check(y.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)

@@ -63,6 +63,7 @@ def _backward(
     total_weight: ndarray, each: bool,
 ) -> ndarray:  # fmt: skip
     """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; a g for ``each`` target or one for all."""
+    check_type(self.dtype, weight)
     if not each:
         check_type(self.dtype, total_weight)
         g = g.reshape(())

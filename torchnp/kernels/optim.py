@@ -115,6 +115,8 @@ def _check_numbers(**given: ndarray) -> None:
 @kernel("_amp_foreach_non_finite_check_and_unscale_")
 def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray, inv_scale: ndarray) -> None:
     """Unscale gradients, and note in ``found_inf`` whether any was not finite."""
+    if not self:
+        return
     _check_numbers(inv_scale=inv_scale, found_inf=found_inf)
     factor = inv_scale.reshape(())
     for x in self:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from torchnp import layout
-from torchnp.checks import check, refuse_elements
+from torchnp.checks import check, refuse
 from torchnp.dtypes import bool_
 from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
@@ -130,7 +130,7 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
 
 def _padded(self, padding, *, op, n, positions):
     check_padded(self, padding, n, positions is reflected)
-    refuse_elements(code_for(op, self) if n == 2 else op, self, NOT_PADDED)
+    refuse(code_for(op, self) if n == 2 else op, self.dtype, NOT_PADDED)
     return _shown(self, padding, positions)
 
 

@@ -51,6 +51,14 @@ def is_omitted(stride: Ints) -> bool:
     return not isinstance(stride, (int, np.integer)) and len(stride) == 0
 
 
+def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> tuple[Ints, Ints, Ints]:
+    """Kernel, stride and padding with a number for each dimension."""
+    either = "must be" if name == "avg_pool3d" else "must either be"
+    kernel = _expand(kernel, n, name, "kernel_size", either)
+    stride = kernel if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
+    return kernel, stride, _expand(padding, n, name, "padding", either)
+
+
 def windows(
     x: ndarray,
     n: int,
@@ -63,10 +71,7 @@ def windows(
     last_first: bool = False,
 ) -> Windows:
     """The windows of a pool, and everything checked that torch checks before it computes."""
-    either = "must be" if name == "avg_pool3d" else "must either be"
-    kernel = _expand(kernel, n, name, "kernel_size", either)
-    stride = kernel if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
-    padding = _expand(padding, n, name, "padding", either)
+    kernel, stride, padding = check_lengths(n, name, kernel, stride, padding)
     dilation = _expand(dilation, n, name, "dilation", "must be either")
     check_ndim(x, n, name)
     sizes = x.shape[-n:]
@@ -323,8 +328,13 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
 
 
 def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
-    check(divisor_override != 0, "divisor must be not zero")  # before all else
-    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode)
+    name = f"avg_pool{n}d"
+    if divisor_override == 0:  # which torch looks at when all lengths are right
+        check_lengths(n, name, kernel, stride, padding)
+        if n == 3:
+            check_ndim(x, n, name)
+        raise RuntimeError("divisor must be not zero")
+    w = windows(x, n, name, kernel, stride, padding, (1,), ceil_mode)
     check_average(x, n, "")
     total = padded(dt.cast(x, dt.opmath(x.dtype)), w, 0)
     for d in range(n):  # one dimension after the other: the sum of sums costs fewer additions

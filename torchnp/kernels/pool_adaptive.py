@@ -46,7 +46,8 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     shape = (*x.shape[:-n], *output_size)
     words = "numel: integer multiplication overflow" if average else negative_size(min(output_size), shape)
     check(min(output_size) >= 0, words)
-    require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
+    if n != 2 or 0 not in shape or not average:  # of an image nothing is averaged into nothing
+        require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 
 # ---------------------------------------------------------------- average

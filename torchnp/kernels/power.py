@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
+from torchnp.checks import check, check_fits, require
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
 from torchnp.writes import Bound, Writes, resize_out
@@ -99,7 +100,8 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
         require("pow", common, REAL | el.COMPLEX)
         # To float and double torch converts an exponent without looking at its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
-        return _POWER(self, convert(exponent, common))
+        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # which promote with no tensor
+        return _POWER(base, convert(exponent, common))
     require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
     return el.finish(small(dt.cast(self, common)), common)
 
@@ -177,9 +179,12 @@ def heaviside(self: ndarray, values: ndarray) -> ndarray:
     return _heaviside_row(self, values)
 
 
-def _look_ldexp(bound: Bound, _: list[ndarray]) -> None:
+def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
     d = bound["self"].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
+    if dt.is_floating(d) and not dt.is_inexact(bound["other"].dtype):  # else torch computes a power first
+        check_fits(bound["other"], targets[0])
+        check_target(targets[0])
 
 
 # In place torch raises 2 to the power before it looks at the target.

@@ -119,6 +119,7 @@ def _space_dtype(
     name: str, start: Any, end: Any, steps: int, dtype: Any, layout: Any, device: Any, pin_memory: Any
 ) -> np.dtype:
     check_options(layout, device, pin_memory)
+    check(steps >= 0, "number of steps must be non-negative")
     if isinstance(start, complex) or isinstance(end, complex):
         inferred = dt.to_complex(dt.get_default_dtype())
         dtype = inferred if dtype is None else dt.as_dtype(dtype)
@@ -128,7 +129,6 @@ def _space_dtype(
             raise RuntimeError(f"{words} {dt.scalar_name(dtype)}")
     else:
         dtype = factory_dtype(dtype)
-    check(steps >= 0, "number of steps must be non-negative")
     if steps > 1:
         refuse(f"{name}_cpu", dtype, NO_SPACE)
     return dtype

@@ -40,6 +40,8 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
             "release. Use torch.scatter_reduce instead for more reduction options."
         )
     dim = _check_kinds(self, dim, index, src)
+    if index.size:
+        _check_sizes(self, dim, index, src)
     if reduce not in known:
         one_of_two = RuntimeError("reduce argument must be either add or multiply.")
         raise one_of_two if op == "scatter" else unknown_reduction(reduce)
@@ -49,7 +51,6 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
             _refuse_division(self.dtype)
         return out
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
-    _check_sizes(self, dim, index, src)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
     accumulate.check_bounds(i, dim, shape[dim])
     places = accumulate.linear(i, shape, dim)

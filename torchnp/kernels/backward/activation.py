@@ -239,6 +239,8 @@ def _is_dense(grad: ndarray, x: ndarray, approximate: str) -> bool:
 @kernel("gelu_backward", writes=Writes(out=_look_gelu))
 def gelu_backward(grad_output: ndarray, self: ndarray, *, approximate: str = "none") -> ndarray:
     """``g`` times the derivative of `gelu` in the same mode."""
+    el.check_broadcast(grad_output, self)
+    dt.result_type(grad_output, self)
     check_approximate(approximate)
     _is_dense(grad_output, self, approximate)
     of = _gelu_tanh if approximate == "tanh" else _gelu
@@ -260,11 +262,11 @@ def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
     """The exact mode of `gelu_backward`, by kernels that have gradients of their own."""
-    check_fits(grad, self)
     out = dt.result_type(grad, self)
     x, grad = (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
     cdf = mul(add_scalar(erf_of_tensor(mul(x, _ROOT_HALF)), 1), 0.5)
     pdf = exp(mul(mul(x, -0.5), x))
+    check_fits(grad, self)
     return dt.cast(mul(addcmul(cdf, x, pdf, value=0.5 * _ROOT_TWO_OVER_PI), grad), out)
 
 

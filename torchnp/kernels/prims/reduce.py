@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.checks import check
+from torchnp.dtypes import is_inexact
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
@@ -76,6 +77,8 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
     """Mean squared distance from the mean, over N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
+    if type(inp) is ndarray and not is_inexact(inp.dtype):
+        dims = list(dict.fromkeys(dims))  # one that is there twice is refused after the dtype
     dims = _dims(inp, dims)
     if type(inp) is not ndarray:
         return _portable("var", inp, dims, correction=1 if correction is None else correction)
