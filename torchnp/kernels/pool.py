@@ -51,12 +51,12 @@ def is_omitted(stride: Ints) -> bool:
     return not isinstance(stride, (int, np.integer)) and len(stride) == 0
 
 
-def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> tuple[Ints, Ints, Ints]:
+def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> list[tuple[int, ...]]:
     """Kernel, stride and padding with a number for each dimension."""
     either = "must be" if name == "avg_pool3d" else "must either be"
-    kernel = _expand(kernel, n, name, "kernel_size", either)
-    stride = kernel if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
-    return kernel, stride, _expand(padding, n, name, "padding", either)
+    size = _expand(kernel, n, name, "kernel_size", either)
+    step = size if is_omitted(stride) else _expand(stride, n, name, "stride", f"{either} omitted,")
+    return [size, step, _expand(padding, n, name, "padding", either)]
 
 
 def windows(

@@ -77,7 +77,7 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
     """Mean squared distance from the mean, over N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
-    if type(inp) is ndarray and not is_inexact(inp.dtype):
+    if type(inp) is ndarray and dims is not None and not is_inexact(inp.dtype):
         dims = list(dict.fromkeys(dims))  # one that is there twice is refused after the dtype
     dims = _dims(inp, dims)
     if type(inp) is not ndarray:

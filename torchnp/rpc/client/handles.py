@@ -318,27 +318,12 @@ def _infer(plan: Plan, key: tuple, args: tuple, kwargs: dict[str, Any]) -> Outco
                 "a handle is not resized",
             )
     for handle, meta in anew:
-        handle.data = _elsewhere(plan, handle, meta)
+        handle.data = specs.elsewhere(plan, handle, meta)
     if anew:
         return None
     if not plan.is_out:
         specs.remember(key, outcome)
     return outcome
-
-
-def _elsewhere(plan: Plan, handle: BaseHandleTensor, meta: torch.Tensor) -> torch.Tensor:
-    """Memory for a result where an ``out=`` without elements points: in what it is a view of, if there is room."""
-    offset, end, base = handle.storage_offset(), specs.extent(meta), handle._base
-    memory = base if base is not None and base.dtype == handle.dtype and specs.extent(base) > offset else None
-    if memory is None:
-        memory = torch.ops.aten.new_empty.default(handle, [end])
-    elif specs.extent(memory) < end:
-        raise HandleError(
-            f"{plan.name}: out= has no room for the result of shape {tuple(meta.shape)} in what it is a view of; a handle "
-            "is not resized",
-            "a handle is not resized",
-        )
-    return torch.ops.aten.as_strided.default(memory, meta.shape, meta.stride(), offset)
 
 
 def _results(

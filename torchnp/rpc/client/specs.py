@@ -13,7 +13,7 @@ from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.keys import unmoved
 from torchnp.rpc.client.plan import Plan
-from torchnp.rpc.exceptions import ValueAccessError
+from torchnp.rpc.exceptions import HandleError, ValueAccessError
 from torchnp.strides import rules_of
 
 DYNAMIC = "the shapes of results depend on values"  # a reason of a refusal
@@ -184,6 +184,21 @@ def extent(a: torch.Tensor) -> int:
     """Elements of the memory up to a tensor's last."""
     reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
     return int(a.storage_offset()) + reach
+
+
+def elsewhere(plan: Plan, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
+    """Memory for a result where an ``out=`` without elements points: in what it is a view of, if there is room."""
+    offset, end, base = handle.storage_offset(), extent(meta), handle._base
+    memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
+    if memory is None:
+        memory = torch.ops.aten.new_empty.default(handle, [end])
+    elif extent(memory) < end:
+        raise HandleError(
+            f"{plan.name}: out= has no room for the result of shape {tuple(meta.shape)} in what it is a view of; a handle "
+            "is not resized",
+            "a handle is not resized",
+        )
+    return torch.ops.aten.as_strided.default(memory, meta.shape, meta.stride(), offset)
 
 
 def on_the_cpu(plan: Plan, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
