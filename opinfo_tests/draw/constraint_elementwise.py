@@ -112,6 +112,7 @@ ELEMENTWISE = (
     rule("hardshrink_backward softshrink_backward", args={"self": T("bcast", values="tame")}),
     rule("nextafter", mixed=5, dtypes="float"),
     rule("ldexp heaviside hypot", mixed=8),
+    rule("ldexp", args={"other": lambda c: c.array(T("bcast", "int" if c.chance(50) else "main"))}),
     rule("igamma igammac special_gammainc special_gammaincc", args={"self": beyond("any"), "other": beyond("bcast")}),
     rule("fill.Tensor", args={"value": T("")}),
     rule("clamp clip clamp.Tensor clip.Tensor", always=frozenset(["min"])),
