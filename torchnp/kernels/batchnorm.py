@@ -15,6 +15,7 @@ from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat
+from torchnp.kernels.view import view
 from torchnp.overlap import check_apart, check_target, overlaps_itself
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -162,7 +163,7 @@ def batch_norm_values(
         variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1]), dt.opmath(squares.dtype))
         wide = variance if dt.opmath(x.dtype) != x.dtype else variance.astype(np.float64)
         root = np.sqrt(wide + wide.dtype.type(eps))
-        invstd = dt.cast(np.divide(1, root, out=np.zeros_like(root), where=root != 0), stats)
+        invstd = dt.cast(np.where((variance == 0) & (eps == 0), 0, np.reciprocal(root)), stats)
         if running_mean is not None:
             running_mean, running_var = _moved(x, mean, squares, (running_mean, running_var), momentum)
         mean = dt.cast(mean, stats)
@@ -294,7 +295,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and use_input_stats:
             check_target(running)
-            mean = inner(new).reshape(n, channels).mean(0)
+            mean = view(inner(new), [n, channels]).mean(0)
             check_fits(mean, running)
             running[...] = dt.cast(mean, running.dtype)
     return out.reshape(input.shape)

@@ -342,8 +342,8 @@ def cross(self, other, dim=None):
 @kernel("trace", like=np.trace, differs=["sum-dtype", "matrix-only"])
 def trace(self):
     """Sum of the diagonal of a matrix."""
-    check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     check_products("trace", self.dtype)
+    check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     return sum_all(np.diagonal(self))
 
 

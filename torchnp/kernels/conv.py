@@ -83,7 +83,8 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
 def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, transposed: bool, groups: int) -> ndarray:
     """An empty batch, or no channels; torch's result has no channels then."""
     n, c, *sizes = input.shape
-    words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}"
+    seen = (n, c, 1, *sizes) if len(sizes) == 1 else input.shape
+    words = f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(seen)}"
     check(n == 0 or c == 0, words)
     out = checks.sizes_back(sizes, weight.shape[2:], g) if transposed else out_sizes(sizes, weight.shape[2:], *g[:3])
     if c and weight.size == 0:  # torch's empty result comes from the first weight
@@ -98,7 +99,8 @@ def _convolve_nothing(input: ndarray, weight: ndarray, g: checks.Geometry, trans
     if c and (n, outputs, *out) == input.shape:  # a product with a number, which is no other view then
         strides = layout.iterated([layout.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
-    return layout.empty((n, outputs, *out), dt.result_type(input, weight), strides)
+    by = np.empty((), weight.dtype) if c else weight  # of an empty batch torch multiplies by one number
+    return layout.empty((n, outputs, *out), dt.result_type(input, by), strides)
 
 
 _SWITCHES = "`convolution` with switches for other devices."

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, require
-from torchnp.dtypes import FLOATS, cast, float64, int64, opmath, promote_types
+from torchnp.checks import check, refuse, require
+from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types
 from torchnp.errors import expected_true, index_out_of_range, shape_text, tensor_type
 from torchnp.kernels._memory import bits
 from torchnp.kernels._rows import rows
@@ -59,6 +59,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     large = norms > max_norm
     if large.any():
         check_target(self[0])  # torch scales row by row
+        refuse("mul_cpu_reduced_float", self.dtype, FLOAT8S)
     wide = opmath(self.dtype)
     scale = cast(max_norm / (norms[large] + 1e-7), self.dtype)
     self[places[large]] = cast(cast(rows[large], wide) * cast(scale, wide)[:, None], self.dtype)

@@ -143,6 +143,12 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
     put_expanded(target, bound["indices"], bound["values"], bound["accumulate"])
 
 
+def _check_source_dtype(self: ndarray, values: ndarray) -> None:
+    if self.dtype != values.dtype:
+        words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
+        raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
+
+
 @kernel(
     "index_put", "_unsafe_index_put", like=np.ndarray.__setitem__,
     differs=["index-put-accumulates", "index-uint8-mask", "index-write-overlap"],
@@ -150,7 +156,10 @@ def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
-    check(len(indices) > 0, "sym_strides() called on an undefined Tensor")  # torch's words for no index
+    if not len(indices):
+        if accumulate:
+            _check_source_dtype(self, values)
+        raise RuntimeError("sym_strides() called on an undefined Tensor")  # torch's words for no index
     where = numpy_index(self, indices)
     if _fills(indices, values, accumulate):
         d = next(d for d, i in enumerate(indices) if i is not None)
@@ -162,9 +171,7 @@ def index_put(self, indices, values, accumulate=False):
     indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
     empty = 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
     check(not empty, "index is out of bounds for dimension with size 0", IndexError)
-    if self.dtype != values.dtype:
-        words = f"Index put requires the source and destination dtypes match, got {scalar_name(self.dtype)} for the"
-        raise RuntimeError(f"{words} destination and {scalar_name(values.dtype)} for the source.")
+    _check_source_dtype(self, values)
     refuse_elements("index_put", self, _NO_INDEX_PUT)
     if accumulate:
         out = np.array(self, order="C", copy=True)

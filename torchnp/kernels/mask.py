@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, refuse_elements, warn
+from torchnp.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
 from torchnp.errors import not_implemented
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels._rows import rows
@@ -73,9 +73,10 @@ def masked_select(self, mask):
     """The elements where the mask is true, in one dimension."""
     check(mask.dtype == dt.bool_, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
-    refuse_elements("masked_select", self, _BARE)
     x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
     mask = mask if mask.shape == shape else np.broadcast_to(mask, shape)
+    if mask.any():  # else torch copies nothing
+        refuse("masked_select", self.dtype, _BARE)
     return x[mask].view(self.dtype)
 
 

@@ -106,7 +106,7 @@ def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> 
     if x is not None:
         wrap_dim(dim, y.ndim)
     _check_samples("cumulative_trapezoid", y, x, dx)
-    axis = wrap_dim(dim, y.ndim)
+    axis = dim if x is None and not y.ndim else wrap_dim(dim, y.ndim)
     check(y.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
     if x is None:
         return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)

@@ -35,14 +35,13 @@ def bins(size: int, out: int) -> tuple[ndarray, ndarray]:
 def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     """What torch checks of an adaptive pool's input."""
     average = name.startswith("adaptive_avg")
-    if len(output_size) != n:
-        rest = f": output_size must be {n}" if average else f"(): internal error: output_size.size() must be {n}"
-        raise RuntimeError(name + rest)
+    check(not average or len(output_size) == n, f"{name}: output_size must be {n}")
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
     # torch takes the first dimension for the batch, and looks at the channels of no average over an image
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
+    check(len(output_size) == n, f"{name}(): internal error: output_size.size() must be {n}")
     shape = (*x.shape[:-n], *output_size)
     words = "numel: integer multiplication overflow" if average else negative_size(min(output_size), shape)
     check(min(output_size) >= 0, words)

@@ -52,9 +52,10 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         return out
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
+    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch reads the number where it writes first
+    values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
     places = accumulate.linear(i, shape, dim)
-    values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     if reduce is None:
         bits(out).reshape(-1)[places] = bits(values)
         return out

@@ -100,7 +100,7 @@ def narrow_copy(self, dim, start, length):
     if dim >= self.ndim > 0:
         raise expected_true("dim < static_cast<int64_t>(self_sizes.size())")
     extent = self.shape[dim] if -self.ndim <= dim < self.ndim else 0
-    if length < 0 and -extent <= start <= extent:
+    if length < 0 and -self.ndim <= dim < self.ndim and -extent <= start <= extent:
         first = start + extent if start < 0 else start
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({extent}).")
     return np.array(narrow(self, dim, start, max(length, 0)), order="C")

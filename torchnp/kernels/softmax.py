@@ -164,6 +164,7 @@ def _masked_softmax(self, mask, dim=None, mask_type=None):
         check(mask.shape == sizes, f"For mask_type == {mask_type} mask shape should be {names}")
         mask = expanded(mask[:, None, None, :] if mask_type else mask[None, None], self.shape)
     check(mask.shape == self.shape, "For mask_type == 2 mask shape should match input shape")
+    wrap_dim(-1 if dim is None else dim, self.ndim)
     require("masked_softmax", self.dtype, dt.FLOATS)
     inner = dt.opmath(self.dtype)
     out = _softmax(np.where(mask, inner.type(-np.inf), dt.cast(self, inner)), -1 if dim is None else dim, False)

@@ -9,9 +9,10 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import check, check_no_dilation, check_shape, check_type, require
+from torchnp.checks import check, check_no_dilation, check_shape, check_type, refuse, require
 from torchnp.errors import dense_dtype, no_primitive, shape_text
 from torchnp.kernels import _conv_checks as checks
+from torchnp.kernels._memory import RARE_OR_CHALF
 from torchnp.kernels._spatial import Ints, in_format, out_sizes
 from torchnp.kernels.numerics.correlate import correlate, correlate_input, correlate_weight
 from torchnp.registry import kernel
@@ -52,6 +53,8 @@ def gradients(
     else:
         _check_gradient(grad_output, input, weight, g, transposed, groups, output_mask)
     dtype = grad_output.dtype
+    if output_mask[2] and not any(output_mask[:2]):  # torch looks at nothing else
+        refuse("sum_cpu", dtype, RARE_OR_CHALF)
     inner = checks.sum_dtype(input, weight, (input if transposed else grad_output).shape[2:])
     grad_input = grad_weight = grad_bias = None
     if output_mask[2]:
