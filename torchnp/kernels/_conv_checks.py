@@ -118,9 +118,7 @@ def check_dtypes(
             raise no_primitive("deconvolution" if transposed else "convolution")
         return
     dims = 3 if input.ndim == 5 else 2
-    check_filter(weight, transposed, max(g.dilation) > 1)
-    if transposed and not weight.shape[1]:
-        raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
+    check_filter(weight, transposed, max(g.dilation) > 1, groups)
     if transposed or max(g.dilation) > 1:
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
@@ -138,11 +136,13 @@ COLUMNS = {2: "slow_conv2d_cpu", 3: "compute_columns3d"}  # torch's code of wind
 WITH_COLUMNS = (*_VENDOR, dt.float64, *dt.INTS)
 
 
-def check_filter(weight: ndarray, transposed: bool, dilated: bool) -> None:
+def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) -> None:
     """Refuse a filter without elements, in the words of torch's own code."""
     kernel_size = list((1, *weight.shape[2:]) if weight.ndim == 3 else weight.shape[2:])
     if 0 in kernel_size:
         raise no_filter(kernel_size, weight.shape, transposed, dilated)
+    if transposed and not weight.shape[1]:
+        raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
 
 
 _WIDE = 1 << 18  # up to this many products sums are in double: with cancellation a plain order would show

@@ -122,7 +122,7 @@ def _check_gradient(
         return
     if 0 in g.dilation:
         check_no_dilation(g.dilation, w, transposed, False)
-    checks.check_filter(w, transposed, dilated)
+    checks.check_filter(w, transposed, dilated, groups)
     shape = _shape_of_gradient(x, w, g, transposed, groups)
     if dilated:
         _check_dilated(y, x, w, shape, mask)
