@@ -42,6 +42,26 @@ def per_call(run: Callable[[], object], n: int) -> float:
     return (time.thread_time() - start) / n
 
 
+# Of two tensors, and one that autograd records.
+OPERATORS: dict[str, Callable[..., object]] = {
+    "add": lambda x, y, w: x + y,
+    "add number": lambda x, y, w: x + 2.0,
+    "add_": lambda x, y, w: x.add_(y),
+    "mm": lambda x, y, w: x @ y,
+    "sum(1)": lambda x, y, w: x.sum(1),
+    "x[1:]": lambda x, y, w: x[1:],
+    "add, recorded": lambda x, y, w: w + y,
+    "linear": lambda x, y, w: F.linear(x, y),
+}
+
+
+def mlp() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """A model, and a batch for it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    return model, torch.randn(64, 64), torch.randint(0, 10, (64,))
+
+
 def ops(session: rpc.Session, name: str, n: int, rounds: int) -> list[str]:
     """One row per operator: client's cost, torch's, ratio, ops/s and bytes per op."""
     torch.manual_seed(0)
@@ -49,16 +69,7 @@ def ops(session: rpc.Session, name: str, n: int, rounds: int) -> list[str]:
     ha, hb = session.send(a), session.send(b)
     w, hw = a.clone().requires_grad_(), session.send(a, requires_grad=True)
     rows = []
-    for label, f in (
-        ("add", lambda x, y, w: x + y),
-        ("add number", lambda x, y, w: x + 2.0),
-        ("add_", lambda x, y, w: x.add_(y)),
-        ("mm", lambda x, y, w: x @ y),
-        ("sum(1)", lambda x, y, w: x.sum(1)),
-        ("x[1:]", lambda x, y, w: x[1:]),
-        ("add, recorded", lambda x, y, w: w + y),
-        ("linear", lambda x, y, w: F.linear(x, y)),
-    ):
+    for label, f in OPERATORS.items():
         client, local, total, sent = [], [], [], []
         f(ha, hb, hw), f(a, b, w), session.sync()
         for _ in range(rounds):
@@ -81,9 +92,7 @@ def ops(session: rpc.Session, name: str, n: int, rounds: int) -> list[str]:
 
 def training(session: rpc.Session, name: str, steps: int) -> str:
     """An MLP with Adam: time per step against local torch, operators and round trips per step."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
-    x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))
+    model, x, y = mlp()
     runs = {}
     for key, m, a, b in (("there", session.module(model), session.send(x), session.send(y)), ("here", model, x, y)):
         optimizer = torch.optim.Adam(m.parameters(), lr=1e-3)

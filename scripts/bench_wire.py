@@ -83,18 +83,31 @@ def bare_grpc(cert: str, key: str) -> None:
     asyncio.run(main())
 
 
-def full(cert: str, key: str, grpc: bool) -> None:
+def full(cert: str, key: str, table: dict | None, grpc: bool = False) -> None:
     from torchnp.rpc import serve
 
-    serve(table={NAME: nothing}, tls_cert=cert, tls_key=key, grpc=grpc)
+    serve(table=table, tls_cert=cert, tls_key=key, grpc=grpc)
 
 
 SERVERS = {
     "bare-tls": bare_tls,
     "bare-grpc": bare_grpc,
-    "tls": lambda cert, key: full(cert, key, False),
-    "grpc": lambda cert, key: full(cert, key, True),
+    "tls": lambda cert, key: full(cert, key, {NAME: nothing}),
+    "grpc": lambda cert, key: full(cert, key, {NAME: nothing}, grpc=True),
+    "all-tls": lambda cert, key: full(cert, key, None),  # torchnp's own table
 }
+
+
+@contextlib.contextmanager
+def certificates():
+    """Files of a certificate for 127.0.0.1, its key, and the authority."""
+    with tempfile.TemporaryDirectory() as where:
+        authority, cert, key, ca = trustme.CA(), *(Path(where) / name for name in ("cert", "key", "ca"))
+        issued = authority.issue_cert("127.0.0.1")
+        issued.cert_chain_pems[0].write_to_path(cert)
+        issued.private_key_pem.write_to_path(key)
+        authority.cert_pem.write_to_path(ca)
+        yield cert, key, ca
 
 
 @contextlib.contextmanager
@@ -109,6 +122,13 @@ def server(kind: str, cert: Path, key: Path):
 
 
 # ---------------------------------------------------------------- clients
+
+
+def batch_of(seq: int, first: int, index: int = 0, args: list = [wire.Handle(0), PADDING], count: int = 1) -> list:  # noqa: B006
+    """Frames of `OPS` operators that begin with a sequence number and an id, and of the end of what they make."""
+    batch = [wire.Op(index, first + i * count, count, args, {}, []) for i in range(OPS)]
+    ops = wire.Ops(seq, batch)
+    return [ops, wire.Del(seq + OPS, [(first, OPS - 1)])] if count else [ops]
 
 
 class Bare:
@@ -169,9 +189,7 @@ class Full:
                 return
 
     def ops(self) -> None:
-        first = self.id
-        batch = [wire.Op(0, first + i, 1, [wire.Handle(0), PADDING], {}, []) for i in range(OPS)]
-        self.send([wire.Ops(self.seq, batch), wire.Del(self.seq + OPS, [(first, first + OPS - 1)])], OPS)
+        self.send(batch_of(self.seq, self.id), OPS)
         self.id += OPS
 
     def tensor(self, raw: memoryview) -> None:
@@ -200,12 +218,7 @@ def main() -> None:
     batch = bytes(OPS * len(wire.encode(wire.Op(0, 1 << 20, 1, [wire.Handle(0), PADDING], {}, []))))
     raw = memoryview(bytes(wire.CHUNK))
     print("            operators/s       bare  ratio      MB/s       bare  ratio   sync us   bare")
-    with tempfile.TemporaryDirectory() as where:
-        authority, cert, key, ca = trustme.CA(), *(Path(where) / name for name in ("cert", "key", "ca"))
-        issued = authority.issue_cert("127.0.0.1")
-        issued.cert_chain_pems[0].write_to_path(cert)
-        issued.private_key_pem.write_to_path(key)
-        authority.cert_pem.write_to_path(ca)
+    with certificates() as (cert, key, ca):
         for kind in ("tls", "grpc"):
             with server(kind, cert, key) as port, server(f"bare-{kind}", cert, key) as bare_port:
 

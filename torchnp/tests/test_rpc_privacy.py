@@ -430,6 +430,19 @@ def test_every_row_refuses_a_handle_where_it_takes_none():
     assert looked_at > 5000
 
 
+@pytest.mark.parametrize(
+    "of", [lambda *dim: ([wire.Handle(0), *dim], {}), lambda dim: ([wire.Handle(0)], {"dim": dim})]
+)
+def test_integers_beyond_64_bits_are_refused_where_others_were_taken(of):
+    from torchnp.rpc.server.arguments import checker
+
+    problem = checker(load()["aten::unsqueeze"])
+    assert problem(*of(1)) is None
+    assert "'int beyond 64 bits'" in problem(*of(2**63))
+    assert "'float'" in problem(*of(1.0))
+    assert problem(*of(2**63 - 1)) is None
+
+
 @pytest.mark.parametrize("name", [n for n in Service().agreement.index if "empty" in n.partition(".")[0]])
 def test_nothing_of_freed_memory_comes_back(name):
     connection = _connection()

@@ -66,20 +66,44 @@ def takes(type_: str, kind: Kind) -> bool:
 
 def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
     """A function that says in torch's words what is wrong with the arguments of a frame, or None."""
+    wrong = _comparison(schema)
+    good: set[tuple] = set()
+    plain: dict[tuple, list[int]] = {}  # good types that say all but how large the integers are, and where those are
+
+    def problem(args: list, kwargs: dict[str, Any]) -> str | None:
+        given = [*args, *kwargs.values()] if kwargs else args
+        types: tuple = tuple(map(type, given))
+        if kwargs:
+            types += tuple(kwargs)
+        if (ints := plain.get(types)) is not None:
+            for i in ints:
+                if given[i] > _MOST:
+                    break
+            else:
+                return None
+        kinds = (*map(kind_of, given), *kwargs)
+        if kinds in good:
+            return None
+        words = wrong([*map(kind_of, args)], {name: kind_of(x) for name, x in kwargs.items()})
+        if words is None and len(good) < REMEMBERED:
+            good.add(kinds)
+            if Items not in types and Huge not in kinds:
+                plain[types] = [i for i, t in enumerate(types) if t is int]
+        return words
+
+    return problem
+
+
+def _comparison(schema: Schema) -> Callable[[list[Kind], dict[str, Kind]], str | None]:
+    """The same of the kinds of the arguments, by position and by name."""
     by_name = {a.name: a for a in schema.args}
     positional = [a for a in schema.args if not a.kwonly]
     required = [
         (i, a.name) for i, a in enumerate(schema.args) if not a.has_default and not a.type.startswith("Generator")
     ]
     numbers = schema.takes_numbers
-    good: set[tuple] = set()
 
-    def problem(args: list, kwargs: dict[str, Any]) -> str | None:
-        kinds = [kind_of(x) for x in args]
-        named = {name: kind_of(x) for name, x in kwargs.items()} if kwargs else {}
-        key = (*kinds, *named.items())
-        if key in good:
-            return None
+    def wrong(kinds: list[Kind], named: dict[str, Kind]) -> str | None:
         if len(kinds) > len(positional):
             return f"{schema.packet}() takes {len(positional)} positional argument(s) but {len(kinds)} was/were given."
         for name in named:
@@ -97,8 +121,6 @@ def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
                     f"{schema.packet}() Expected a value of type '{spoken(a.type)}' for argument '{a.name}' "
                     f"but instead found type '{found}'."
                 )
-        if len(good) < REMEMBERED:
-            good.add(key)
         return None
 
-    return problem
+    return wrong

@@ -6,9 +6,10 @@ written through one of them is in all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
@@ -74,7 +75,7 @@ class Limits:
                 raise ValueError(f"{name} cannot be {value}: it is the most that a session may hold, at least 1")
 
 
-class Buffer:
+class Buffer(msgspec.Struct, eq=False, gc=False):
     """Memory that one or more objects view.
 
     Attributes
@@ -83,39 +84,39 @@ class Buffer:
         Whether everything that was ever written here came from the client itself.
     readonly : str
         Name of the owner's dataset that lives here, or "".
+    users : int
+        How many objects view it.
     poison : Failure or None
         An operator that should have written here failed.
     mixed : str
         An operator that wrote here and left no row to itself, or "".
     """
 
-    __slots__ = ("mixed", "nbytes", "poison", "public", "readonly", "root", "users")
+    root: object
+    nbytes: int
+    public: bool
+    readonly: str = ""
+    users: int = 0
+    poison: Failure | None = None
+    mixed: str = ""
 
-    def __init__(self, root: object, nbytes: int, public: bool, readonly: str = "") -> None:
-        self.root, self.nbytes, self.public, self.readonly = root, nbytes, public, readonly
-        self.users = 0
-        self.poison: Failure | None = None
-        self.mixed = ""
 
-
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """One object: an array, or the failure that stands in its place."""
 
-    __slots__ = ("_rows", "array", "buffer", "failure")
-
-    def __init__(
-        self, array: np.ndarray | None, buffer: Buffer | None, failure: Failure | None = None, rows: Label = None
-    ) -> None:
-        self.array, self.buffer, self.failure, self._rows = array, buffer, failure, rows
+    array: np.ndarray | None
+    buffer: Buffer | None
+    failure: Failure | None = None
+    rows: Label = None
 
     @property
     def label(self) -> Label:
         """Which dimension indexes an owner's rows; None if the values are public."""
         if self.buffer is None or self.buffer.public:
             return None
-        if self.buffer.mixed or self._rows is None:
+        if self.buffer.mixed or self.rows is None:
             return Mixed(self.buffer.mixed or "a view")
-        return self._rows
+        return self.rows
 
     @property
     def poison(self) -> Failure | None:
@@ -147,7 +148,7 @@ class Store:
         self.last_id = -1
         # Where sessions share a budget: asks it for room for so many bytes, and gives how many there are then.
         self.grow: Callable[[int], int] | None = None
-        self._granted = 0
+        self._granted = 0  # bytes, up to which nothing need be asked
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -168,13 +169,19 @@ class Store:
 
     def check_bytes(self, nbytes: int) -> None:
         """QuotaError if so many more bytes are over the limit."""
+        if self.nbytes + nbytes <= self._granted:
+            return
         if self.nbytes + nbytes > self.limits.max_bytes:
             raise QuotaError(
                 f"the session holds {self.nbytes:,} bytes and the server allows {self.limits.max_bytes:,}: "
                 f"{nbytes:,} more are too many"
             )
-        if self.grow is not None and self.nbytes + nbytes > self._granted:
-            self._granted = self.grow(self.nbytes + nbytes)
+        self._ask(self.nbytes + nbytes)
+
+    def _ask(self, nbytes: int) -> None:
+        """Have room for so many bytes, and no more than a session may hold."""
+        most = self.limits.max_bytes
+        self._granted = most if self.grow is None else min(most, self.grow(nbytes))
 
     def check_objects(self, count: int = 1) -> None:
         """QuotaError if so many more objects are over the limit."""
@@ -214,8 +221,9 @@ class Store:
         view : bool
             Whether the array may share memory with others of the session; if not and it does, a copy is stored.
         """
-        self.check_objects()
-        owner, nbytes = root_of(array)
+        if len(self.entries) >= self.limits.max_objects:
+            self.check_objects()
+        owner, nbytes = (array, array.nbytes) if array.base is None else root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
             array = array.copy(order="K")  # in the order that the client believes
@@ -223,14 +231,15 @@ class Store:
         if buffer is None:
             if readonly:
                 nbytes = 0  # an owner's dataset is there anyway
-            self.check_bytes(nbytes)
+            if self.nbytes + nbytes > self._granted:
+                self.check_bytes(nbytes)
             buffer = self.buffers[id(owner)] = Buffer(owner, nbytes, public, readonly)
             self.nbytes += nbytes
         elif not public:
             buffer.public = False
         buffer.users += 1
         # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
-        entry = self.entries[id_] = Entry(array.view() if array.base is None else array, buffer, rows=rows)
+        entry = self.entries[id_] = Entry(array.view() if owner is array else array, buffer, None, rows)
         return entry
 
     def put_failure(self, id_: int, failure: Failure) -> None:
@@ -241,19 +250,19 @@ class Store:
 
     def delete(self, low: int, high: int) -> None:
         """Forget the objects of an inclusive range of ids, those that exist."""
-        ids = range(low, min(high, self.last_id) + 1)
-        if len(ids) > len(self.entries):
-            ids = [i for i in self.entries if low <= i <= high]  # type: ignore[assignment]
+        entries, buffers = self.entries, self.buffers
+        ids: Iterable[int] = range(low, min(high, self.last_id) + 1)
+        if len(ids) > len(entries):  # type: ignore[arg-type]
+            ids = [i for i in entries if low <= i <= high]
         for id_ in ids:
-            entry = self.entries.pop(id_, None)
-            if entry is not None and entry.buffer is not None:
-                buffer = entry.buffer
+            entry = entries.pop(id_, None)
+            if entry is not None and (buffer := entry.buffer) is not None:
                 buffer.users -= 1
                 if not buffer.users:
-                    del self.buffers[id(buffer.root)]
+                    del buffers[id(buffer.root)]
                     self.nbytes -= buffer.nbytes
         if self.grow is not None and self._granted > self.nbytes + SPARE:
-            self._granted = self.grow(self.nbytes)
+            self._ask(self.nbytes)
 
     def clear(self) -> None:
         self.entries.clear()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,18 +48,17 @@ class Executor:
         row = self.service.row(op.index)
         self.store.claim(op.first, op.count)
         entries: list[Entry] = []
-        targets: list[Entry] = []
-        args = self._values(enumerate(op.args), row.written, entries, targets)
-        kwargs: dict[str, Any] = {}
+        args, kwargs = self._values(op.args, entries), {}
         if op.kwargs:
-            kwargs.update(zip(op.kwargs, self._values(op.kwargs.items(), row.written, entries, targets)))
+            kwargs = dict(zip(op.kwargs, self._values(op.kwargs.values(), entries)))
+        targets = self._targets(op, row) if row.written else []
         public = True
         for entry in entries:
-            if entry.poison:
+            buffer = entry.buffer
+            if buffer is None or buffer.poison is not None:
                 self._poison(op, targets, min((e.poison for e in entries if e.poison), key=lambda f: f.seq))
                 return None
-            public = public and entry.buffer.public  # type: ignore[union-attr]
-        problem: Exception | None = None
+            public = public and buffer.public
         try:
             if self.rights.allowed is not None and op.index not in self.rights.allowed:
                 self.count("operator")
@@ -72,10 +70,12 @@ class Executor:
             if (op.key is None) == row.random:
                 raise Refusal("a random operator comes with a key, and no other does")
             if public:
-                self._keep(op, row, self._call(row, args, kwargs, targets, self._seeded(op)), True)
-            else:
-                self.touched = True
-                problem = self._run_on_private(op, row, args, kwargs, entries, targets)
+                plain = row.plain
+                out = row.run(*args, **kwargs) if plain else self._call(row, args, kwargs, targets, self._seeded(op))
+                self._keep(op, row, out)
+                return None
+            self.touched = True
+            problem = self._run_on_private(op, row, args, kwargs, entries, targets)
         except RAISED as error:
             problem = error
         if problem is None:
@@ -84,30 +84,34 @@ class Executor:
         self._poison(op, targets, failure)
         return failure
 
-    def _values(self, given: Iterable[tuple[Any, Any]], written: Collection, entries: list, targets: list) -> list:
-        """Arguments as a kernel takes them, given with their places.
-
-        The objects in them join ``entries``, and ``targets`` if their place is among those that are ``written``.
-        """
+    def _values(self, given: Iterable[Any], entries: list[Entry]) -> list:
+        """Arguments as a kernel takes them; the objects in them join ``entries``."""
         values = []
-        for place, arg in given:
+        for arg in given:
             kind = type(arg)
             if kind is wire.Handle:
                 entry = self.store.get(arg.id)
                 entries.append(entry)
-                if place in written:
-                    targets.append(entry)
                 arg = entry.array
             elif kind is wire.Ints:
                 arg = arg.items.copy()
             elif kind is wire.Items:
-                arg = self._values(zip(repeat(place), arg.items), written, entries, targets)
+                arg = self._values(arg.items, entries)
             elif kind is wire.Dtype:
                 arg = wire.dtype_of(arg.name)
             elif kind is wire.Complex:
                 arg = complex(arg.real, arg.imag)
             values.append(arg)
         return values
+
+    def _targets(self, op: wire.Op, row: Served) -> list[Entry]:
+        """The objects that an operator writes."""
+        targets = []
+        for place, arg in (*enumerate(op.args), *op.kwargs.items()):
+            if place in row.written:
+                handles = arg.items if isinstance(arg, wire.Items) else (arg,)
+                targets += [self.store.get(h.id) for h in handles if type(h) is wire.Handle]
+        return targets
 
     def _check(self, op: wire.Op, row: Served, args: list, kwargs: dict[str, Any], targets: list[Entry]) -> None:
         """What the server refuses whatever the values are, before a kernel sees them."""
@@ -255,10 +259,14 @@ class Executor:
 
     # ------------------------------------------------------------ results
 
-    def _keep(self, op: wire.Op, row: Served, out: Any, public: bool) -> None:
-        """Store the results under the ids that the client chose."""
-        for id_, (array, view) in enumerate(_results(op, row, out), op.first):
-            self.store.put(id_, array, public, view=view)
+    def _keep(self, op: wire.Op, row: Served, out: Any) -> None:
+        """Store public results under the ids that the client chose."""
+        if row.one and op.count == 1 and not op.expected and type(out) is np.ndarray:
+            view = row.returns[0][1]
+            self.store.put(op.first, out if view else laid_out(out, None), True, view=view)
+        elif row.returns or op.count or op.expected:
+            for id_, (array, view) in enumerate(_results(op, row, out), op.first):
+                self.store.put(id_, array, True, view=view)
 
     def _poison(self, op: wire.Op, targets: list[Entry], failure: Failure) -> None:
         """Results have failed, and so has whatever should have been written: its views must not be believed."""

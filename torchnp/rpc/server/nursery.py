@@ -8,6 +8,7 @@ clock that ends it when an operator takes too long.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import mmap
 import os
@@ -293,6 +294,7 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel in the middle of a loop of NumPy's
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")  # where the machine has no memory left, this process goes, and not the server
+    gc.freeze()  # what the server has made is here for good: nobody looks through it for garbage
     keep_memory()
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True

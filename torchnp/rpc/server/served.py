@@ -36,8 +36,8 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "checked", "empty", "finite", "generator", "masks", "name", "problem", "random", "returns", "revealing", "rule", "run",
-        "schema", "single", "sized", "views", "whole", "written",
+        "checked", "empty", "finite", "generator", "masks", "name", "one", "plain", "problem", "random", "returns", "revealing",
+        "rule", "run", "schema", "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
@@ -71,3 +71,6 @@ class Served:
         self.whole = schema.base.startswith(_WHOLE)
         # `to` computes with the values, all other views look at shapes alone.
         self.views = unsafe or (schema.is_view and not schema.base.startswith(("to", "_autocast")))
+        # Nothing is to be seen to before and after the call; and it gives one tensor, new or a view, and no more.
+        self.plain = not (self.random or self.finite or self.empty)
+        self.one = self.plain and self.single and len(self.returns) == 1 and schema.returns[0].type == "Tensor"

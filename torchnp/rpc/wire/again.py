@@ -15,13 +15,14 @@ from itertools import islice
 from typing import Any
 
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Change, Complex, Handle, Items, Op
+from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Change, Complex, Handle, Ints, Items, Op
 
 NEAR = 4096  # ids before an operator's own: what is nearer is taken for a value of its step until it is seen to stay
 HEAVY = 4096  # values of an operator that is not kept, so that a short frame does not repeat much work of decoding
 OVERHEAD = 8  # what an operator weighs beside its values
 LAST = 2**63 - 1  # id
 NOTHING = (None, 0, 0)
+LISTS = frozenset([Items, Ints])
 LOOKS = 24  # operators that are compared before a run is begun
 
 
@@ -52,10 +53,11 @@ def values_of(op: Op) -> tuple[list[Any], tuple[int, ...] | None]:
 
 def _count(op: Op) -> int:
     """How many values `values_of` gives."""
-    count = len(op.args) + len(op.kwargs) + 1
-    for a in [*op.args, *op.kwargs.values()] if op.kwargs else op.args:
-        if isinstance(a, Items):
-            count += len(a.items) - 1
+    given = [*op.args, *op.kwargs.values()] if op.kwargs else op.args
+    count = len(given) + 1
+    for a in given:
+        if type(a) in LISTS:
+            count += len(a.items) - 1  # type: ignore[union-attr]
     return count
 
 
@@ -68,17 +70,32 @@ class Kept:
         Of the turn in which it was new or had changes.
     moving : list of bool
         Which of the values are handles whose ids move on with the first result's.
+    direct : list of int or None
+        The places of the arguments that are such handles; None where some are in lists or in keyword arguments.
     """
 
-    __slots__ = ("form", "moving", "op", "values")
+    __slots__ = ("direct", "form", "moving", "op", "values")
 
     def __init__(self, op: Op, values: list[Any], form: tuple[int, ...] | None, moving: list[bool]) -> None:
         self.op, self.values, self.form, self.moving = op, values, form, moving
+        self.direct = _direct(op, form, moving)
 
     @classmethod
     def new(cls, op: Op, values: list[Any], form: tuple[int, ...] | None) -> Kept:
         """An operator that was sent whole."""
         return cls(op, values, form, [type(v) is Handle and op.first - v.id <= NEAR for v in values])
+
+
+def _direct(op: Op, form: tuple[int, ...] | None, moving: list[bool]) -> list[int] | None:
+    direct, place = [], 0
+    for i in range(len(op.args)):
+        if form is None or form[i] < 0:
+            if moving[place]:
+                direct.append(i)
+            place += 1
+        else:
+            place += form[i]
+    return direct if len(direct) == sum(moving) else None
 
 
 class Past:
@@ -98,10 +115,12 @@ class Past:
             self._kept[turn] = kept, first, weight
         return kept, first  # type: ignore[return-value]
 
-    def add(self, kept: Kept | Op, first: int, count: int) -> None:
+    def add(self, kept: Kept | Op | None, first: int, count: int) -> None:
         """Keep an operator of so many values, unless they are too many, and forget the oldest ones."""
-        weight = OVERHEAD + (count if count <= HEAVY else 0)
-        self._kept[self.end] = kept if count <= HEAVY else None, first, weight
+        if count > HEAVY:
+            kept, count = None, 0
+        weight = OVERHEAD + count
+        self._kept[self.end] = kept, first, weight
         self.end += 1
         self._weight += weight
         while self._weight > MAX_PAST:
@@ -263,12 +282,13 @@ class Restorer:
 
     def restored(self, parts: list[Op | Again]) -> list[Op]:
         """The operators of one frame; ProtocolError for a reference to what is not there."""
-        if sum(part.count if type(part) is Again else 1 for part in parts) > MAX_OPS:
+        if len(parts) + sum(part.count - 1 for part in parts if type(part) is Again) > MAX_OPS:
             raise ProtocolError(f"a frame has more than {MAX_OPS} operators")
         found: list[Op] = []
+        add = self._past.add
         for part in parts:
             if type(part) is Op:
-                self._past.add(part, part.first, _count(part))
+                add(part, part.first, _count(part))
                 found.append(part)
             else:
                 found += self._repeated(part)  # type: ignore[arg-type]
@@ -290,13 +310,27 @@ class Restorer:
             kept, first = past[past.end - run.back]
             if kept is None:
                 raise ProtocolError(f"the operator of {run.back} operators ago is not kept")
-            op, kept = _turn(kept, first + ahead, changes.get(i, ()))
+            if i in changes or kept.direct is None:
+                op, kept = _changed_turn(kept, first + ahead, changes.get(i, []))
+            else:
+                op = _turn(kept, first + ahead)
             past.add(kept, op.first, len(kept.values))
             found.append(op)
         return found
 
 
-def _turn(kept: Kept, first: int, changes: Iterable[tuple[int, Any]]) -> tuple[Op, Kept]:
+def _turn(kept: Kept, first: int) -> Op:
+    """A kept operator with results from the id ``first`` on."""
+    old, shift = kept.op, first - kept.op.first
+    assert kept.direct is not None
+    args = old.args.copy()
+    for i in kept.direct:
+        args[i] = Handle(args[i].id + shift)  # type: ignore[union-attr]
+    _check_ids(first, shift, args)
+    return Op(old.index, first, old.count, args, old.kwargs, old.expected, old.key)
+
+
+def _changed_turn(kept: Kept, first: int, changes: list[tuple[int, Any]]) -> tuple[Op, Kept]:
     """A kept operator with results from the id ``first`` on and some other values, and what is kept of it."""
     old, shift = kept.op, first - kept.op.first
     values = [Handle(v.id + shift) if moving else v for v, moving in zip(kept.values, kept.moving)]
@@ -307,16 +341,17 @@ def _turn(kept: Kept, first: int, changes: Iterable[tuple[int, Any]]) -> tuple[O
     key = values[-1]
     if key is not None and (type(key) is not int or key < 0):
         raise ProtocolError("a key is a number from 0 on")
-    if not 0 <= first <= LAST or (shift < 0 and any(type(v) is Handle and v.id < 0 for v in values)):
-        raise ProtocolError("a repeated operator has an id that is none")
-    if kept.form is None and not old.kwargs:
-        args, kwargs = values[:-1], {}
-    else:
-        rest = iter(values)
-        args = [_next(rest, a) for a in old.args]
-        kwargs = {name: _next(rest, a) for name, a in old.kwargs.items()}
+    _check_ids(first, shift, values)
+    rest = iter(values)
+    args = [_next(rest, a) for a in old.args]
+    kwargs = {name: _next(rest, a) for name, a in old.kwargs.items()}
     op = Op(old.index, first, old.count, args, kwargs, old.expected, key)
     return op, changed(kept, op, values, changes) if changes else kept
+
+
+def _check_ids(first: int, shift: int, values: list[Any]) -> None:
+    if not 0 <= first <= LAST or (shift < 0 and any(type(v) is Handle and v.id < 0 for v in values)):
+        raise ProtocolError("a repeated operator has an id that is none")
 
 
 def _next(rest: Iterator[Any], like: Any) -> Any:

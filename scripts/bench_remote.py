@@ -1,0 +1,267 @@
+"""Five figures of the remote tensor, each beside what it is held against: ``python scripts/bench_remote.py [--rounds N]``.
+
+Both sides of a ratio are measured in alternation, the best of several rounds. Small operators are measured in processor
+time, which other work on the machine changes little. Rates and steps are measured in wall time, and a second time by
+what the busiest process of client and server has used: as if each process had a core to itself (Linux only).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import bench_wire
+import numpy as np
+import torch
+from bench_rpc import OPERATORS, mlp
+from torch.nn import functional as F
+
+from torchnp import rpc
+from torchnp.interop import NumpyMode
+from torchnp.rpc import wire
+from torchnp.rpc.client.resuming import Link
+from torchnp.rpc.client.transport import Tcp, tls_context
+from torchnp.rpc.server.protocol import Connection
+from torchnp.rpc.server.service import Service
+
+H = wire.Handle
+# On the server; objects 0 and 1 are 8x8, 2 is a row.
+ROWS: dict[str, list[Any]] = {
+    "aten::add.Tensor": [H(0), H(1)],
+    "aten::mul.Scalar": [H(0), 2.0],
+    "aten::mm": [H(0), H(1)],
+    "aten::addmm": [H(2), H(0), H(1)],
+    "aten::sum.dim_IntList": [H(0), wire.Ints([1])],
+    "aten::relu": [H(0)],
+    "aten::exp": [H(0)],
+    "aten::_softmax": [H(0), 1, False],
+    "aten::slice.Tensor": [H(0), 0, 1, 8],
+    "aten::threshold_backward": [H(0), H(1), 0],
+    "aten::mul_.Scalar": [H(0), 1.0],
+}
+
+
+def cost(run: Callable[[], object], n: int, clock: Callable[[], float] = time.process_time) -> float:
+    """Microseconds per run."""
+    start = clock()
+    for _ in range(n):
+        run()
+    return (clock() - start) / n * 1e6
+
+
+class Local:
+    """A session's frames, given to a server in this process."""
+
+    def __init__(self, table: Any = None) -> None:
+        self.service = Service(table)
+        self.connection = Connection(self.service)
+        self.connection.known = True
+        self.seq = self.id = 0
+        for shape in ([8, 8], [8, 8], [8]):
+            raw = memoryview(np.ones(shape, np.float32).tobytes())
+            self.take([wire.Data(self.seq, self.id, "float32", shape, list(range(len(shape))), 0, raw)], 1)
+            self.id += 1
+
+    def take(self, frames: list[Any], count: int) -> float:
+        """Seconds for frames that stand for so many operators."""
+        encoded = [wire.encode(frame) for frame in frames]
+        start = time.process_time()
+        for frame in encoded:
+            for reply in self.connection.handle(frame):
+                assert type(wire.decode_reply(reply)) is wire.Ack
+        self.seq += count
+        return time.process_time() - start
+
+    def cost(self, name: str, args: list[Any], batches: int) -> float:
+        """Microseconds for an operator."""
+        index = self.service.agreement.index[name]
+        count, seconds = 0 if "_." in name else 1, 0.0
+        for _ in range(batches):
+            seconds += self.take(bench_wire.batch_of(self.seq, self.id, index, args, count), bench_wire.OPS)
+            self.id += count * bench_wire.OPS
+        return seconds / batches / bench_wire.OPS * 1e6
+
+    def kernel(self, name: str, args: list[Any]) -> Callable[[], object]:
+        """The kernel alone, with its arguments."""
+        entries = self.connection.store.entries
+        given = [entries[a.id].array if type(a) is H else a.items if type(a) is wire.Ints else a for a in args]
+        return partial(self.service.row(self.service.agreement.index[name]).run, *given)
+
+
+# ---------------------------------------------------------------- processor time of all processes
+
+
+def used() -> dict[int, float]:
+    """Seconds that this process has used and each of those that it has started, by number."""
+    own, found = os.getpid(), {}
+    waiting = [own]
+    while waiting:
+        process = waiting.pop()
+        threads = list(Path(f"/proc/{process}/task").iterdir())
+        waiting += [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+        found[process] = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    return found
+
+
+def most(before: dict[int, float]) -> float:
+    """Seconds that the busiest process has used since then."""
+    return max(seconds - before[process] for process, seconds in used().items() if process in before)
+
+
+# ---------------------------------------------------------------- the figures, as lines
+
+
+def line(what: str, found: float, beside: str, other: float, goal: str, digits: int = 0) -> str:
+    return f"{what:<47} {found:9,.{digits}f}  {beside:<34} {other:9,.{digits}f} {found / other:6.2f}  {goal}"
+
+
+def least(rounds: int, *measures: Callable[[], float]) -> list[float]:
+    """The least of several rounds of each."""
+    found = [[measure() for measure in measures] for _ in range(rounds)]
+    return [min(column) for column in zip(*found)]
+
+
+def on_the_wire(dial: Callable[[int], Tcp], ports: tuple[int, int], rounds: int, seconds: float) -> list[str]:
+    """Operators and tensors per second over TLS."""
+    session = bench_wire.Full(Link(lambda _: dial(ports[0]), 30.0))
+    bare = bench_wire.Bare(dial(ports[1]))
+    local = Local({bench_wire.NAME: bench_wire.nothing})
+    raw = memoryview(bytes(wire.CHUNK))
+
+    def sent(step: Callable[[], None]) -> tuple[float, float]:
+        """Seconds per step."""
+        before, busy = session.seq, used()
+        wall = 1 / session.rate(step, seconds)
+        return wall, most(busy) / (session.seq - before) * (bench_wire.OPS if step == session.ops else 1)
+
+    ops, tensors, here, stream = [], [], [], []
+    for _ in range(rounds):
+        ops.append(sent(session.ops))
+        here.append(local.cost(bench_wire.NAME, [H(0), bench_wire.PADDING], 500) / 1e6)
+        tensors.append(sent(lambda: session.tensor(raw)))
+        stream.append(1 / bare.rate(bytes(raw), seconds))
+    session.link.interrupt()
+    session.link.close()
+    bare.stream.leave(b"over")
+    bare.stream.close()
+    goals = ("operators/s in batches over TLS", "150,000"), ("MB/s of 1 MiB tensors over TLS", "600")
+    beside = ("without a wire", 1 / min(here)), ("stream of asyncio with ssl", wire.CHUNK / 1e6 / min(stream))
+    return [
+        line(f"{what}{how}", amount / min(found), *other, f"{goal} at least")
+        for (what, goal), other, amount, both in zip(goals, beside, (bench_wire.OPS, wire.CHUNK / 1e6), (ops, tensors))
+        for how, found in zip(("", ", by the busiest"), zip(*both))
+    ]
+
+
+def on_the_client(session: rpc.Session, rounds: int) -> str:
+    """What an operator takes of the client's time, in all its threads."""
+    a, b = torch.randn(8, 8), torch.randn(8, 8)
+    there = session.send(a), session.send(b), session.send(a, requires_grad=True)
+    here = a, b, a.clone().requires_grad_()
+    costs = []
+
+    def sent(call: Callable[..., object]) -> float:
+        session.sync()
+        before, start = session.stats.ops, time.process_time()
+        for _ in range(500):
+            call(*there)
+        session.sync()
+        return (time.process_time() - start) / (session.stats.ops - before) * 1e6
+
+    for call in OPERATORS.values():
+        found, other = least(rounds, lambda call=call: sent(call), lambda call=call: cost(lambda: call(*here), 500))
+        costs.append((found, other))
+    return line("client, us per operator on 8x8", *_beside(costs, "torch"), "15 us", digits=2)
+
+
+def on_the_server(rounds: int) -> str:
+    """What an operator takes of the server's time, from the frame to its end."""
+    local, costs = Local(), []
+    for name, args in ROWS.items():
+        run = local.kernel(name, args)
+        found, other = least(
+            rounds, lambda name=name, args=args: local.cost(name, args, 10), lambda run=run: cost(run, 640)
+        )
+        costs.append((found, other))
+    return line("server, us per operator on 8x8", *_beside(costs, "kernel alone"), "3 times", digits=2)
+
+
+def _beside(costs: list[tuple[float, float]], what: str) -> tuple[float, str, float]:
+    """Medians, and between them what the ratios are."""
+    ratios = [a / b for a, b in costs]
+    found, other = map(statistics.median, zip(*costs))
+    return found, f"{what} ({min(ratios):.1f} to {max(ratios):.1f})", other
+
+
+def training(session: rpc.Session, rounds: int, steps: int = 20) -> list[str]:
+    """A step of an MLP with Adam, with all that it does there."""
+    model, x, y = mlp()
+
+    def step_of(model: Any, x: Any, y: Any) -> Callable[[], None]:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+        return step
+
+    there = step_of(session.module(model), session.send(x), session.send(y))
+    here = step_of(copy.deepcopy(model), x, y)
+
+    def steps_of(step: Callable[[], None], context: Any, end: Callable[[], object]) -> tuple[float, float]:
+        """Milliseconds per step."""
+        with context:
+            step(), end()
+            busy, start = used(), time.perf_counter()
+            for _ in range(steps):
+                step()
+            end()
+            return (time.perf_counter() - start) / steps * 1e3, most(busy) / steps * 1e3
+
+    pairs = [
+        (steps_of(there, contextlib.nullcontext(), session.sync), steps_of(here, NumpyMode(), lambda: None))
+        for _ in range(rounds)
+    ]
+    found, other = (list(map(min, zip(*column))) for column in zip(*pairs))
+    return [
+        line(f"ms per step of an MLP over TLS{how}", found[i], "with NumpyMode():", other[i], "1.5 times", digits=2)
+        for i, how in enumerate(("", ", by the busiest"))
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement of a rate")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(f"{'':<47} {'found':>9}  {'beside (all operators)':<34} {'':>9}  ratio  goal")
+    with bench_wire.certificates() as (cert, key, ca):
+        with bench_wire.server("tls", cert, key) as port, bench_wire.server("bare-tls", cert, key) as bare:
+            context = tls_context(ca, None, None)
+            rates = on_the_wire(
+                lambda p: Tcp("127.0.0.1", p, 30.0, context), (port, bare), options.rounds, options.seconds
+            )
+            print("\n".join(rates), flush=True)
+        with (
+            bench_wire.server("all-tls", cert, key) as port,
+            rpc.connect(f"tls://127.0.0.1:{port}", ca=ca) as session,
+        ):
+            print(on_the_client(session, 2 * options.rounds), flush=True)
+            print(on_the_server(2 * options.rounds), flush=True)
+            print("\n".join(training(session, 2 * options.rounds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
