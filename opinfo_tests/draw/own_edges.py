@@ -125,6 +125,7 @@ f    index_reduce  (x(3), 0, torch.tensor([0, 1]), ends()[2:4], 'amax', include_
 f    index_reduce  (x(3), 0, torch.tensor([0, 1]), ends()[2:4], 'amin', include_self=False)
 s    argmax  (torch.zeros(3, 1).to(torch.float8_e5m2), 1)
 s    argmin  (torch.zeros(3, 1).to(torch.uint16), 1, True)
+fib  meshgrid.indexing  ([x(2), x(3), x(4), x(1)], indexing='xy')
 -    randperm  (256, dtype=torch.uint8)
 -    randperm  (129, dtype=torch.int8)
 -    randperm  (2049, dtype=torch.float16)
