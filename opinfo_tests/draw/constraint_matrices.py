@@ -153,7 +153,10 @@ MORE_MATRICES = (
     rule("linalg_cond", args={"self": T("* n n", "main", "square"), "p": C((None, 2, -2, 1, float("inf")))}),
     # Of a singular matrix rounding decides whether there is an inverse: none of rows that are one in memory.
     rule("linalg_cond.p_str", args={"self": T("* n n", "main", "square", layout="c"), "p": C(("fro", "nuc"))}),
-    rule("linalg_eigh linalg_eigvalsh _linalg_eigh", args={"UPLO": C(("L", "U")), "compute_v": C((True, False))}),
+    rule(
+        "linalg_eigh linalg_eigvalsh _linalg_eigh",
+        args={"UPLO": C(("L", "U", "l", "u")), "compute_v": C((True, False))},
+    ),
     rule("_linalg_eigvals linalg_eig*", args={"self": T("* n n", "main", "square")}),
     rule("linalg_svd* _linalg_svd svd", args={"driver": C((None, None, None, "gesvd"))}),
     rule("linalg_qr", args={"mode": C(("reduced", "complete", "r"))}),
@@ -263,13 +266,23 @@ MORE_MATRICES = (
 # ---------------------------------------------------------------- Fourier transforms
 
 NORMS = C((None, "forward", "backward", "ortho"))
+
+
+def transformed(call: Any) -> Any:
+    """Return a draw of dims, as many as there are sizes if these are given."""
+    count = len(call.held.get("s") or ())
+    return call.choose({0: (None, [0], [1, 2], [-1]), 1: (None, [0], [-1]), 2: (None, [1, 2], [0, -1], [-1, 0])}[count])
+
+
 _FFT = {"self": T("n m c"), "n": C((None, 1, 3, 4)), "s": C((None,)), "norm": NORMS, "dim": C((-1, 0, 1))}
 
 FOURIER_TRANSFORMS = (
     rule("fft_*", args=_FFT, dtypes="lapack", values="tame", sizes={"m": (2, 4), "c": (2, 5)}),
     rule("fft_rfft* fft_ihfft*", dtypes="wide"),
-    rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4]))}),
-    rule("fft_*fftn fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
+    rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4], [-1, 3], [2, -1]))}),
+    rule("fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
+    # A size of -1 is that of the input.
+    rule("fft_*fftn", args={"s": C((None, None, [3], [-1, 3], [2, -1])), "dim": transformed}),
     # Over one dimension torch's form that writes reads out, and leaves it as it was.
     rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
     rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),

@@ -197,6 +197,8 @@ class Call:
                 return self.keep(same[0])
         values = self.values(shape, dt, spec)
         layout = spec.layout or self.choose(LAYOUTS)
+        if layout == "expand" and spec.values in ("square", "spd") and len(shape) == 2 and is_complex(dt):
+            layout = "c"  # equal rows of complex numbers leave rounding errors, which tell nothing
         buffer, strides, offset = lay_out(values, layout)
         self.buffers.append(buffer)
         return self.keep(Array(len(self.buffers) - 1, NAMES[dt], shape, tuple(map(int, strides)), offset))
@@ -238,10 +240,12 @@ class Call:
             return (a * 0.5 if is_inexact(dt) else a).astype(np.float64).astype(dt).reshape(shape)
         if kind == "square":  # well away from singular
             a = np.resize(np.array([self.choose(FLOATS[:9]) for _ in range(min(n, 5))] or [0.0]), shape)
-            return (a + 4 * np.eye(shape[-1])).astype(dt)
+            turned = 1j * np.roll(a, 1) if is_complex(dt) else 0
+            return (a + turned + 4 * np.eye(shape[-1])).astype(dt)
         if kind == "spd":
             a = np.resize(np.array([self.choose(FLOATS[:9]) for _ in range(min(n, 5))] or [0.0]), shape)
-            return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dt)
+            a = a + 1j * np.roll(a, 1) if is_complex(dt) else a
+            return (a @ np.swapaxes(a, -1, -2).conj() + np.eye(shape[-1])).astype(dt)
         choices = elements(dt, kind)
         if kind == "any" and not self.chance(40):
             choices = elements(dt, "tame")

@@ -55,6 +55,8 @@ def reflect(at: ndarray, size: int, align_corners: bool, loop: Loop) -> tuple[nd
     if loop.vector:
         extra[np.isfinite(distance) & (distance * ml_dtypes.finfo(at.dtype).eps > span)] = 0
     even = np.floor(distance / span) % 2 == 0
+    if not loop.vector:  # where a count that is no number becomes the least integer, which is even
+        even |= ~np.isfinite(distance)
     return np.where(even, extra + start, span - extra + start), np.where(even, sign, -sign)
 
 
