@@ -96,6 +96,11 @@ version_of: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 if lookup("Tensor._version") is None:
     version_of = absent("Tensor._version")
 
+base_of: Callable[[torch.Tensor], torch.Tensor | None] = operator.attrgetter("_base")
+"""What a tensor is a view of, if it is one."""
+if lookup("Tensor._base") is None:
+    base_of = absent("Tensor._base")
+
 make_handle: Callable[..., Any] = lookup("Tensor._make_wrapper_subclass", absent("Tensor._make_wrapper_subclass"))
 """A tensor of a subclass with sizes, strides and a dtype, and no memory."""
 

@@ -52,7 +52,7 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     for r in (running_mean, running_var):
         check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
-    if training and next((p.dtype for p in (weight, bias) if p is not None), x.dtype) == x.dtype:
+    if training and next((p.dtype for p in (weight, bias) if p is not None), None) == x.dtype:
         check_type(x.dtype, running_mean, running_var)  # which torch reads first then
     check_kernel("batch_norm", x, weight, bias, running_mean, running_var)
     check_sizes(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import torchnp
+from torchnp.interop._private import base_of
 from torchnp.registry import FAILURES
 from torchnp.rpc import wire
 from torchnp.rpc.client.keys import unmoved
@@ -188,7 +189,7 @@ def extent(a: torch.Tensor) -> int:
 
 def elsewhere(plan: Plan, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
     """Memory for a result where an ``out=`` without elements points: in what it is a view of, if there is room."""
-    offset, end, base = handle.storage_offset(), extent(meta), handle._base
+    offset, end, base = handle.storage_offset(), extent(meta), base_of(handle)
     memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
     if memory is None:
         memory = torch.ops.aten.new_empty.default(handle, [end])
