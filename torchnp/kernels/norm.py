@@ -225,6 +225,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     check(_in_format(input), expected_true("X.is_contiguous(memory_format)"))
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check(N >= 0, negative_size(N, (N, group)))
+    require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
     check(input.size == N * C * HxW, expected_true("X.numel() == N * C * HxW"))
     check_kernel("GroupNormKernelImpl", input, weight, bias)
     if input.size == 0:
