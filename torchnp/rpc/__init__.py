@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ValueAccessError,
         VersionMismatch,
     )
-    from torchnp.rpc.server.books import Limits
+    from torchnp.rpc.server.session_limits import Limits
     from torchnp.rpc.server.tcp import serve
     from torchnp.rpc.server.tokens import Token
 

@@ -29,9 +29,10 @@ import numpy as np
 from torchnp.random import Generator
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import OVERRUN, Limits
+from torchnp.rpc.server.books import OVERRUN
 from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.tcp import Server
 from torchnp.rpc.wire.again import Restorer
 from torchnp.tests.rpc_interference import LIMITS, NAMES, Player, services

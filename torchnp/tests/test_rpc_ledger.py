@@ -16,9 +16,10 @@ from torchnp import cli, rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server import accountant, gate
 from torchnp.rpc.server import release as releases
-from torchnp.rpc.server.books import Limits, Store
+from torchnp.rpc.server.books import Store
 from torchnp.rpc.server.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.rowlabels import Rows
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.tests import rpc_server
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import torchnp
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import Limits, root_of
+from torchnp.rpc.server.books import root_of
 from torchnp.rpc.server.protocol import Connection, Service
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.schema import Schema, load
 
 TABLE = {}

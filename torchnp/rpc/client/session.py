@@ -25,8 +25,8 @@ from torchnp.rpc.client.specs import spec_of
 from torchnp.rpc.client.transport import InProcess, Transport
 from torchnp.rpc.client.trees import is_tree, mapped
 from torchnp.rpc.exceptions import HandleError, ProtocolError, RPCError
-from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.protocol import Connection, Service
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.wire import Agreement, agreement
 
 

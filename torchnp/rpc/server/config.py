@@ -14,9 +14,9 @@ import numpy as np
 
 from torchnp.rpc.server import datasets
 from torchnp.rpc.server.address_space import this_machines
-from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.events import configure
 from torchnp.rpc.server.metrics import check_installed
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read
 from torchnp.rpc.server.tokens import Token, everybodys
 

@@ -12,10 +12,11 @@ import numpy as np
 from torchnp import dtypes
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.books import Limits, root_of
+from torchnp.rpc.server.books import root_of
 from torchnp.rpc.server.ledger import Ledger
 from torchnp.rpc.server.rowlabels import dataset_of
 from torchnp.rpc.server.served import Served
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.tokens import ANYBODY, Rights, Token, Tokens, everybodys, visible
 from torchnp.rpc.wire import Agreement, agreement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torchnp.rpc.server.books import Limits
+from torchnp.rpc.server.session_limits import Limits
 
 MAX_CLIENTS = 64
 BUCKET = 0.005  # seconds

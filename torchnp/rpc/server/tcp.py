@@ -22,7 +22,6 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transport import keep_alive
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.server.address_space import limit_memory
-from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.doors import Door
 from torchnp.rpc.server.events import note, place_of
 from torchnp.rpc.server.link import Stream
@@ -30,6 +29,7 @@ from torchnp.rpc.server.listen import Certificates, Listener, names_of, opened
 from torchnp.rpc.server.metrics import serving
 from torchnp.rpc.server.protocol import greet, last_word
 from torchnp.rpc.server.service import Service
+from torchnp.rpc.server.session_limits import Limits
 from torchnp.rpc.server.sessions import LINGER_SECONDS, Held, Sessions
 from torchnp.rpc.server.settings import BUCKET, MAX_CLIENTS
 from torchnp.rpc.server.tokens import Rights, Token

@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from torchnp.rpc.server.books import Limits
 from torchnp.rpc.server.rowlabels import dataset_of
+from torchnp.rpc.server.session_limits import Limits
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ANYBODY = "client"  # the name of those who have no token of their own
