@@ -1,0 +1,228 @@
+"""From an archive to a program: weights, constants, the graph and what its signature says of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import IO, Any
+
+import numpy as np
+
+from torchnp.runtime.archive import Archive
+from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
+from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
+from torchnp.runtime.program import Constant, Program, Signature, Stored, UserInput
+from torchnp.runtime.structures import Spec, parse_spec
+from torchnp.runtime.symbols import parse_ranges
+
+ndarray = np.ndarray
+MAJOR = 8  # of the schema of the JSON, in torch 2.13
+
+
+def load(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Program:
+    """Read a program that ``torch.export.save`` of torch 2.13 has written; torch is not needed.
+
+    Parameters
+    ----------
+    file : str, path or binary file
+        The archive (``model.pt2``).
+    model : str, optional
+        Which program, where an archive holds several.
+
+    Returns
+    -------
+    Program
+        A function of NumPy arrays (and numbers) in the structure of the exported module's arguments.
+
+    Raises
+    ------
+    ProgramError
+        The file is damaged or no such archive, or the program has operators that torchnp does not provide;
+        the message names all of them.
+    OSError
+        The file cannot be opened.
+    """
+    program = read(file, model)
+    program.link()
+    return program
+
+
+def read(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Program:
+    """`load` without looking whether all operators are provided: what ``torchnp requires`` reports on."""
+    with Archive(file) as archive:
+        name = _which(archive, model)
+        where = f"models/{name}.json"
+        record = archive.json(where)
+        version = field(record, "schema_version", dict, where)
+        if (major := field(version, "major", int, where)) != MAJOR:
+            raise ProgramError(
+                f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch 2.13"
+            )
+        module = field(record, "graph_module", dict, where)
+        graph = parse_graph(field(module, "graph", dict, where), f"{where}: graph")
+        signature = _signature(module, graph, where)
+        signature.ranges.update(parse_ranges(field(record, "range_constraints", dict, where), f"{where}: ranges"))
+        state = _payloads(archive, name, "weights") | _payloads(archive, name, "constants")
+    return Program(graph, signature, _state(graph, signature, state))
+
+
+def _which(archive: Archive, model: str | None) -> str:
+    found = [n[7:-5] for n in archive.members if n.startswith("models/") and n.endswith(".json")]
+    if not found:
+        compiled = any(n.startswith("data/aotinductor/") for n in archive.members)
+        why = "it holds machine code of AOTInductor" if compiled else "it has no member models/*.json"
+        raise ProgramError(f"{archive.label} holds no exported program: {why}")
+    if model is None and len(found) > 1:
+        raise ProgramError(f"{archive.label} holds the programs {', '.join(sorted(found))}: say which with model=")
+    if model is not None and model not in found:
+        raise ProgramError(f"{archive.label} holds no program {model!r}; there are {', '.join(sorted(found))}")
+    return model or found[0]
+
+
+# ---------------------------------------------------------------- weights and constants
+
+
+def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
+    """The arrays of a directory by their names in the module; those that share memory in torch share it here."""
+    home = f"data/{kind}"
+    if f"{home}/{model}.pt" in archive.members:
+        raise ProgramError(f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch 2.13")
+    where = f"{home}/model_{kind}_config.json".replace("/model_", f"/{model}_")
+    config = field(archive.json(where), "config", dict, where)
+    stored: dict[str, ndarray] = {}
+    found = {}
+    for name, record in config.items():
+        at = f"{where}: {name!r}"
+        path = field(record, "path_name", str, at)
+        if field(record, "use_pickle", bool, at):
+            raise ProgramError(
+                f"{at}: {home}/{path} is a pickle (an object or a tensor subclass); nothing is unpickled"
+            )
+        if record.get("tensor_meta") is None:
+            raise ProgramError(f"{at}: {home}/{path} is an object of a custom class, which torchnp does not read")
+        meta = parse_meta(record["tensor_meta"], at)
+        if path not in stored:
+            stored[path] = archive.raw(f"{home}/{path}")
+        found[name] = _view(stored[path], meta, f"{at} ({home}/{path})")
+    return found
+
+
+def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
+    """A tensor's window of the bytes of its storage."""
+    sizes, strides, offset = meta.shape, meta.strides, meta.offset
+    numbers = [*sizes, *strides, offset]
+    if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
+        raise ProgramError(f"{where} has sizes {sizes}, strides {strides} and offset {offset}, which must be numbers")
+    itemsize = meta.dtype.itemsize
+    if math.prod(sizes) == 0:  # type: ignore[arg-type]
+        if sum(sizes) >= 2**62:  # type: ignore[arg-type]
+            raise ProgramError(f"{where} has sizes {sizes}")
+        return np.empty(sizes, meta.dtype)  # type: ignore[arg-type]
+    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides))  # type: ignore[operator,misc]
+    if raw.size % itemsize or (last + 1) * itemsize > raw.size or math.prod(sizes) >= 2**62:  # type: ignore[operator,arg-type]
+        raise ProgramError(
+            f"{where} has {raw.size} bytes; sizes {sizes}, strides {strides} and offset {offset} of {meta.dtype} "
+            f"need {(last + 1) * itemsize}"  # type: ignore[operator]
+        )
+    flat = raw.view(meta.dtype)[offset:]  # type: ignore[misc]
+    steps = tuple(step * itemsize for step in strides)  # type: ignore[operator]
+    return np.lib.stride_tricks.as_strided(flat, sizes, steps)  # type: ignore[arg-type]
+
+
+def _state(graph: Graph, signature: Signature, found: dict[str, ndarray]) -> dict[str, ndarray]:
+    """The arrays that the program asks for, each of the shape and dtype that its graph has for it."""
+    state = {}
+    for spec in signature.inputs:
+        if not isinstance(spec, Stored):
+            continue
+        if spec.target not in found:
+            raise ProgramError(f"the archive has no array for the {spec.kind} {spec.target!r}")
+        array, meta = found[spec.target], graph.tensors.get(spec.name)
+        if meta is None or meta.dtype != array.dtype or meta.shape != array.shape:
+            expected = f"{meta.dtype} of shape {list(meta.shape)}" if meta else "nothing"
+            raise ProgramError(
+                f"the {spec.kind} {spec.target!r} is {array.dtype} of shape {list(array.shape)}, "
+                f"and the graph has {expected} for it"
+            )
+        state[spec.target] = array
+    return state
+
+
+# ---------------------------------------------------------------- the signature
+
+_STORED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+_WRITTEN = {"buffer_mutation": "buffer_name", "parameter_mutation": "parameter_name"}
+
+
+def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
+    """Which inputs are weights and which the caller's, and which outputs are written back."""
+    record, where = field(module, "signature", dict, where), f"{where}: signature"
+    inputs = [
+        _input(x, graph, f"{where}.input_specs[{i}]") for i, x in enumerate(items(record, "input_specs", dict, where))
+    ]
+    names = [spec.name for spec in inputs if spec.name is not None]
+    outputs = [
+        _output(x, f"{where}.output_specs[{i}]") for i, x in enumerate(items(record, "output_specs", dict, where))
+    ]
+    expected = [x.name for x in graph.inputs if isinstance(x, Ref)]
+    if [n for n in names if n in set(expected)] != expected or len(outputs) != len(graph.outputs):
+        raise ProgramError(f"{where} does not fit the graph's inputs and outputs")
+    if any(isinstance(spec, (Stored, UserInput)) and spec.name not in expected for spec in inputs):
+        raise ProgramError(f"{where} has an input that the graph does not have")
+    for (_, written, arg), value in zip(outputs, graph.outputs):
+        if arg != value:
+            raise ProgramError(f"{where} has the output {arg}, and the graph {value}")
+        owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
+        if written is not None and (written not in owners or not isinstance(arg, Ref)):
+            raise ProgramError(f"{where} writes to {written!r}, which is no input")
+    calls = field(module, "module_call_graph", list, where)
+    call = next((c for c in calls if type(c) is dict and c.get("fqn") == ""), None)
+    call = field(call, "signature", dict, f"{where}: module_call_graph")
+    named = as_kind(module.get("treespec_namedtuple_fields") or {}, dict, where)
+    takes = parse_spec(field(call, "in_spec", str, where), named, f"{where}: in_spec")
+    gives = parse_spec(field(call, "out_spec", str, where), named, f"{where}: out_spec")
+    _check_structure(takes, gives, inputs, outputs, where)
+    return Signature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {})
+
+
+def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:
+    users = sum(not isinstance(spec, Stored) for spec in inputs)
+    if len(takes.children) != 2 or takes.children[0].keys is not None or takes.children[1].keys is None:
+        raise ProgramError(f"{where}: in_spec is no pair of a tuple and a dict of arguments")
+    if takes.leaves != users:
+        raise ProgramError(f"{where}: in_spec has {takes.leaves} values, and the signature {users}")
+    given = sum(kind == "user" for kind, *_ in outputs)
+    if gives.leaves != given:
+        raise ProgramError(f"{where}: out_spec has {gives.leaves} values, and the signature {given}")
+
+
+def _input(record: Any, graph: Graph, where: str) -> Stored | UserInput | Constant:
+    kind, spec = union(record, where)
+    if kind in _STORED:
+        name = field(field(spec, "arg", dict, where), "name", str, where)
+        return Stored(name, kind, field(spec, _STORED[kind], str, where))
+    if kind == "constant_input":
+        _, value = union(field(spec, "value", dict, where), where)
+        value = parse_argument(field(spec, "value", dict, where), where)
+        return Constant(field(spec, "name", str, where), value)
+    if kind != "user_input":
+        raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")
+    arg = parse_argument(field(spec, "arg", dict, where), where)
+    if not isinstance(arg, Ref):
+        return Constant(None, arg)
+    meta = graph.tensors.get(arg.name)
+    if meta is None and arg.name not in graph.sizes:
+        raise ProgramError(f"{where}: the graph says nothing of {arg.name!r}")
+    return UserInput(arg.name, meta, graph.sizes.get(arg.name))
+
+
+def _output(record: Any, where: str) -> tuple[str, str | None, Any]:
+    """What an output is for, what it is written to, and the argument."""
+    kind, spec = union(record, where)
+    if kind == "user_output":
+        return "user", None, parse_argument(field(spec, "arg", dict, where), where)
+    if kind in _WRITTEN:
+        return "state", field(spec, _WRITTEN[kind], str, where), Ref(field(spec["arg"], "name", str, where))
+    if kind == "user_input_mutation":
+        return "input", field(spec, "user_input_name", str, where), Ref(field(spec["arg"], "name", str, where))
+    raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")
