@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchnp.runtime.archive import ProgramError
-from torchnp.runtime.load import load
+from torchnp.runtime.loading import load
 from torchnp.runtime.program import Program
 
 __all__ = ["Program", "ProgramError", "load"]

@@ -44,7 +44,7 @@ class Archive:
 
     def __init__(self, file: str | os.PathLike | IO[bytes]) -> None:
         self._owned = not hasattr(file, "read")
-        self._file: IO[bytes] = open(file, "rb") if self._owned else file  # type: ignore[arg-type,assignment]
+        self._file: IO[bytes] = open(file, "rb") if self._owned else file  # type: ignore[arg-type,assignment]  # noqa: SIM115
         self.label = os.fspath(file) if self._owned else str(getattr(file, "name", "the file"))  # type: ignore[arg-type]
         try:
             self._zip, self.members = self._open()

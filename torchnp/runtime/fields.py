@@ -26,7 +26,7 @@ def as_kind(value: Any, kind: type, where: str) -> Any:
         return float(value)
     if type(value) is not kind:
         raise ProgramError(f"{where} is {_shown(value)}, not {_KINDS[kind]}")
-    if kind is int and not -(2**63) <= value < 2**64:
+    if type(value) is int and not -(2**63) <= value < 2**64:
         raise ProgramError(f"{where} is an integer of more than 64 bits")
     return value
 

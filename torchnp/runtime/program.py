@@ -239,22 +239,19 @@ class Program:
                     "(e.g. with Dim.DYNAMIC)"
                 )
             return
-        if all(name in known for name in names):
-            if size != (wanted := evaluate(expected, known)):
-                raise RuntimeError(f"Expected input at {path} to be equal to {wanted}, but got {size}")
-            return
         if len(names) > 1:  # torch leaves these to the assertions in the graph
             return
         (name,) = names
-        found = solve(expected, name, size)
-        if found is None:
-            words = f"to be of the form {spell(expected)}, where {name} is an integer"
-            raise RuntimeError(f"Expected input {path} = {size} {words}")
-        known[name] = found
-        self._check_range(name, found, path if isinstance(expected, str) else f"{path} ({name})")
-
-    def _check_range(self, name: str, size: int, path: str) -> None:
-        low, high = self.signature.ranges.get(name, (None, None))
+        if name in known:
+            if size != (wanted := evaluate(expected, known)):
+                raise RuntimeError(f"Expected input at {path} to be equal to {wanted}, but got {size}")
+        else:
+            found = solve(expected, name, size)
+            if found is None:
+                words = f"to be of the form {spell(expected)}, where {name} is an integer"
+                raise RuntimeError(f"Expected input {path} = {size} {words}")
+            known[name] = found
+        low, high = self.signature.ranges.get(spell(expected), (None, None))
         if low is not None and low > 2 and size < low:  # torch lets sizes of 0 and 1 pass
             raise RuntimeError(f"Expected input at {path} to be >= {low}, but got {size}")
         if high is not None and size > high:
@@ -320,7 +317,7 @@ def _as_tensor(value: Any, meta: Meta, path: str) -> ndarray:
         wanted = f"torch.Size([{', '.join(map(spell, meta.shape))}])"
         got = f"torch.Size({shape_text(value.shape)})"
         raise RuntimeError(f"Unexpected number of dimensions in input at {path}.shape (expected {wanted}, got {got})")
-    if value.dtype != meta.dtype:
+    if value.dtype.newbyteorder("=") != meta.dtype:
         raise RuntimeError(f"Expected input at {path} to be of dtype {meta.dtype}, but got {value.dtype}")
     return value if value.dtype.isnative else value.astype(meta.dtype)
 

@@ -70,7 +70,7 @@ def _read(node: ast.AST, where: str) -> Expression:
     if name in ("Symbol", "Integer") and len(args) == 1:
         value = _literal(first)
         if type(value) is (str if name == "Symbol" else int):
-            return value  # type: ignore[return-value]
+            return value
     if name in _CONSTANTS and not args:
         return _CONSTANTS[name]
     if name not in _FUNCTIONS or not args or (name in _BINARY and len(args) != 2):
@@ -140,6 +140,6 @@ def parse_ranges(record: Any, where: str) -> dict[str, tuple[int | None, int | N
     return {
         name: tuple(
             optional(as_kind(r, dict, where), bound, int, f"{where}.{name}") for bound in ("min_val", "max_val")
-        )  # type: ignore[misc]
+        )
         for name, r in as_kind(record, dict, where).items()
     }

@@ -87,7 +87,7 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
     home = f"data/{kind}"
     if f"{home}/{model}.pt" in archive.members:
         raise ProgramError(f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch 2.13")
-    where = f"{home}/model_{kind}_config.json".replace("/model_", f"/{model}_")
+    where = f"{home}/{model}_{kind}_config.json"
     config = field(archive.json(where), "config", dict, where)
     stored: dict[str, ndarray] = {}
     found = {}
@@ -109,24 +109,24 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
 
 def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
     """A tensor's window of the bytes of its storage."""
-    sizes, strides, offset = meta.shape, meta.strides, meta.offset
-    numbers = [*sizes, *strides, offset]
-    if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
-        raise ProgramError(f"{where} has sizes {sizes}, strides {strides} and offset {offset}, which must be numbers")
-    itemsize = meta.dtype.itemsize
-    if math.prod(sizes) == 0:  # type: ignore[arg-type]
-        if sum(sizes) >= 2**62:  # type: ignore[arg-type]
-            raise ProgramError(f"{where} has sizes {sizes}")
-        return np.empty(sizes, meta.dtype)  # type: ignore[arg-type]
-    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides))  # type: ignore[operator,misc]
-    if raw.size % itemsize or (last + 1) * itemsize > raw.size or math.prod(sizes) >= 2**62:  # type: ignore[operator,arg-type]
+    numbers = [n for n in (*meta.shape, *meta.strides, meta.offset) if isinstance(n, int) and 0 <= n < 2**62]
+    rank = len(meta.shape)
+    if len(numbers) != 2 * rank + 1:
+        raise ProgramError(f"{where} has sizes {meta.shape}, strides {meta.strides} and offset {meta.offset}")
+    sizes, strides, offset = numbers[:rank], numbers[rank : 2 * rank], numbers[-1]
+    itemsize, elements = meta.dtype.itemsize, math.prod(n or 1 for n in sizes)
+    if elements >= 2**62:
+        raise ProgramError(f"{where} has sizes {sizes}, more elements than memory has")
+    if 0 in sizes:
+        return np.empty(sizes, meta.dtype)
+    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides))
+    if raw.size % itemsize or (last + 1) * itemsize > raw.size:
         raise ProgramError(
             f"{where} has {raw.size} bytes; sizes {sizes}, strides {strides} and offset {offset} of {meta.dtype} "
-            f"need {(last + 1) * itemsize}"  # type: ignore[operator]
+            f"need {(last + 1) * itemsize}"
         )
-    flat = raw.view(meta.dtype)[offset:]  # type: ignore[misc]
-    steps = tuple(step * itemsize for step in strides)  # type: ignore[operator]
-    return np.lib.stride_tricks.as_strided(flat, sizes, steps)  # type: ignore[arg-type]
+    flat = raw.view(meta.dtype)[offset:]
+    return np.lib.stride_tricks.as_strided(flat, sizes, [step * itemsize for step in strides])
 
 
 def _state(graph: Graph, signature: Signature, found: dict[str, ndarray]) -> dict[str, ndarray]:
