@@ -169,7 +169,7 @@ def _keys(kind: str, context: Any, record: Any, named: Mapping[str, Any], where:
     else:
         return None
     if not all(isinstance(n, (str, int, float, bool)) for n in names):
-        if kind in _MAPPINGS:
+        if kind in _MAPPINGS or kind == "collections.namedtuple":
             raise ProgramError(f"{where} has keys that are no strings or numbers")
         return None
     return tuple(names)

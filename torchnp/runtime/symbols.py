@@ -55,7 +55,8 @@ def parse(text: str, where: str) -> Expression:
     if len(text) > MAX_TEXT:
         raise ProgramError(f"{where} is an expression of {len(text)} characters")
     try:
-        return _read(ast.parse(text, mode="eval").body, where)
+        found = _read(ast.parse(text, mode="eval").body, where)
+        return found if symbols(found) else evaluate(found, {})
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, ProgramError):
             raise
