@@ -287,6 +287,12 @@ FILES = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    """The table is read once, by whoever asks first: that is no file's time or memory."""
+    return torchnp.load(io.BytesIO(GOOD))
+
+
 @pytest.mark.parametrize("what", FILES)
 def test_it_is_refused_at_once(what):
     data = io.BytesIO(FILES[what]())
