@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -114,6 +115,6 @@ def list_requirements(args: argparse.Namespace) -> int:
     return 1 if lacking else 0
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> str:
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)

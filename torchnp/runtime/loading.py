@@ -11,6 +11,7 @@ import numpy as np
 from torchnp.runtime.archive import Archive
 from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
+from torchnp.runtime.guards import Guard
 from torchnp.runtime.program import Constant, Program, Signature, Stored, UserInput
 from torchnp.runtime.structures import Spec, parse_spec
 from torchnp.runtime.symbols import parse_ranges
@@ -61,6 +62,7 @@ def read(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Progr
         module = field(record, "graph_module", dict, where)
         graph = parse_graph(field(module, "graph", dict, where), f"{where}: graph")
         signature = _signature(module, graph, where)
+        signature.guards += _guards(record, module, signature.takes, f"{where}: guards_code")
         signature.ranges.update(parse_ranges(field(record, "range_constraints", dict, where), f"{where}: ranges"))
         state = _payloads(archive, name, "weights") | _payloads(archive, name, "constants")
     return Program(graph, signature, _state(graph, signature, state))
@@ -182,7 +184,20 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
     takes = parse_spec(field(call, "in_spec", str, where), named, f"{where}: in_spec")
     gives = parse_spec(field(call, "out_spec", str, where), named, f"{where}: out_spec")
     _check_structure(takes, gives, inputs, outputs, where)
-    return Signature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {})
+    return Signature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {}, [])
+
+
+def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: str) -> list[Guard]:
+    """The conditions on the arguments; their names are those of the module's ``forward``."""
+    call = next(c["signature"] for c in module["module_call_graph"] if c.get("fqn") == "")
+    positional, named = takes.children
+    names = items(call, "forward_arg_names", str, where) if call.get("forward_arg_names") else []
+    paths = [path for name, spec in zip(names, positional.children) for path in spec.paths(f"[{name!r}]")]
+    if len(paths) != positional.leaves:  # without names there is nothing that a guard could call them
+        paths = [""] * positional.leaves
+    places = {path: i for i, path in enumerate([*paths, *named.paths()])}
+    texts = record.get("guards_code") or []
+    return [Guard(as_kind(text, str, where), places, where) for text in as_kind(texts, list, where)]
 
 
 def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:

@@ -14,6 +14,7 @@ import torchnp
 from torchnp.errors import shape_text
 from torchnp.runtime.fields import ProgramError
 from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
+from torchnp.runtime.guards import Guard
 from torchnp.runtime.run import GRAPHS, NUMBERS, Report, check_calls, missing, run
 from torchnp.runtime.structures import Mismatch, Spec, describe
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
@@ -61,6 +62,8 @@ class Signature:
         The structure of the arguments (a pair of positional ones and keywords) and of the result.
     ranges : dict
         Least and greatest value of each symbol.
+    guards : list of Guard
+        Conditions on the arguments that the traced module asked for.
     """
 
     inputs: list[Stored | UserInput | Constant]
@@ -68,6 +71,7 @@ class Signature:
     takes: Spec
     gives: Spec
     ranges: dict[str, tuple[int | None, int | None]]
+    guards: list[Guard]
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ class Program:
             The arguments have another structure, in torch's words.
         RuntimeError
             An array has another shape or dtype, or a size is out of its range, in torch's words where it has some.
+        AssertionError
+            A condition that the module asked of its arguments when it was traced does not hold, in torch's words.
         """
         given = self.flatten(args, kwargs)
         values = self._values(given)
@@ -226,6 +232,8 @@ class Program:
                     raise RuntimeError(f"Expected input at {path} to be an integer, but got {type(value)}")
                 self._check_size(spec.size, value, sizes, path)
             values[id(spec)] = value
+        for guard in self.signature.guards:
+            guard.check(given)
         return values
 
     def _check_size(self, expected: Any, size: int, known: dict[str, int], path: str) -> None:

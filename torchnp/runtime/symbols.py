@@ -23,7 +23,7 @@ def _power(base: int, exponent: int) -> int:
     return base**exponent
 
 
-_FUNCTIONS: dict[str, Callable[..., int]] = {
+FUNCTIONS: dict[str, Callable[..., int]] = {
     "Add": lambda *xs: sum(xs),
     "Mul": lambda *xs: functools.reduce(operator.mul, xs),
     "Pow": _power,
@@ -74,7 +74,7 @@ def _read(node: ast.AST, where: str) -> Expression:
             return value
     if name in _CONSTANTS and not args:
         return _CONSTANTS[name]
-    if name not in _FUNCTIONS or not args or (name in _BINARY and len(args) != 2):
+    if name not in FUNCTIONS or not args or (name in _BINARY and len(args) != 2):
         raise ProgramError(f"{where} has {ast.unparse(node)[:80]!r}, which torchnp cannot compute")
     return (name, *(_read(arg, where) for arg in args))
 
@@ -105,7 +105,7 @@ def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
     if isinstance(expression, str):
         return values[expression]
     try:
-        found = _FUNCTIONS[expression[0]](*(evaluate(x, values) for x in expression[1:]))
+        found = FUNCTIONS[expression[0]](*(evaluate(x, values) for x in expression[1:]))
     except ZeroDivisionError as error:
         raise ProgramError(f"the size {spell(expression)} divides by zero") from error
     if not -(2**63) <= found < 2**63:

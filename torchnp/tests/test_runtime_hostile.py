@@ -166,6 +166,14 @@ JSON_CHANGES = {
         MODEL,
         setter({"as_expr": {"expr_str": "Add(" * 900 + ")" * 900}}, *G, "tensor_values", "input", "sizes", 0),
     ),
+    **{
+        f"guard {text[:30]}": (MODEL, setter([text], "guards_code"))
+        for text in (
+            "__import__('os')", "L['x'].__class__", "L['nothing'].size()[0] == 1", "(lambda: 1)()", "[x for x in ()]",
+            "L", "1 +", "-" * 3000 + "1", "(" * 200 + "1", "f(1)", "open('x')", "L['input'].size", "x" * 20_000,
+        )
+    },
+    "guards are text": (MODEL, setter("True", "guards_code")),
     "weights are pickles": (WEIGHTS, setter(True, *W, "use_pickle")),
     "weights without a shape": (WEIGHTS, setter(None, *META)),
     "weights elsewhere": (WEIGHTS, setter("../../../etc/passwd", *W, "path_name")),

@@ -147,6 +147,46 @@ def test_a_multiple_of_a_size():
         assert str(found.value) == str(expected.value)
 
 
+def test_branches_that_were_not_taken_are_refused_as_torch_does():
+    class Branches(nn.Module):
+        def forward(self, x, y, z, *, o):
+            if x.shape[0] > 4 and x.shape[0] % 2 == 0:
+                x = x * 2
+            if o["a"].shape[0] * 3 != x.shape[0] + y[0].shape[0]:
+                x = x + 1
+            if z.shape[0] < 9 or x.shape[0] // 2 == 5:
+                x = x - 1
+            return x.sum() + y[0].sum()
+
+    def given(n, m=5, k=3, j=3):
+        return (torch.ones(n), [torch.ones(m)], torch.ones(k)), {"o": {"a": torch.ones(j)}}
+
+    args, kwargs = given(8)
+    dynamic = {
+        "x": {0: exported.AUTO},
+        "y": [{0: exported.AUTO}],
+        "z": {0: exported.AUTO},
+        "o": {"a": {0: exported.AUTO}},
+    }
+    program = torch.export.export(Branches(), args, kwargs, dynamic_shapes=dynamic)
+    ours, theirs = torchnp.load(exported.archive(program)), program.module()
+    assert len(ours.signature.guards) >= 3
+    refused = 0
+    for sizes in ((8,), (10, 3), (9,), (4,), (6, 3, 3, 3), (8, 5, 9), (8, 5, 2), (12, 7, 4, 5)):
+        args, kwargs = given(*sizes)
+        try:
+            expected = theirs(*args, **kwargs)
+        except AssertionError as error:
+            with pytest.raises((AssertionError, RuntimeError)) as found:
+                ours(*arrays(args), **arrays(kwargs))
+            is_range = "Expected input at *args[0].shape[0] to be >= 5" in str(found.value)
+            assert is_range or str(found.value) == str(error)
+            refused += 1
+        else:
+            same(ours(*arrays(args), **arrays(kwargs)), expected)
+    assert 3 <= refused <= 6
+
+
 # ---------------------------------------------------------------- what cannot run
 
 
