@@ -70,23 +70,9 @@ def parser() -> argparse.ArgumentParser:
         help="packet, overload or NumPy function: var, var.correction, aten::add.Tensor, prims::sin, F.relu, np.var",
     )
 
-    sub = command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed.")
-    sub.add_argument("program", metavar="MODEL.pt2", help="what torch.export.save wrote")
-    sub.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="an argument by its name in the program: a .npy file, or an integer; once for each",
-    )
-    sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
-    sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
-    sub.add_argument("--model", metavar="NAME", help="which program, where the archive holds several")
-
-    sub = command("requires", requires, "List the operators that an exported program calls, and how each is provided.")
-    sub.add_argument("program", metavar="MODEL.pt2", help="what torch.export.save wrote")
-    sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.add_argument("--model", metavar="NAME", help="which program, where the archive holds several")
+    add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
+    text = "List the operators that an exported program calls, and how each is provided."
+    add_requires(command("requires", requires, text))
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
@@ -255,6 +241,31 @@ def _near(name: str) -> str:
 
 
 # ---------------------------------------------------------------- run, requires
+
+
+def add_run(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp run``."""
+    _add_program(sub)
+    sub.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="an argument by its name in the program: a .npy file, or an integer; once for each",
+    )
+    sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
+    sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
+
+
+def add_requires(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp requires``."""
+    _add_program(sub)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_program(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("program", metavar="MODEL.pt2", help="what torch.export.save wrote")
+    sub.add_argument("--model", metavar="NAME", help="which program, where the archive holds several")
 
 
 def run(args: argparse.Namespace) -> int:

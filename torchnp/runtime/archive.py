@@ -6,6 +6,7 @@ together before one of them is read, which leaves a hostile file nothing to grow
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -46,12 +47,11 @@ class Archive:
         self._owned = not hasattr(file, "read")
         self._file: IO[bytes] = open(file, "rb") if self._owned else file  # type: ignore[arg-type,assignment]  # noqa: SIM115
         self.label = os.fspath(file) if self._owned else str(getattr(file, "name", "the file"))  # type: ignore[arg-type]
-        try:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.close)
             self._zip, self.members = self._open()
             self._check_kind()
-        except BaseException:
-            self.close()
-            raise
+            on_error.pop_all()
 
     def __enter__(self) -> Archive:
         return self

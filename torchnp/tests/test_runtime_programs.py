@@ -1,6 +1,7 @@
 """Exported programs on the table: torch's results, in torch's structure, with what torch writes and refuses."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -179,8 +180,8 @@ def test_branches_that_were_not_taken_are_refused_as_torch_does():
         except AssertionError as error:
             with pytest.raises((AssertionError, RuntimeError)) as found:
                 ours(*arrays(args), **arrays(kwargs))
-            is_range = "Expected input at *args[0].shape[0] to be >= 5" in str(found.value)
-            assert is_range or str(found.value) == str(error)
+            is_range = re.match(r"Expected input at \*args\[\d\]\.shape\[0\] to be [<>]= \d", str(found.value))
+            assert is_range or str(found.value) == str(error)  # a range has words of its own here
             refused += 1
         else:
             same(ours(*arrays(args), **arrays(kwargs)), expected)
