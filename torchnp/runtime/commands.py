@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.runtime.graph import Node
-from torchnp.runtime.loading import load, read
-from torchnp.runtime.program import Program, UserInput
+from torchnp.runtime.loading import load, read_graph
+from torchnp.runtime.program import Program, UserInput, requirements
 
 
 def run_program(args: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ class Profile:
 
 def list_requirements(args: argparse.Namespace) -> int:
     """The operators of a program; status 1 if some of them cannot run."""
-    needed = read(args.program, args.model).requires()
+    needed = requirements(read_graph(args.program, args.model))
     lacking = [r.name for r in needed if r.status in ("absent", "excluded", "unknown")]
     if args.json:
         print(json.dumps({"runs": not lacking, "operators": [asdict(r) for r in needed]}, indent=1))

@@ -32,6 +32,13 @@ class Ref:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """Stands for an argument of a kind that only operators take which torchnp does not run."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
 class Meta:
     """What the archive says of a tensor: ``shape`` and ``strides`` have symbols where sizes are dynamic."""
 
@@ -208,6 +215,7 @@ _ONE: dict[str, Callable[[Any, str], Any]] = {
     "as_complex": _complex,
     "as_graph": _graph,
 }
+_UNREAD = ("as_operator", "as_custom_obj", "as_string_to_argument")
 _MANY = ("tensor", "int", "float", "string", "bool", "sym_int", "sym_float", "sym_bool", "optional_tensor")
 _ARGUMENTS = _ONE | {f"as_{kind}s": _each(_ONE[f"as_{kind}"]) for kind in _MANY}
 _ARGUMENTS |= {
@@ -218,8 +226,10 @@ _ARGUMENTS |= {
 
 
 def parse_argument(record: Any, where: str) -> Any:
-    """One argument: a constant, a `Ref`, or a list of them."""
+    """One argument: a constant, a `Ref`, a `Graph`, a list of them, or `Unread`."""
     kind, value = union(record, where)
+    if kind in _UNREAD:
+        return Unread(kind)
     parse = _ARGUMENTS.get(kind)
     if parse is None:
         raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")

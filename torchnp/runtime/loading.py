@@ -13,6 +13,7 @@ from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
 from torchnp.runtime.guards import Guard
 from torchnp.runtime.program import Constant, Program, Signature, Stored, UserInput
+from torchnp.runtime.run import check_calls, missing
 from torchnp.runtime.structures import Spec, parse_spec
 from torchnp.runtime.symbols import parse_ranges
 
@@ -43,29 +44,48 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Progr
     OSError
         The file cannot be opened.
     """
-    program = read(file, model)
-    program.link()
-    return program
-
-
-def read(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Program:
-    """`load` without looking whether all operators are provided: what ``torchnp requires`` reports on."""
     with Archive(file) as archive:
         name = _which(archive, model)
         where = f"models/{name}.json"
-        record = archive.json(where)
-        version = field(record, "schema_version", dict, where)
-        if (major := field(version, "major", int, where)) != MAJOR:
-            raise ProgramError(
-                f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch 2.13"
-            )
+        record = _record(archive, where)
         module = field(record, "graph_module", dict, where)
-        graph = parse_graph(field(module, "graph", dict, where), f"{where}: graph")
+        graph = _graph(module, where)
+        link(graph)
         signature = _signature(module, graph, where)
         signature.guards += _guards(record, module, signature.takes, f"{where}: guards_code")
         signature.ranges.update(parse_ranges(field(record, "range_constraints", dict, where), f"{where}: ranges"))
         state = _payloads(archive, name, "weights") | _payloads(archive, name, "constants")
     return Program(graph, signature, _state(graph, signature, state))
+
+
+def read_graph(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Graph:
+    """The graph of a program, whether or not it can run: what ``torchnp requires`` reports on."""
+    with Archive(file) as archive:
+        where = f"models/{_which(archive, model)}.json"
+        return _graph(field(_record(archive, where), "graph_module", dict, where), where)
+
+
+def _record(archive: Archive, where: str) -> dict[str, Any]:
+    """The program's JSON, of the version that this module knows."""
+    record = archive.json(where)
+    version = field(record, "schema_version", dict, where)
+    if (major := field(version, "major", int, where)) != MAJOR:
+        raise ProgramError(
+            f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch 2.13"
+        )
+    return record
+
+
+def _graph(module: dict[str, Any], where: str) -> Graph:
+    return parse_graph(field(module, "graph", dict, where), f"{where}: graph")
+
+
+def link(graph: Graph) -> None:
+    """Check that every call can be made: `ProgramError` with the names of all operators that are missing."""
+    if lacking := missing(graph):
+        lines = "".join(f"\n  {name}: {why}" for name, why in sorted(lacking.items()))
+        raise ProgramError(f"the program has {len(lacking)} operators that torchnp does not run:{lines}")
+    check_calls(graph)
 
 
 def _which(archive: Archive, model: str | None) -> str:

@@ -12,10 +12,9 @@ import numpy as np
 
 import torchnp
 from torchnp.errors import shape_text
-from torchnp.runtime.fields import ProgramError
 from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
 from torchnp.runtime.guards import Guard
-from torchnp.runtime.run import GRAPHS, NUMBERS, Report, check_calls, missing, run
+from torchnp.runtime.run import GRAPHS, NUMBERS, Report, run
 from torchnp.runtime.structures import Mismatch, Spec, describe
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
 
@@ -275,26 +274,22 @@ class Program:
             target = self.state[written] if kind == "state" else users[written]  # type: ignore[index]
             torchnp.table["aten::copy_"](target, value)
 
-    # ------------------------------------------------------------ what it needs
-
-    def link(self) -> None:
-        """Check that every call can be made: `ProgramError` with the names of all operators that are missing."""
-        if lacking := missing(self.graph):
-            lines = "".join(f"\n  {name}: {why}" for name, why in sorted(lacking.items()))
-            raise ProgramError(f"the program has {len(lacking)} operators that torchnp does not run:{lines}")
-        check_calls(self.graph)
-
     def requires(self) -> list[Requirement]:
         """Every operator that the program calls, by name, with its dtypes and what the table says of it."""
-        counts: Counter[str] = Counter()
-        dtypes: dict[str, dict[str, None]] = {}
-        for graph, node in self.graph.walk():
-            counts[node.target] += 1
-            dtypes.setdefault(node.target, {}).update(dict.fromkeys(_dtypes(graph, node)))
-        return [
-            Requirement(name, counts[name], tuple(dtypes[name]), _status(name), _differences(name))
-            for name in sorted(counts)
-        ]
+        return requirements(self.graph)
+
+
+def requirements(graph: Graph) -> list[Requirement]:
+    """Every operator in a graph and the graphs inside it, by name."""
+    counts: Counter[str] = Counter()
+    dtypes: dict[str, dict[str, None]] = {}
+    for home, node in graph.walk():
+        counts[node.target] += 1
+        dtypes.setdefault(node.target, {}).update(dict.fromkeys(_dtypes(home, node)))
+    return [
+        Requirement(name, counts[name], tuple(dtypes[name]), _status(name), _differences(name))
+        for name in sorted(counts)
+    ]
 
 
 def _listed(wanted: dict[str, str]) -> str:

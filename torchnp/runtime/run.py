@@ -12,7 +12,7 @@ import numpy as np
 
 import torchnp
 from torchnp.runtime.fields import ProgramError
-from torchnp.runtime.graph import Graph, Node, fill
+from torchnp.runtime.graph import Graph, Node, Unread, fill
 
 Report = Callable[[Node, float], None]  # a node that has run, and its seconds
 
@@ -85,6 +85,8 @@ def missing(graph: Graph) -> dict[str, str]:
 def check_calls(graph: Graph) -> None:
     """Refuse calls whose arguments or results the schema does not have."""
     for _, node in graph.walk():
+        if unread := [x.kind for x in (*node.args, *node.kwargs.values()) if isinstance(x, Unread)]:
+            raise ProgramError(f"{node.where} has an argument of the kind {unread[0]!r}, which it does not take")
         if node.target in NUMBERS:
             if node.kwargs or len(node.results) != 1:
                 raise ProgramError(f"{node.where}: a function of numbers has one result and no keywords")

@@ -208,6 +208,18 @@ def test_all_operators_that_are_missing_are_named():
     assert "torchnp_test::own: a custom operator" in str(said.value)
 
 
+def test_operators_with_effects_are_named():
+    class Inverse(nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+
+    program = torch.export.export(Inverse(), (torch.eye(3),))
+    ours = torchnp.load(exported.archive(program))
+    assert np.array_equal(ours(2 * np.eye(3, dtype=np.float32)), np.eye(3) / 2)
+    with pytest.raises(ProgramError, match="torch.ops.higher_order.with_effects: a higher-order"):
+        torchnp.load(exported.archive(program.run_decompositions()))
+
+
 def test_a_dataclass_comes_out_as_a_dict_and_a_named_tuple_as_itself():
     import collections
     import dataclasses
