@@ -15,6 +15,7 @@ from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_ty
 if TYPE_CHECKING:
     from torchnp.op_table import aten, prims, table
     from torchnp.random import Generator, default_generator, manual_seed
+    from torchnp.runtime import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "can_cast",
     "default_generator",
     "get_default_dtype",
+    "load",
     "manual_seed",
     "prims",
     "promote_types",
@@ -39,6 +41,7 @@ _LAZY = {
     "Generator": "torchnp.random",
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
+    "load": "torchnp.runtime",
 }
 
 

@@ -70,6 +70,10 @@ def parser() -> argparse.ArgumentParser:
         help="packet, overload or NumPy function: var, var.correction, aten::add.Tensor, prims::sin, F.relu, np.var",
     )
 
+    add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
+    text = "List the operators that an exported program calls, and how each is provided."
+    add_requires(command("requires", requires, text))
+
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
 
@@ -234,6 +238,59 @@ def like_name(like: Any) -> str:
 def _near(name: str) -> str:
     near = torchnp.table.close_names(name.strip("*"))
     return f"; nearest: {', '.join(near)}" if near else ""
+
+
+# ---------------------------------------------------------------- run, requires
+
+
+def add_run(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp run``."""
+    _add_program(sub)
+    sub.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="an argument by its name in the program: a .npy file, or an integer; once for each",
+    )
+    sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
+    sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
+
+
+def add_requires(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp requires``."""
+    _add_program(sub)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_program(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("program", metavar="MODEL.pt2", help="what torch.export.save wrote")
+    sub.add_argument("--model", metavar="NAME", help="which program, where the archive holds several")
+
+
+def run(args: argparse.Namespace) -> int:
+    """``torchnp run``: see `torchnp.runtime.commands`."""
+    from torchnp.runtime.commands import run_program
+
+    return _of_program(run_program, args)
+
+
+def requires(args: argparse.Namespace) -> int:
+    """``torchnp requires``: see `torchnp.runtime.commands`."""
+    from torchnp.runtime.commands import list_requirements
+
+    return _of_program(list_requirements, args)
+
+
+def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    try:
+        return act(args)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{error.filename or args.program}: {error.strerror or error}") from error
+    except (ValueError, RuntimeError, IndexError, TypeError) as error:  # of the file, the arrays or a kernel
+        raise UsageError(str(error)) from error
 
 
 # ---------------------------------------------------------------- serve, owner, demo

@@ -1,0 +1,9 @@
+"""Exported programs without torch: `torchnp.load` and what it is made of."""
+
+from __future__ import annotations
+
+from torchnp.runtime.archive import ProgramError
+from torchnp.runtime.loading import load
+from torchnp.runtime.program import Program
+
+__all__ = ["Program", "ProgramError", "load"]

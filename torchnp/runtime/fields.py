@@ -1,0 +1,62 @@
+"""Fields of JSON records, read with their types: each mistake is named with the place where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    float: "a number",
+}
+
+
+class ProgramError(ValueError):
+    """A file is not a program that `torchnp.load` runs; the message says why, and in which member."""
+
+
+def as_kind(value: Any, kind: type, where: str) -> Any:
+    """A value that must be of a JSON type; an integer is a number too, and true is no integer."""
+    if kind is float and type(value) is str and value in ("Infinity", "-Infinity", "NaN"):
+        return float(value)
+    if kind is float and type(value) is int and abs(value) < 2**1000:
+        return float(value)
+    if type(value) is not kind:
+        raise ProgramError(f"{where} is {_shown(value)}, not {_KINDS[kind]}")
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        raise ProgramError(f"{where} is an integer of more than 64 bits")
+    return value
+
+
+def field(record: Any, name: str, kind: type, where: str) -> Any:
+    """A field that a record must have, of a JSON type."""
+    record = as_kind(record, dict, where)
+    if name not in record:
+        raise ProgramError(f"{where} has no {name!r}")
+    return as_kind(record[name], kind, f"{where}.{name}")
+
+
+def optional(record: dict[str, Any], name: str, kind: type, where: str) -> Any:
+    """A field that may be null, or not there."""
+    return None if record.get(name) is None else as_kind(record[name], kind, f"{where}.{name}")
+
+
+def items(record: Any, name: str, kind: type, where: str) -> list:
+    """A field that is a list of values of one JSON type."""
+    found = field(record, name, list, where)
+    return [as_kind(x, kind, f"{where}.{name}[{i}]") for i, x in enumerate(found)]
+
+
+def union(record: Any, where: str) -> tuple[str, Any]:
+    """The one field of a record that has one: its name, which says what it is, and its value."""
+    if len(as_kind(record, dict, where)) != 1:
+        raise ProgramError(f"{where} must have one field, and has {sorted(record)[:5]}")
+    return next(iter(record.items()))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, (dict, list)) else _KINDS[type(value)]
+    return text if len(text) < 60 else f"{text[:57]}..."

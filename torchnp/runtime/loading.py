@@ -1,0 +1,263 @@
+"""From an archive to a program: weights, constants, the graph and what its signature says of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import IO, Any
+
+import numpy as np
+
+from torchnp.runtime.archive import Archive
+from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
+from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
+from torchnp.runtime.guards import Guard
+from torchnp.runtime.program import Constant, Program, Signature, Stored, UserInput
+from torchnp.runtime.run import check_calls, missing
+from torchnp.runtime.structures import Spec, parse_spec
+from torchnp.runtime.symbols import parse_ranges
+
+ndarray = np.ndarray
+MAJOR = 8  # of the schema of the JSON, in torch 2.13
+
+
+def load(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Program:
+    """Read a program that ``torch.export.save`` of torch 2.13 has written; torch is not needed.
+
+    Parameters
+    ----------
+    file : str, path or binary file
+        The archive (``model.pt2``).
+    model : str, optional
+        Which program, where an archive holds several.
+
+    Returns
+    -------
+    Program
+        A function of NumPy arrays (and numbers) in the structure of the exported module's arguments.
+
+    Raises
+    ------
+    ProgramError
+        The file is damaged or no such archive, or the program has operators that torchnp does not provide;
+        the message names all of them.
+    OSError
+        The file cannot be opened.
+    """
+    with Archive(file) as archive:
+        name = _which(archive, model)
+        where = f"models/{name}.json"
+        record = _record(archive, where)
+        module = field(record, "graph_module", dict, where)
+        graph = _graph(module, where)
+        link(graph)
+        signature = _signature(module, graph, where)
+        signature.guards += _guards(record, module, signature.takes, f"{where}: guards_code")
+        signature.ranges.update(parse_ranges(field(record, "range_constraints", dict, where), f"{where}: ranges"))
+        state = _payloads(archive, name, "weights") | _payloads(archive, name, "constants")
+    return Program(graph, signature, _state(graph, signature, state))
+
+
+def read_graph(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Graph:
+    """The graph of a program, whether or not it can run: what ``torchnp requires`` reports on."""
+    with Archive(file) as archive:
+        where = f"models/{_which(archive, model)}.json"
+        return _graph(field(_record(archive, where), "graph_module", dict, where), where)
+
+
+def _record(archive: Archive, where: str) -> dict[str, Any]:
+    """The program's JSON, of the version that this module knows."""
+    record = archive.json(where)
+    version = field(record, "schema_version", dict, where)
+    if (major := field(version, "major", int, where)) != MAJOR:
+        raise ProgramError(
+            f"{where} has version {major} of torch's schema; torchnp reads {MAJOR}: export it with torch 2.13"
+        )
+    return record
+
+
+def _graph(module: dict[str, Any], where: str) -> Graph:
+    return parse_graph(field(module, "graph", dict, where), f"{where}: graph")
+
+
+def link(graph: Graph) -> None:
+    """Check that every call can be made: `ProgramError` with the names of all operators that are missing."""
+    if lacking := missing(graph):
+        lines = "".join(f"\n  {name}: {why}" for name, why in sorted(lacking.items()))
+        raise ProgramError(f"the program has {len(lacking)} operators that torchnp does not run:{lines}")
+    check_calls(graph)
+
+
+def _which(archive: Archive, model: str | None) -> str:
+    found = [n[7:-5] for n in archive.members if n.startswith("models/") and n.endswith(".json")]
+    if not found:
+        compiled = any(n.startswith("data/aotinductor/") for n in archive.members)
+        why = "it holds machine code of AOTInductor" if compiled else "it has no member models/*.json"
+        raise ProgramError(f"{archive.label} holds no exported program: {why}")
+    if model is None and len(found) > 1:
+        raise ProgramError(f"{archive.label} holds the programs {', '.join(sorted(found))}: say which with model=")
+    if model is not None and model not in found:
+        raise ProgramError(f"{archive.label} holds no program {model!r}; there are {', '.join(sorted(found))}")
+    return model or found[0]
+
+
+# ---------------------------------------------------------------- weights and constants
+
+
+def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
+    """The arrays of a directory by their names in the module; those that share memory in torch share it here."""
+    home = f"data/{kind}"
+    if f"{home}/{model}.pt" in archive.members:
+        raise ProgramError(f"{home}/{model}.pt is a pickle of an older torch: save the program again with torch 2.13")
+    where = f"{home}/{model}_{kind}_config.json"
+    config = field(archive.json(where), "config", dict, where)
+    stored: dict[str, ndarray] = {}
+    found = {}
+    for name, record in config.items():
+        at = f"{where}: {name!r}"
+        path = field(record, "path_name", str, at)
+        if field(record, "use_pickle", bool, at):
+            raise ProgramError(
+                f"{at}: {home}/{path} is a pickle (an object or a tensor subclass); nothing is unpickled"
+            )
+        if record.get("tensor_meta") is None:
+            raise ProgramError(f"{at}: {home}/{path} is an object of a custom class, which torchnp does not read")
+        meta = parse_meta(record["tensor_meta"], at)
+        if path not in stored:
+            stored[path] = archive.raw(f"{home}/{path}")
+        found[name] = _view(stored[path], meta, f"{at} ({home}/{path})")
+    return found
+
+
+def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
+    """A tensor's window of the bytes of its storage."""
+    numbers = [n for n in (*meta.shape, *meta.strides, meta.offset) if isinstance(n, int) and 0 <= n < 2**62]
+    rank = len(meta.shape)
+    if len(numbers) != 2 * rank + 1:
+        raise ProgramError(f"{where} has sizes {meta.shape}, strides {meta.strides} and offset {meta.offset}")
+    sizes, strides, offset = numbers[:rank], numbers[rank : 2 * rank], numbers[-1]
+    itemsize, elements = meta.dtype.itemsize, math.prod(n or 1 for n in sizes)
+    if elements >= 2**62:
+        raise ProgramError(f"{where} has sizes {sizes}, more elements than memory has")
+    if 0 in sizes:
+        return np.empty(sizes, meta.dtype)
+    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides))
+    if raw.size % itemsize or (last + 1) * itemsize > raw.size:
+        raise ProgramError(
+            f"{where} has {raw.size} bytes; sizes {sizes}, strides {strides} and offset {offset} of {meta.dtype} "
+            f"need {(last + 1) * itemsize}"
+        )
+    flat = raw.view(meta.dtype)[offset:]
+    return np.lib.stride_tricks.as_strided(flat, sizes, [step * itemsize for step in strides])
+
+
+def _state(graph: Graph, signature: Signature, found: dict[str, ndarray]) -> dict[str, ndarray]:
+    """The arrays that the program asks for, each of the shape and dtype that its graph has for it."""
+    state = {}
+    for spec in signature.inputs:
+        if not isinstance(spec, Stored):
+            continue
+        if spec.target not in found:
+            raise ProgramError(f"the archive has no array for the {spec.kind} {spec.target!r}")
+        array, meta = found[spec.target], graph.tensors.get(spec.name)
+        if meta is None or meta.dtype != array.dtype or meta.shape != array.shape:
+            expected = f"{meta.dtype} of shape {list(meta.shape)}" if meta else "nothing"
+            raise ProgramError(
+                f"the {spec.kind} {spec.target!r} is {array.dtype} of shape {list(array.shape)}, "
+                f"and the graph has {expected} for it"
+            )
+        state[spec.target] = array
+    return state
+
+
+# ---------------------------------------------------------------- the signature
+
+_STORED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+_WRITTEN = {"buffer_mutation": "buffer_name", "parameter_mutation": "parameter_name"}
+
+
+def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
+    """Which inputs are weights and which the caller's, and which outputs are written back."""
+    record, where = field(module, "signature", dict, where), f"{where}: signature"
+    inputs = [
+        _input(x, graph, f"{where}.input_specs[{i}]") for i, x in enumerate(items(record, "input_specs", dict, where))
+    ]
+    names = [spec.name for spec in inputs if spec.name is not None]
+    outputs = [
+        _output(x, f"{where}.output_specs[{i}]") for i, x in enumerate(items(record, "output_specs", dict, where))
+    ]
+    expected = [x.name for x in graph.inputs if isinstance(x, Ref)]
+    if [n for n in names if n in set(expected)] != expected or len(outputs) != len(graph.outputs):
+        raise ProgramError(f"{where} does not fit the graph's inputs and outputs")
+    if any(isinstance(spec, (Stored, UserInput)) and spec.name not in expected for spec in inputs):
+        raise ProgramError(f"{where} has an input that the graph does not have")
+    for (_, written, arg), value in zip(outputs, graph.outputs):
+        if arg != value:
+            raise ProgramError(f"{where} has the output {arg}, and the graph {value}")
+        owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
+        if written is not None and (written not in owners or not isinstance(arg, Ref)):
+            raise ProgramError(f"{where} writes to {written!r}, which is no input")
+    calls = field(module, "module_call_graph", list, where)
+    call = next((c for c in calls if type(c) is dict and c.get("fqn") == ""), None)
+    call = field(call, "signature", dict, f"{where}: module_call_graph")
+    named = as_kind(module.get("treespec_namedtuple_fields") or {}, dict, where)
+    takes = parse_spec(field(call, "in_spec", str, where), named, f"{where}: in_spec")
+    gives = parse_spec(field(call, "out_spec", str, where), named, f"{where}: out_spec")
+    _check_structure(takes, gives, inputs, outputs, where)
+    return Signature(inputs, [(kind, written) for kind, written, _ in outputs], takes, gives, {}, [])
+
+
+def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: str) -> list[Guard]:
+    """The conditions on the arguments; their names are those of the module's ``forward``."""
+    call = next(c["signature"] for c in module["module_call_graph"] if c.get("fqn") == "")
+    positional, named = takes.children
+    names = items(call, "forward_arg_names", str, where) if call.get("forward_arg_names") else []
+    paths = [path for name, spec in zip(names, positional.children) for path in spec.paths(f"[{name!r}]")]
+    if len(paths) != positional.leaves:  # without names there is nothing that a guard could call them
+        paths = [""] * positional.leaves
+    places = {path: i for i, path in enumerate([*paths, *named.paths()])}
+    texts = record.get("guards_code") or []
+    return [Guard(as_kind(text, str, where), places, where) for text in as_kind(texts, list, where)]
+
+
+def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:
+    users = sum(not isinstance(spec, Stored) for spec in inputs)
+    if len(takes.children) != 2 or takes.children[0].keys is not None or takes.children[1].keys is None:
+        raise ProgramError(f"{where}: in_spec is no pair of a tuple and a dict of arguments")
+    if takes.leaves != users:
+        raise ProgramError(f"{where}: in_spec has {takes.leaves} values, and the signature {users}")
+    given = sum(kind == "user" for kind, *_ in outputs)
+    if gives.leaves != given:
+        raise ProgramError(f"{where}: out_spec has {gives.leaves} values, and the signature {given}")
+
+
+def _input(record: Any, graph: Graph, where: str) -> Stored | UserInput | Constant:
+    kind, spec = union(record, where)
+    if kind in _STORED:
+        name = field(field(spec, "arg", dict, where), "name", str, where)
+        return Stored(name, kind, field(spec, _STORED[kind], str, where))
+    if kind == "constant_input":
+        _, value = union(field(spec, "value", dict, where), where)
+        value = parse_argument(field(spec, "value", dict, where), where)
+        return Constant(field(spec, "name", str, where), value)
+    if kind != "user_input":
+        raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")
+    arg = parse_argument(field(spec, "arg", dict, where), where)
+    if not isinstance(arg, Ref):
+        return Constant(None, arg)
+    meta = graph.tensors.get(arg.name)
+    if meta is None and arg.name not in graph.sizes:
+        raise ProgramError(f"{where}: the graph says nothing of {arg.name!r}")
+    return UserInput(arg.name, meta, graph.sizes.get(arg.name))
+
+
+def _output(record: Any, where: str) -> tuple[str, str | None, Any]:
+    """What an output is for, what it is written to, and the argument."""
+    kind, spec = union(record, where)
+    if kind == "user_output":
+        return "user", None, parse_argument(field(spec, "arg", dict, where), where)
+    if kind in _WRITTEN:
+        return "state", field(spec, _WRITTEN[kind], str, where), Ref(field(spec["arg"], "name", str, where))
+    if kind == "user_input_mutation":
+        return "input", field(spec, "user_input_name", str, where), Ref(field(spec["arg"], "name", str, where))
+    raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")

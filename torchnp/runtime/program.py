@@ -1,0 +1,345 @@
+"""A loaded program: a function of arrays in the structure of the module that was exported."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import torchnp
+from torchnp.errors import shape_text
+from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
+from torchnp.runtime.guards import Guard
+from torchnp.runtime.run import GRAPHS, NUMBERS, Report, run
+from torchnp.runtime.structures import Mismatch, Spec, describe
+from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
+
+ndarray = np.ndarray
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An input that the archive has the array of: ``kind`` is parameter, buffer or tensor_constant."""
+
+    name: str
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True)
+class UserInput:
+    """An input that the caller gives: a tensor as ``meta`` says, or an integer of the expression ``size``."""
+
+    name: str
+    meta: Meta | None
+    size: Expression | None
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument whose value was fixed when the program was exported."""
+
+    name: str | None
+    value: Any
+
+
+@dataclass
+class Signature:
+    """What the inputs and outputs of a graph are for.
+
+    Attributes
+    ----------
+    inputs : list of Stored, UserInput or Constant
+        In the graph's order.
+    outputs : list of tuple
+        ``("user", None)``, or ``"state"`` or ``"input"`` with what the value is written to.
+    takes, gives : Spec
+        The structure of the arguments (a pair of positional ones and keywords) and of the result.
+    ranges : dict
+        Least and greatest value of each symbol.
+    guards : list of Guard
+        Conditions on the arguments that the traced module asked for.
+    """
+
+    inputs: list[Stored | UserInput | Constant]
+    outputs: list[tuple[str, str | None]]
+    takes: Spec
+    gives: Spec
+    ranges: dict[str, tuple[int | None, int | None]]
+    guards: list[Guard]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """An operator that a program calls.
+
+    Attributes
+    ----------
+    name : str
+        The overload, or the function as torch spells it.
+    count : int
+        How many nodes call it.
+    dtypes : tuple of str
+        The dtypes of the tensors that it is given, or gives where it is given none.
+    status : str
+        As in the table; ``number`` for functions of sizes, ``graph`` for higher-order operators that run here, and
+        ``unknown`` for anything else.
+    differences : tuple of str
+        The ids in the catalogue of what NumPy's counterpart does otherwise.
+    """
+
+    name: str
+    count: int
+    dtypes: tuple[str, ...]
+    status: str
+    differences: tuple[str, ...]
+
+
+class Program:
+    """A program that `torchnp.load` has read; call it as the module that was exported.
+
+    It takes NumPy arrays where the module took tensors, and gives arrays in the module's own structure: tuples, lists,
+    dicts and named tuples as they were, objects of other classes as dicts of their fields. Values are those of the
+    table's kernels, one node at a time. As in torch, buffers keep what a call writes to them, an argument that the
+    module writes to is written in place, and a result may share memory with an argument.
+
+    Attributes
+    ----------
+    graph : Graph
+        The nodes.
+    signature : Signature
+        What inputs and outputs are for.
+    state : dict of str to ndarray
+        Parameters, buffers and constants by their names in the module; written to, they change the program.
+    """
+
+    def __init__(self, graph: Graph, signature: Signature, state: dict[str, ndarray]) -> None:
+        self.graph, self.signature, self.state = graph, signature, state
+        positional, named = signature.takes.children
+        self._paths = [f"*args{path}" for path in positional.paths()]
+        for key, spec in zip(named.keys or (), named.children):
+            self._paths += [f"{key}{path}" if isinstance(key, str) else f"[{key!r}]{path}" for path in spec.paths()]
+
+    def __repr__(self) -> str:
+        arrays = sum(isinstance(spec, Stored) for spec in self.signature.inputs)
+        return f"<torchnp.runtime.Program: {', '.join(self.inputs)}; {len(self.graph.nodes)} nodes, {arrays} arrays>"
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The arrays and integers that a call takes, by their names in the graph, each with its dtype and shape."""
+        users = [spec for spec in self.signature.inputs if isinstance(spec, UserInput)]
+        return {spec.name: _shown(spec) for spec in users}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(args, kwargs)
+
+    def run(self, args: tuple, kwargs: dict[str, Any], report: Report | None = None) -> Any:
+        """Call the program, and report on each node.
+
+        Parameters
+        ----------
+        args, kwargs : tuple, dict
+            The arguments of the call.
+        report : callable, optional
+            Called with each `Node` that has run, and the seconds it took.
+
+        Returns
+        -------
+        result
+            In the module's structure.
+
+        Raises
+        ------
+        ValueError
+            The arguments have another structure, in torch's words.
+        RuntimeError
+            An array has another shape or dtype, or a size is out of its range, in torch's words where it has some.
+        AssertionError
+            A condition that the module asked of its arguments when it was traced does not hold, in torch's words.
+        """
+        given = self.flatten(args, kwargs)
+        values = self._values(given)
+        results = run(self.graph, [values[id(spec)] for spec in self._graph_inputs()], report)
+        self._write(results, {s.name: values[id(s)] for s in self.signature.inputs if isinstance(s, UserInput)})
+        leaves = [x for x, (kind, _) in zip(results, self.signature.outputs) if kind == "user"]
+        return self.signature.gives.build(iter(leaves))
+
+    # ------------------------------------------------------------ arguments
+
+    def flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """The values of a call in the graph's order; ValueError in torch's words if they have another structure."""
+        takes = self.signature.takes
+        names = list(takes.children[1].keys or ())
+        if set(kwargs) != set(names):
+            raise ValueError(
+                f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {names}"
+            )
+        kwargs = {name: kwargs[name] for name in names}
+        try:
+            return takes.flatten((tuple(args), kwargs))
+        except Mismatch:
+            raise ValueError(
+                f"Trying to flatten user inputs with exported input tree spec: \n{takes}\n"
+                f"but actually got inputs with tree spec of: \n{describe((tuple(args), kwargs))}.\n"
+                "Please check that the inputs have the same number and type of "
+                "args and kwargs as the ones you used when tracing."
+            ) from None
+
+    def arrange(self, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """The arguments of a call from values by the names of `inputs`; constants are the program's own.
+
+        Raises
+        ------
+        ValueError
+            A name is missing, or is none of the program's.
+        """
+        users = [spec for spec in self.signature.inputs if not isinstance(spec, Stored)]
+        wanted = self.inputs
+        if unknown := [n for n in named if n not in wanted]:
+            raise ValueError(f"the program has no input {unknown[0]!r}; it takes {_listed(wanted)}")
+        if lacking := [n for n in wanted if n not in named]:
+            raise ValueError(f"no value for the input {lacking[0]!r}; the program takes {_listed(wanted)}")
+        leaves = [s.value if isinstance(s, Constant) else named[s.name] for s in users]
+        args, kwargs = self.signature.takes.build(iter(leaves))
+        return args, kwargs
+
+    def _graph_inputs(self) -> list[Stored | UserInput | Constant]:
+        return [spec for spec in self.signature.inputs if spec.name is not None]
+
+    def _values(self, given: list[Any]) -> dict[int, Any]:
+        """The value of each input, checked in torch's order."""
+        values: dict[int, Any] = {}
+        sizes: dict[str, int] = {}
+        rest = iter(zip(given, self._paths))
+        for spec in self.signature.inputs:
+            if isinstance(spec, Stored):
+                values[id(spec)] = self.state[spec.target]
+                continue
+            value, path = next(rest)
+            if isinstance(spec, Constant):
+                _check_constant(spec.value, value, path)
+            elif spec.meta is not None:
+                value = _as_tensor(value, spec.meta, path)
+                for i, (size, expected) in enumerate(zip(value.shape, spec.meta.shape)):
+                    self._check_size(expected, size, sizes, f"{path}.shape[{i}]")
+            else:
+                if type(value) is not int:
+                    raise RuntimeError(f"Expected input at {path} to be an integer, but got {type(value)}")
+                self._check_size(spec.size, value, sizes, path)
+            values[id(spec)] = value
+        for guard in self.signature.guards:
+            guard.check(given)
+        return values
+
+    def _check_size(self, expected: Any, size: int, known: dict[str, int], path: str) -> None:
+        """Bind a symbol to a size, or compare the size with what the symbols before it make of it."""
+        names = symbols(expected)
+        if not names:
+            if size != evaluate(expected, {}):
+                raise RuntimeError(
+                    f"Expected input at {path} to be equal to {spell(expected)}, but got {size}. "
+                    "If you meant for this dimension to be dynamic, please re-export and specify dynamic_shapes "
+                    "(e.g. with Dim.DYNAMIC)"
+                )
+            return
+        if len(names) > 1:  # torch leaves these to the assertions in the graph
+            return
+        (name,) = names
+        if name in known:
+            if size != (wanted := evaluate(expected, known)):
+                raise RuntimeError(f"Expected input at {path} to be equal to {wanted}, but got {size}")
+        else:
+            found = solve(expected, name, size)
+            if found is None:
+                words = f"to be of the form {spell(expected)}, where {name} is an integer"
+                raise RuntimeError(f"Expected input {path} = {size} {words}")
+            known[name] = found
+        low, high = self.signature.ranges.get(spell(expected), (None, None))
+        if low is not None and low > 2 and size < low:  # torch lets sizes of 0 and 1 pass
+            raise RuntimeError(f"Expected input at {path} to be >= {low}, but got {size}")
+        if high is not None and size > high:
+            raise RuntimeError(f"Expected input at {path} to be <= {high}, but got {size}")
+
+    # ------------------------------------------------------------ results
+
+    def _write(self, results: list[Any], users: dict[str, Any]) -> None:
+        """Write what the program gives for buffers and for arguments of the caller into them."""
+        for value, (kind, written) in zip(results, self.signature.outputs):
+            if kind == "user":
+                continue
+            target = self.state[written] if kind == "state" else users[written]  # type: ignore[index]
+            torchnp.table["aten::copy_"](target, value)
+
+    def requires(self) -> list[Requirement]:
+        """Every operator that the program calls, by name, with its dtypes and what the table says of it."""
+        return requirements(self.graph)
+
+
+def requirements(graph: Graph) -> list[Requirement]:
+    """Every operator in a graph and the graphs inside it, by name."""
+    counts: Counter[str] = Counter()
+    dtypes: dict[str, dict[str, None]] = {}
+    for home, node in graph.walk():
+        counts[node.target] += 1
+        dtypes.setdefault(node.target, {}).update(dict.fromkeys(_dtypes(home, node)))
+    return [
+        Requirement(name, counts[name], tuple(dtypes[name]), _status(name), _differences(name))
+        for name in sorted(counts)
+    ]
+
+
+def _listed(wanted: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({text})" for name, text in wanted.items()) or "none"
+
+
+def _shown(spec: UserInput) -> str:
+    if spec.meta is None:
+        return "int"
+    return f"{spec.meta.dtype}[{', '.join(map(spell, spec.meta.shape))}]"
+
+
+def _check_constant(expected: Any, value: Any, path: str) -> None:
+    """Refuse another value than the one that the program was exported with; in place of None torch takes anything."""
+    if expected is None:
+        return
+    both_nan = isinstance(expected, float) and isinstance(value, float) and math.isnan(expected) and math.isnan(value)
+    if type(value) is not type(expected) or not (value == expected or both_nan):
+        raise RuntimeError(f"Expected input at {path} to be equal to {expected}, but got {value}")
+
+
+def _as_tensor(value: Any, meta: Meta, path: str) -> ndarray:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, ndarray):
+        raise RuntimeError(f"Expected input at {path} to be a tensor, but got {type(value)}")
+    if value.ndim != len(meta.shape):
+        wanted = f"torch.Size([{', '.join(map(spell, meta.shape))}])"
+        got = f"torch.Size({shape_text(value.shape)})"
+        raise RuntimeError(f"Unexpected number of dimensions in input at {path}.shape (expected {wanted}, got {got})")
+    if value.dtype.newbyteorder("=") != meta.dtype:
+        raise RuntimeError(f"Expected input at {path} to be of dtype {meta.dtype}, but got {value.dtype}")
+    return value if value.dtype.isnative else value.astype(meta.dtype)
+
+
+def _dtypes(graph: Graph, node: Node) -> Iterator[str]:
+    given = [n for n in refs([*node.args, *node.kwargs.values()]) if n in graph.tensors]
+    made = [n for n in result_names(node.results) if n in graph.tensors]
+    yield from (str(graph.tensors[n].dtype) for n in given or made)
+
+
+def _status(name: str) -> str:
+    table = torchnp.table
+    if name in NUMBERS:
+        return "number"
+    if name in GRAPHS:
+        return "graph"
+    return table.status(name) if name in table.schemas else "unknown"
+
+
+def _differences(name: str) -> tuple[str, ...]:
+    table: Any = torchnp.table
+    return tuple(d.id for d in table[name].differences) if name in table else ()
