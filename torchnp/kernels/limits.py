@@ -114,7 +114,8 @@ def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
 @kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=_CLAMP)
 def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None = None) -> ndarray:
     """Limit to [min, max] elementwise."""
-    el.check_broadcast(self, *(x for x in (min, max) if x is not None))
+    if not dt.is_complex(self.dtype):
+        el.check_broadcast(self, *(x for x in (min, max) if x is not None))
     if min is not None and max is not None:
         return _clamp("clamp_cpu", REAL, self, min, max)
     return _clamp("maximum_cpu" if max is None else "minimum_cpu", _LIMITS, self, min, max)

@@ -226,6 +226,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check(N >= 0, negative_size(N, (N, group)))
     require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
+    require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
     check(input.size == N * C * HxW, expected_true("X.numel() == N * C * HxW"))
     check_kernel("GroupNormKernelImpl", input, weight, bias)
     if input.size == 0:

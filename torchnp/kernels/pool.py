@@ -322,8 +322,8 @@ def divisors(w: Windows, count_include_pad: bool, divisor_override: int | None) 
 def divide(x: ndarray, by: ndarray | int) -> ndarray:
     """Divide as C does: integers toward zero."""
     if dt.is_integral(x.dtype):
-        quotient = np.abs(x) // np.abs(by)
-        return (quotient * np.sign(x) * np.sign(by)).astype(x.dtype)
+        quotient, rest = np.divmod(x, np.asarray(by, x.dtype))
+        return quotient + ((rest != 0) & ((x < 0) != (np.asarray(by) < 0))).astype(x.dtype)
     return np.divide(x, np.asarray(by, x.dtype))
 
 

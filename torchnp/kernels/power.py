@@ -183,8 +183,8 @@ def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
     d = bound["self"].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
     if dt.is_floating(d) and not dt.is_inexact(bound["other"].dtype):  # else torch computes a power first
-        check_fits(bound["other"], targets[0])
         check_target(targets[0])
+        check_fits(bound["other"], targets[0])
 
 
 # In place torch raises 2 to the power before it looks at the target.
