@@ -42,7 +42,9 @@ def test_samples_fit_the_exact_distribution(p, q):
 
 
 def test_a_wrong_sigma_is_noticed():
-    assert _fits(noise.discrete_gaussian(300_000, 10_000), 10_200) < 1e-6
+    assert (
+        _fits(noise.discrete_gaussian(300_000, 10_000), 10_400) < 1e-6
+    )  # the divergence of 2% leaves a chance in some thousand runs
     assert _fits(noise.discrete_gaussian(300_000, 1) + 1, 1) < 1e-6
 
 
