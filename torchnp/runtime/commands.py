@@ -57,7 +57,10 @@ def _number(name: str, text: str) -> int:
 
 
 def _array(file: str, spec: UserInput | None) -> Any:
-    loaded = np.load(file, allow_pickle=False)
+    try:
+        loaded = np.load(file, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{file} is no .npy file of numbers: {error}") from error
     if not isinstance(loaded, np.ndarray):
         raise ValueError(f"{file} holds several arrays: an input is one .npy file")
     meta = spec.meta if spec else None

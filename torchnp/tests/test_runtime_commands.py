@@ -67,7 +67,7 @@ def test_run_a_dtype_that_files_have_no_name_for(tmp_path, capsys):
         (["--input", "input"], "'input' is not of the form NAME=FILE"),
         (["--input", "input={x}", "--input", "input={x}"], "gives 'input' twice"),
         (["--input", "input=nowhere.npy"], "nowhere.npy: No such file"),
-        (["--input", f"input={__file__}"], "file contains pickled (object) data"),
+        (["--input", f"input={__file__}"], "is no .npy file of numbers"),
         (["--input", "input={x}", "--output", "y.txt"], "neither a .npy nor a .npz file"),
     ],
 )
