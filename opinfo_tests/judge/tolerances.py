@@ -133,7 +133,6 @@ RULES: dict[str, Rule] = {
     **rows("_transformer_encoder_layer_fwd", Rule("close", "norms of numbers that may all but agree", conditioned=True)),
     **rows("lerp", Rule("close", "from the nearer end, whose zeros have another sign in vectors", zero_sign=False)),
     **rows("_upsample_bicubic2d_aa native_group_norm_backward", Rule("close", "sums in vectors, whose zeros have the sign of what is beside them", zero_sign=False)),
-    **rows("_upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward", Rule("close", "products are added before they underflow, or after", zero_sign=False)),
     **rows("_unique _unique2", Rule("exact", "picks values; which of -0 and 0 stands for both is not promised", zero_sign=False)),
     **rows(_ONE_SIDED, Rule("close", ONE_SIDED, zero_sign=False)),
     **rows("stft stft.center", Rule("close", "of many windows, " + ONE_SIDED, zero_sign=False)),
