@@ -261,6 +261,11 @@ def add_requires(sub: argparse.ArgumentParser) -> None:
     """The options of ``torchnp requires``."""
     _add_program(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.add_argument(
+        "--backend",
+        metavar="NAME",
+        help="what a backend lacks of them: table, torch-DEVICE, an entry point, package.module:object (as in torchnp conform)",
+    )
 
 
 def _add_program(sub: argparse.ArgumentParser) -> None:

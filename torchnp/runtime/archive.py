@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import mmap
 import os
 import re
 import struct
 import zipfile
+import zlib
 from typing import IO, Any
 
 import numpy as np
@@ -24,6 +26,8 @@ ndarray = np.ndarray
 MAX_MEMBERS = 1_000_000
 MAX_TEXT = 1 << 28  # bytes of one JSON member
 _CHUNK = 1 << 20
+_LENGTHS = 26  # the place in a member's header of the lengths of its name and of what torch pads it with
+_ALIGNMENT = 16  # bytes of the largest number; torch lets members begin at multiples of 64
 # What zipfile raises of a damaged file.
 _DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, OverflowError, RuntimeError, ValueError)
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -47,6 +51,7 @@ class Archive:
         self._owned = not hasattr(file, "read")
         self._file: IO[bytes] = open(file, "rb") if self._owned else file  # type: ignore[arg-type,assignment]  # noqa: SIM115
         self.label = os.fspath(file) if self._owned else str(getattr(file, "name", "the file"))  # type: ignore[arg-type]
+        self._map: mmap.mmap | None = None
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.close)
             self._zip, self.members = self._open()
@@ -140,6 +145,37 @@ class Archive:
         if at != info.file_size:
             raise ProgramError(f"member {name!r} ends after {at} of {info.file_size} bytes")
         return out
+
+    def mapped(self, name: str) -> ndarray:
+        """The bytes of a member, as a window of the file: writes to it stay in this process, and the file as it is.
+
+        A file that was opened elsewhere is read, and so is a member that does not begin where numbers may.
+        """
+        info = self.members.get(name)
+        if info is None or not self._owned:
+            return self.raw(name)
+        start = self._start(info)
+        if start % _ALIGNMENT:
+            return self.raw(name)
+        if self._map is None:
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
+        window = np.frombuffer(self._map, np.uint8)[start : start + info.file_size]
+        found = 0
+        for at in range(0, window.size, _CHUNK):
+            found = zlib.crc32(window[at : at + _CHUNK].data, found)
+        if window.size != info.file_size or found != info.CRC:
+            raise ProgramError(f"member {name!r} is damaged: Bad CRC-32")
+        return window
+
+    def _start(self, info: zipfile.ZipInfo) -> int:
+        """Where the bytes of a member begin: behind a header whose length it says itself."""
+        try:
+            self._zip.open(info).close()  # compares the header with the directory
+            self._file.seek(info.header_offset + _LENGTHS)
+            lengths = struct.unpack("<HH", self._file.read(4))
+        except (*_DAMAGE, struct.error) as error:
+            raise ProgramError(f"member {info.filename!r} is damaged: {error}") from error
+        return info.header_offset + _LENGTHS + 4 + sum(lengths)
 
     def text(self, name: str) -> str:
         """A member that is text."""

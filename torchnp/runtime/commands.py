@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.named_files import named_files
 from torchnp.runtime.graph import Node
 from torchnp.runtime.loading import load, read_graph
-from torchnp.runtime.program import Program, UserInput, requirements
+from torchnp.runtime.program import Program, Requirement, UserInput, requirements
 
 
 def run_program(args: argparse.Namespace) -> int:
@@ -39,12 +40,7 @@ def _inputs(program: Program, given: list[str]) -> dict[str, Any]:
     """The values of ``NAME=FILE`` options."""
     specs = {spec.name: spec for spec in program.signature.inputs if isinstance(spec, UserInput)}
     found: dict[str, Any] = {}
-    for text in given:
-        name, equals, file = text.partition("=")
-        if not equals or not file:
-            raise ValueError(f"--input {text!r} is not of the form NAME=FILE")
-        if name in found:
-            raise ValueError(f"--input gives {name!r} twice")
+    for name, file in named_files("--input", given).items():
         spec = specs.get(name)
         found[name] = _number(name, file) if spec and spec.meta is None else _array(file, spec)
     return found
@@ -88,8 +84,9 @@ class Profile:
         self.seconds: dict[str, float] = {}
 
     def __call__(self, node: Node, seconds: float) -> None:
-        self.calls[node.target] += 1
-        self.seconds[node.target] = self.seconds.get(node.target, 0.0) + seconds
+        name = node.label or node.target
+        self.calls[name] += 1
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     def __str__(self) -> str:
         total = sum(self.seconds.values()) or 1.0
@@ -100,22 +97,61 @@ class Profile:
 
 
 def list_requirements(args: argparse.Namespace) -> int:
-    """The operators of a program; status 1 if some of them cannot run."""
+    """The operators of a program; status 1 if some of them cannot run, here or on the backend that is asked about."""
     needed = requirements(read_graph(args.program, args.model))
-    lacking = [r.name for r in needed if r.status in ("absent", "excluded", "unknown")]
+    absent = [r.name for r in needed if r.status in ("absent", "excluded", "unknown")]
+    told = _told_by(args.backend, needed) if args.backend else {}
+    lacking = [name for name, said in told.items() if said.startswith("lacks")]
+    bad = lacking if args.backend else absent
     if args.json:
-        print(json.dumps({"runs": not lacking, "operators": [asdict(r) for r in needed]}, indent=1))
-        return 1 if lacking else 0
-    rows = [("operator", "calls", "dtypes", "status", "differences from NumPy")]
-    rows += [(r.name, str(r.count), " ".join(r.dtypes), r.status, " ".join(r.differences)) for r in needed]
+        operators = [asdict(r) | ({"backend": told[r.name]} if told else {}) for r in needed]
+        about = {"backend": args.backend, "lacks": lacking} if args.backend else {}
+        print(json.dumps({"runs": not absent, **about, "operators": operators}, indent=1))
+        return 1 if bad else 0
+    rows = [("operator", "calls", "dtypes", "status", *([args.backend] if told else []), "differences from NumPy")]
+    for r in needed:
+        said = (told[r.name],) if told else ()
+        rows.append((r.name, str(r.count), " ".join(r.dtypes), r.status, *said, " ".join(r.differences)))
     print(_aligned(rows))
     counts = Counter(r.status for r in needed)
     print(
         f"\n{sum(r.count for r in needed)} calls of {len(needed)}: " + ", ".join(f"{k} {s}" for s, k in counts.items())
     )
-    if lacking:
-        print(f"torchnp does not run {', '.join(lacking)}")
-    return 1 if lacking else 0
+    if absent:
+        print(f"torchnp does not run {', '.join(absent)}")
+    if args.backend:
+        print(f"{args.backend} lacks {', '.join(lacking) or 'nothing'}")
+        if apart := [name for name, said in told.items() if said == _COMPOSITE]:
+            print(f"it has no kernel of {', '.join(apart)}: run_decompositions() takes such operators apart")
+    return 1 if bad else 0
+
+
+_COMPOSITE = "composite"
+
+
+def _told_by(name: str, needed: Sequence[Requirement]) -> dict[str, str]:
+    """What a backend says of each operator, by name: ``has``, ``lacks``, ``lacks`` with dtypes, or ``composite``.
+
+    A composite operator that it lacks is none that it needs: torch defines it through others. Functions of sizes, and of
+    graphs, are no backend's.
+    """
+    from opinfo_tests.backends.load import load_backend
+
+    try:
+        backend = load_backend(name)
+    except SystemExit as error:
+        raise ValueError(str(error)) from None
+
+    def said(r: Requirement) -> str:
+        if r.status in ("number", "graph"):
+            return ""
+        if r.name not in backend.ops:
+            return _COMPOSITE if r.status == "composite" else "lacks"
+        held = backend.dtypes
+        strange = [d for d in r.dtypes if held is not None and d not in held]
+        return f"lacks {' '.join(strange)}" if strange else "has"
+
+    return {r.name: said(r) for r in needed}
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from typing import Any
@@ -27,6 +27,13 @@ MAX_DIMS = 64  # NumPy's
 @dataclass(frozen=True)
 class Ref:
     """Stands for a value that is known when the program runs."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Stands for an operator that another one is to call."""
 
     name: str
 
@@ -66,6 +73,12 @@ class Node:
         The node's place in the archive, for messages.
     dead : list of str
         Values that no later node reads.
+    function : callable, optional
+        What computes it in the place of the table's kernel.
+    label : str
+        What a profile calls it, where that is not its target.
+    relu : bool
+        Whether the function ends with a maximum with zero.
     """
 
     target: str
@@ -74,6 +87,9 @@ class Node:
     results: list[Any]
     where: str
     dead: list[str] = attribute(default_factory=list)
+    function: Callable[..., Any] | None = None
+    label: str = ""
+    relu: bool = False
 
 
 @dataclass
@@ -189,6 +205,10 @@ def _complex(record: Any, where: str) -> complex:
     return complex(field(record, "real", float, where), field(record, "imag", float, where))
 
 
+def _operator(value: Any, where: str) -> Operator:
+    return Operator(overload_name(as_kind(value, str, where)))
+
+
 def _graph(record: Any, where: str) -> Graph:
     return parse_graph(field(record, "graph", dict, where), f"{where}.graph")
 
@@ -214,8 +234,9 @@ _ONE: dict[str, Callable[[Any, str], Any]] = {
     "as_device": _parse_device,
     "as_complex": _complex,
     "as_graph": _graph,
+    "as_operator": _operator,
 }
-_UNREAD = ("as_operator", "as_custom_obj", "as_string_to_argument")
+_UNREAD = ("as_custom_obj", "as_string_to_argument")
 _MANY = ("tensor", "int", "float", "string", "bool", "sym_int", "sym_float", "sym_bool", "optional_tensor")
 _ARGUMENTS = _ONE | {f"as_{kind}s": _each(_ONE[f"as_{kind}"]) for kind in _MANY}
 _ARGUMENTS |= {
@@ -329,11 +350,35 @@ def parse_graph(record: Any, where: str) -> Graph:
             if isinstance(x, Ref) and x.name in sizes
         },
     )
-    _check_names(graph, where)
+    order_effects(graph)
+    check_names(graph, where)
     return graph
 
 
-def _check_names(graph: Graph, where: str) -> None:
+_WITH_EFFECTS = "torch.ops.higher_order.with_effects"
+
+
+def order_effects(graph: Graph) -> None:
+    """Put in the place of each ``with_effects`` the call that it makes.
+
+    It takes a token and gives one, which orders calls that print or refuse; nodes are in order already. What goes in as a
+    token comes out as one.
+    """
+    tokens: dict[str, Any] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.target != _WITH_EFFECTS:
+            continue
+        token, *rest = node.args or [None]
+        given, *results = node.results or [None]
+        if not isinstance(token, Ref) or not rest or not isinstance(rest[0], Operator) or not isinstance(given, tuple):
+            raise ProgramError(f"{node.where} has no token and operator")
+        tokens[given[1]] = tokens.get(token.name, token)
+        results = [] if results == [None] else results
+        graph.nodes[i] = Node(rest[0].name, rest[1:], node.kwargs, results, node.where)
+    graph.outputs = [tokens.get(x.name, x) if isinstance(x, Ref) else x for x in graph.outputs]
+
+
+def check_names(graph: Graph, where: str) -> None:
     """Refuse values that are read before they are made, or made twice; note where each is read last."""
     known: set[str] = set()
 
@@ -353,17 +398,8 @@ def _check_names(graph: Graph, where: str) -> None:
         read(refs([*node.args, *node.kwargs.values()]), node.where)
         define(result_names(node.results), node.where)
     read(refs(graph.outputs), f"{where}.outputs")
-    alive = {*refs(graph.inputs), *refs(graph.outputs)}
+    alive = {*refs(graph.outputs)}
     for node in reversed(graph.nodes):
         touched = {*refs([*node.args, *node.kwargs.values()]), *result_names(node.results)}
         node.dead = sorted(touched - alive)
         alive |= touched
-
-
-def fill(value: Any, values: Mapping[str, Any]) -> Any:
-    """An argument with its names replaced by what they stand for."""
-    if type(value) is Ref:
-        return values[value.name]
-    if type(value) is list:
-        return [fill(x, values) for x in value]
-    return value

@@ -12,7 +12,7 @@ from torchnp.runtime.archive import Archive
 from torchnp.runtime.fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.graph import Graph, Meta, Ref, parse_argument, parse_graph, parse_meta
 from torchnp.runtime.guards import Guard
-from torchnp.runtime.program import Constant, Program, Signature, Stored, UserInput
+from torchnp.runtime.program import Constant, Input, Program, Signature, Stored, Token, UserInput
 from torchnp.runtime.run import check_calls, missing
 from torchnp.runtime.structures import Spec, parse_spec
 from torchnp.runtime.symbols import parse_ranges
@@ -21,15 +21,18 @@ ndarray = np.ndarray
 MAJOR = 8  # of the schema of the JSON, in torch 2.13
 
 
-def load(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Program:
+def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact: bool = False) -> Program:
     """Read a program that ``torch.export.save`` of torch 2.13 has written; torch is not needed.
 
     Parameters
     ----------
     file : str, path or binary file
-        The archive (``model.pt2``).
+        The archive (``model.pt2``). Of a path the weights are mapped: the file must stay as it is while the program lives.
     model : str, optional
         Which program, where an archive holds several.
+    exact : bool, optional
+        Run the table's kernels node by node, so that results have their bits. Else constants are folded, batch norm goes
+        into convolutions, and some operators are computed in quicker ways, within their tolerances.
 
     Returns
     -------
@@ -55,7 +58,7 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Progr
         signature.guards += _guards(record, module, signature.takes, f"{where}: guards_code")
         signature.ranges.update(parse_ranges(field(record, "range_constraints", dict, where), f"{where}: ranges"))
         state = _payloads(archive, name, "weights") | _payloads(archive, name, "constants")
-    return Program(graph, signature, _state(graph, signature, state))
+    return Program(graph, signature, _state(graph, signature, state), exact)
 
 
 def read_graph(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Graph:
@@ -124,7 +127,7 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
             raise ProgramError(f"{at}: {home}/{path} is an object of a custom class, which torchnp does not read")
         meta = parse_meta(record["tensor_meta"], at)
         if path not in stored:
-            stored[path] = archive.raw(f"{home}/{path}")
+            stored[path] = archive.mapped(f"{home}/{path}")
         found[name] = _view(stored[path], meta, f"{at} ({home}/{path})")
     return found
 
@@ -147,8 +150,7 @@ def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
             f"{where} has {raw.size} bytes; sizes {sizes}, strides {strides} and offset {offset} of {meta.dtype} "
             f"need {(last + 1) * itemsize}"
         )
-    flat = raw.view(meta.dtype)[offset:]
-    return np.lib.stride_tricks.as_strided(flat, sizes, [step * itemsize for step in strides])
+    return ndarray(sizes, meta.dtype, raw, offset * itemsize, [step * itemsize for step in strides])
 
 
 def _state(graph: Graph, signature: Signature, found: dict[str, ndarray]) -> dict[str, ndarray]:
@@ -189,10 +191,10 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> Signature:
     expected = [x.name for x in graph.inputs if isinstance(x, Ref)]
     if [n for n in names if n in set(expected)] != expected or len(outputs) != len(graph.outputs):
         raise ProgramError(f"{where} does not fit the graph's inputs and outputs")
-    if any(isinstance(spec, (Stored, UserInput)) and spec.name not in expected for spec in inputs):
+    if any(isinstance(spec, (Stored, UserInput, Token)) and spec.name not in expected for spec in inputs):
         raise ProgramError(f"{where} has an input that the graph does not have")
-    for (_, written, arg), value in zip(outputs, graph.outputs):
-        if arg != value:
+    for (kind, written, arg), value in zip(outputs, graph.outputs):
+        if kind != "token" and arg != value:
             raise ProgramError(f"{where} has the output {arg}, and the graph {value}")
         owners = {spec.target if isinstance(spec, Stored) else spec.name for spec in inputs}
         if written is not None and (written not in owners or not isinstance(arg, Ref)):
@@ -221,7 +223,7 @@ def _guards(record: dict[str, Any], module: dict[str, Any], takes: Spec, where: 
 
 
 def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, where: str) -> None:
-    users = sum(not isinstance(spec, Stored) for spec in inputs)
+    users = sum(isinstance(spec, (UserInput, Constant)) for spec in inputs)
     if len(takes.children) != 2 or takes.children[0].keys is not None or takes.children[1].keys is None:
         raise ProgramError(f"{where}: in_spec is no pair of a tuple and a dict of arguments")
     if takes.leaves != users:
@@ -231,11 +233,13 @@ def _check_structure(takes: Spec, gives: Spec, inputs: list, outputs: list, wher
         raise ProgramError(f"{where}: out_spec has {gives.leaves} values, and the signature {given}")
 
 
-def _input(record: Any, graph: Graph, where: str) -> Stored | UserInput | Constant:
+def _input(record: Any, graph: Graph, where: str) -> Input:
     kind, spec = union(record, where)
     if kind in _STORED:
         name = field(field(spec, "arg", dict, where), "name", str, where)
         return Stored(name, kind, field(spec, _STORED[kind], str, where))
+    if kind == "token":
+        return Token(field(field(spec, "arg", dict, where), "name", str, where))
     if kind == "constant_input":
         _, value = union(field(spec, "value", dict, where), where)
         value = parse_argument(field(spec, "value", dict, where), where)
@@ -260,4 +264,6 @@ def _output(record: Any, where: str) -> tuple[str, str | None, Any]:
         return "state", field(spec, _WRITTEN[kind], str, where), Ref(field(spec["arg"], "name", str, where))
     if kind == "user_input_mutation":
         return "input", field(spec, "user_input_name", str, where), Ref(field(spec["arg"], "name", str, where))
+    if kind == "token":
+        return "token", None, None
     raise ProgramError(f"{where} is of the kind {kind[:40]!r}, which torchnp does not run")

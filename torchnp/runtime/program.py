@@ -14,7 +14,9 @@ import torchnp
 from torchnp.errors import shape_text
 from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
 from torchnp.runtime.guards import Guard
-from torchnp.runtime.run import GRAPHS, NUMBERS, Report, run
+from torchnp.runtime.higher import HIGHER
+from torchnp.runtime.rewrite import improved
+from torchnp.runtime.run import NUMBERS, Plan, Report
 from torchnp.runtime.structures import Mismatch, Spec, describe
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
 
@@ -47,16 +49,26 @@ class Constant:
     value: Any
 
 
+@dataclass(frozen=True)
+class Token:
+    """An input that orders calls, and has no value."""
+
+    name: str
+
+
+Input = Stored | UserInput | Constant | Token
+
+
 @dataclass
 class Signature:
     """What the inputs and outputs of a graph are for.
 
     Attributes
     ----------
-    inputs : list of Stored, UserInput or Constant
+    inputs : list of Stored, UserInput, Constant or Token
         In the graph's order.
     outputs : list of tuple
-        ``("user", None)``, or ``"state"`` or ``"input"`` with what the value is written to.
+        ``("user", None)``, ``("token", None)``, or ``"state"`` or ``"input"`` with what the value is written to.
     takes, gives : Spec
         The structure of the arguments (a pair of positional ones and keywords) and of the result.
     ranges : dict
@@ -65,7 +77,7 @@ class Signature:
         Conditions on the arguments that the traced module asked for.
     """
 
-    inputs: list[Stored | UserInput | Constant]
+    inputs: list[Input]
     outputs: list[tuple[str, str | None]]
     takes: Spec
     gives: Spec
@@ -104,7 +116,7 @@ class Program:
 
     It takes NumPy arrays where the module took tensors, and gives arrays in the module's own structure: tuples, lists,
     dicts and named tuples as they were, objects of other classes as dicts of their fields. Values are those of the
-    table's kernels, one node at a time. As in torch, buffers keep what a call writes to them, an argument that the
+    table's kernels within the operators' tolerances, and with ``exact`` to the bit. As in torch, buffers keep what a call writes to them, an argument that the
     module writes to is written in place, and a result may share memory with an argument.
 
     Attributes
@@ -114,11 +126,16 @@ class Program:
     signature : Signature
         What inputs and outputs are for.
     state : dict of str to ndarray
-        Parameters, buffers and constants by their names in the module; written to, they change the program.
+        Parameters, buffers and constants by their names in the module. To change the program, write to an array or put
+        another in its place; those that the first call has made something of are read-only since.
+    exact : bool
+        Whether results have the bits of the table's kernels.
     """
 
-    def __init__(self, graph: Graph, signature: Signature, state: dict[str, ndarray]) -> None:
-        self.graph, self.signature, self.state = graph, signature, state
+    def __init__(self, graph: Graph, signature: Signature, state: dict[str, ndarray], exact: bool = False) -> None:
+        self.graph, self.signature, self.state, self.exact = graph, signature, state, exact
+        self._plan: Plan | None = None
+        self._used: dict[str, ndarray] = {}
         positional, named = signature.takes.children
         self._paths = [f"*args{path}" for path in positional.paths()]
         for key, spec in zip(named.keys or (), named.children):
@@ -163,10 +180,27 @@ class Program:
         """
         given = self.flatten(args, kwargs)
         values = self._values(given)
-        results = run(self.graph, [values[id(spec)] for spec in self._graph_inputs()], report)
+        results = self._planned()([values[id(spec)] for spec in self._graph_inputs()], report)
         self._write(results, {s.name: values[id(s)] for s in self.signature.inputs if isinstance(s, UserInput)})
         leaves = [x for x, (kind, _) in zip(results, self.signature.outputs) if kind == "user"]
         return self.signature.gives.build(iter(leaves))
+
+    def _planned(self) -> Plan:
+        """The plan, made again where an array that it has in it was exchanged."""
+        if self._plan is None or any(self.state.get(target) is not x for target, x in self._used.items()):
+            if self.exact:
+                self._plan = Plan(self.graph)
+                return self._plan
+            written = {written for kind, written in self.signature.outputs if kind == "state"}
+            stored = {
+                s.name: s.target for s in self.signature.inputs if isinstance(s, Stored) and s.target not in written
+            }
+            graph, used = improved(self.graph, {name: self.state[target] for name, target in stored.items()})
+            self._used = {stored[name]: self.state[stored[name]] for name in used}
+            for array in self._used.values():
+                array.flags.writeable = False
+            self._plan = Plan(graph)
+        return self._plan
 
     # ------------------------------------------------------------ arguments
 
@@ -197,7 +231,7 @@ class Program:
         ValueError
             A name is missing, or is none of the program's.
         """
-        users = [spec for spec in self.signature.inputs if not isinstance(spec, Stored)]
+        users = [spec for spec in self.signature.inputs if isinstance(spec, (UserInput, Constant))]
         wanted = self.inputs
         if unknown := [n for n in named if n not in wanted]:
             raise ValueError(f"the program has no input {unknown[0]!r}; it takes {_listed(wanted)}")
@@ -207,7 +241,7 @@ class Program:
         args, kwargs = self.signature.takes.build(iter(leaves))
         return args, kwargs
 
-    def _graph_inputs(self) -> list[Stored | UserInput | Constant]:
+    def _graph_inputs(self) -> list[Input]:
         return [spec for spec in self.signature.inputs if spec.name is not None]
 
     def _values(self, given: list[Any]) -> dict[int, Any]:
@@ -218,6 +252,9 @@ class Program:
         for spec in self.signature.inputs:
             if isinstance(spec, Stored):
                 values[id(spec)] = self.state[spec.target]
+                continue
+            if isinstance(spec, Token):
+                values[id(spec)] = None
                 continue
             value, path = next(rest)
             if isinstance(spec, Constant):
@@ -269,9 +306,9 @@ class Program:
     def _write(self, results: list[Any], users: dict[str, Any]) -> None:
         """Write what the program gives for buffers and for arguments of the caller into them."""
         for value, (kind, written) in zip(results, self.signature.outputs):
-            if kind == "user":
+            if written is None:
                 continue
-            target = self.state[written] if kind == "state" else users[written]  # type: ignore[index]
+            target = self.state[written] if kind == "state" else users[written]
             torchnp.table["aten::copy_"](target, value)
 
     def requires(self) -> list[Requirement]:
@@ -335,7 +372,7 @@ def _status(name: str) -> str:
     table = torchnp.table
     if name in NUMBERS:
         return "number"
-    if name in GRAPHS:
+    if name in HIGHER:
         return "graph"
     return table.status(name) if name in table.schemas else "unknown"
 

@@ -12,9 +12,13 @@ import numpy as np
 
 import torchnp
 from torchnp.runtime.fields import ProgramError
-from torchnp.runtime.graph import Graph, Node, Unread, fill
+from torchnp.runtime.graph import Graph, Node, Operator, Ref, Unread, refs, result_names
+from torchnp.runtime.higher import HIGHER
 
 Report = Callable[[Node, float], None]  # a node that has run, and its seconds
+Reader = Callable[[list[Any]], Any]  # of all values
+# A kernel, its arguments and keywords, what keeps its results, and the places that nobody reads any more.
+Step = tuple[Callable[..., Any], Reader, Reader | None, Callable[[list[Any], Any], None], list[int], Node]
 
 
 def _sym_sqrt(x: float) -> float:
@@ -54,31 +58,26 @@ def _small_power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-def _grad_mode(enabled: bool, graph: Graph, *operands: Any) -> tuple:
-    """Gradients are not recorded here, so what ran without them runs as it is."""
-    return tuple(run(graph, [*operands]))
-
-
-# Higher-order ops: functions of graphs.
-GRAPHS: dict[str, Callable[..., Any]] = {"torch.ops.higher_order.wrap_with_set_grad_enabled": _grad_mode}
-
-
 def missing(graph: Graph) -> dict[str, str]:
     """The targets that cannot run, and why not."""
     table = torchnp.table
     found: dict[str, str] = {}
     for _, node in graph.walk():
         name = node.target
-        if name in found or name in NUMBERS or name in GRAPHS or name in table:
+        if name in found or name in NUMBERS or name in HIGHER or name in table:
             continue
         if name in table.schemas:
             found[name] = table.why_not(name)
         elif ".higher_order." in name:
-            found[name] = "a higher-order operator, which torchnp does not run yet"
+            found[name] = "a higher-order operator, which torchnp does not run"
+        elif name.startswith("torch._functorch."):
+            found[name] = "a transform that was not applied: save what run_decompositions() makes of the program"
         elif "::" in name and name.partition("::")[0] not in ("aten", "prims"):
             found[name] = "a custom operator, for which there is no kernel"
         else:
             found[name] = "torch 2.13 registers no such operator"
+        if name.endswith("wrap_with_autocast"):
+            found[name] += ": save what run_decompositions() makes of the program"
     return found
 
 
@@ -87,15 +86,14 @@ def check_calls(graph: Graph) -> None:
     for _, node in graph.walk():
         if unread := [x.kind for x in (*node.args, *node.kwargs.values()) if isinstance(x, Unread)]:
             raise ProgramError(f"{node.where} has an argument of the kind {unread[0]!r}, which it does not take")
+        if any(isinstance(x, Operator) for x in (*node.args, *node.kwargs.values())):
+            raise ProgramError(f"{node.where} takes no operator")
         if node.target in NUMBERS:
             if node.kwargs or len(node.results) != 1:
                 raise ProgramError(f"{node.where}: a function of numbers has one result and no keywords")
             continue
-        if node.target in GRAPHS:
-            if len(node.args) < 2 or not isinstance(node.args[1], Graph) or node.kwargs:
-                raise ProgramError(f"{node.where}: its second argument must be a graph")
-            if len(node.args) - 2 != len(node.args[1].inputs):
-                raise ProgramError(f"{node.where}: {len(node.args) - 2} values for {len(node.args[1].inputs)} inputs")
+        if node.target in HIGHER:
+            HIGHER[node.target].check(node)
             continue
         if any(isinstance(x, Graph) for x in (*node.args, *node.kwargs.values())):
             raise ProgramError(f"{node.where} takes no graph")
@@ -112,60 +110,151 @@ def check_calls(graph: Graph) -> None:
             raise ProgramError(f"{node.where} has {len(node.results)} results; {schema} has {len(schema.returns)}")
 
 
-def run(graph: Graph, inputs: Sequence[Any], report: Report | None = None) -> list[Any]:
-    """The outputs of a graph for its inputs, in order.
+class Plan:
+    """A graph ready to run: each node's kernel, and where its arguments stand in a list of all values.
 
     Parameters
     ----------
     graph : Graph
         One that `missing` and `check_calls` have passed.
-    inputs : sequence
-        Arrays of any shape and dtype, and numbers.
-    report : callable, optional
-        Called with each node that has run, and the seconds it took.
-
-    Returns
-    -------
-    list
-        Arrays, numbers, None, and lists of them.
     """
-    values = {ref.name: x for ref, x in zip(graph.inputs, inputs) if hasattr(ref, "name")}
-    table = torchnp.table
-    for node in graph.nodes:
-        function = NUMBERS.get(node.target) or GRAPHS.get(node.target) or table[node.target]
-        args = [fill(x, values) for x in node.args]
-        kwargs = {name: fill(x, values) for name, x in node.kwargs.items()}
-        start = time.perf_counter() if report else 0.0
-        found = function(*args, **kwargs)
-        if report:
+
+    def __init__(self, graph: Graph) -> None:
+        self._names: dict[str, int] = {}
+        self._values: list[Any] = []  # constants, in their places
+        self._inputs = [self._place(x.name) if isinstance(x, Ref) else None for x in graph.inputs]
+        self._steps = [self._step(node) for node in graph.nodes]
+        self._outputs = [self._reader(x) for x in graph.outputs]
+
+    def __call__(self, inputs: list[Any], report: Report | None = None) -> list[Any]:
+        """The outputs of the graph for its inputs, in order.
+
+        Parameters
+        ----------
+        inputs : list
+            Arrays of any shape and dtype, and numbers; it is emptied, so that what is read for the last time is freed.
+        report : callable, optional
+            Called with each node that has run, and the seconds it took.
+
+        Returns
+        -------
+        list
+            Arrays, numbers, None, and lists of them.
+        """
+        values = self._values.copy()
+        for place, x in zip(self._inputs, inputs):
+            if place is not None:
+                values[place] = x
+        x = None
+        inputs.clear()
+        if report is not None:
+            return self._reported(values, report)
+        for function, args, kwargs, keep, dead, _ in self._steps:
+            if kwargs is None:
+                keep(values, function(*args(values)))
+            else:
+                keep(values, function(*args(values), **kwargs(values)))
+            for place in dead:
+                values[place] = None
+        return [read(values) for read in self._outputs]
+
+    def _reported(self, values: list[Any], report: Report) -> list[Any]:
+        for function, args, kwargs, keep, dead, node in self._steps:
+            given, named = args(values), kwargs(values) if kwargs else {}
+            start = time.perf_counter()
+            found = function(*given, **named)
             report(node, time.perf_counter() - start)
-        _keep(node, found, values)
-        for name in node.dead:
-            del values[name]
-    return [fill(x, values) for x in graph.outputs]
+            keep(values, found)
+            del given, named, found
+            for place in dead:
+                values[place] = None
+        return [read(values) for read in self._outputs]
+
+    def _place(self, name: str) -> int:
+        if name not in self._names:
+            self._names[name] = self._constant(None)
+        return self._names[name]
+
+    def _constant(self, value: Any) -> int:
+        self._values.append(value)
+        return len(self._values) - 1
+
+    def _step(self, node: Node) -> Step:
+        higher = HIGHER.get(node.target)
+        function = higher.run if higher else node.function or NUMBERS.get(node.target) or torchnp.table[node.target]
+        parts = [self._at(x) for x in node.args]
+        places = [part for part in parts if isinstance(part, int)]
+        args: Reader
+        if len(places) < len(parts):
+            readers = [_getter(part) if isinstance(part, int) else part for part in parts]
+            args = lambda values: [read(values) for read in readers]
+        elif len(parts) > 1:
+            args = operator.itemgetter(*places)
+        else:
+            args = operator.itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
+        named = {name: self._reader(x) for name, x in node.kwargs.items()}
+        kwargs: Reader | None = (lambda values: {name: read(values) for name, read in named.items()}) if named else None
+        keep = self._keeper(node, higher is not None)
+        return function, args, kwargs, keep, [self._place(name) for name in node.dead], node
+
+    def _at(self, x: Any) -> int | Reader:
+        """Where an argument stands, or what makes it of the values."""
+        if isinstance(x, Ref):
+            return self._place(x.name)
+        if isinstance(x, Graph):
+            inner = Plan(x)
+            return self._constant(lambda *given: inner([*given]))
+        if isinstance(x, list) and any(True for _ in refs(x)):
+            readers = [self._reader(v) for v in x]
+            return lambda values: [read(values) for read in readers]
+        return self._constant(x)
+
+    def _reader(self, x: Any) -> Reader:
+        at = self._at(x)
+        return _getter(at) if isinstance(at, int) else at
+
+    def _keeper(self, node: Node, several: bool) -> Callable[[list[Any], Any], None]:
+        """What writes a node's results to their places."""
+        if not any(True for _ in result_names(node.results)):
+            return lambda values, found: None
+        one = node.results[0]
+        if len(node.results) == 1 and not several and isinstance(one, tuple) and one[0] == "tensor":
+            return _setter(self._place(one[1]))
+        several = several or len(node.results) > 1
+        for name in result_names(node.results):
+            self._place(name)
+        return lambda values, found: _bind(node, node.results, found if several else [found], values, self._names)
+
+
+def run(graph: Graph, inputs: Sequence[Any], report: Report | None = None) -> list[Any]:
+    """The outputs of a graph for its inputs, in order; who runs it again keeps a `Plan`."""
+    return Plan(graph)([*inputs], report)
+
+
+def _getter(place: int) -> Reader:
+    return operator.itemgetter(place)
+
+
+def _setter(place: int) -> Callable[[list[Any], Any], None]:
+    def keep(values: list[Any], found: Any) -> None:
+        values[place] = found
+
+    return keep
 
 
 _NUMBER = {"int": int, "float": float, "bool": bool}
 
 
-def _keep(node: Node, found: Any, values: dict[str, Any]) -> None:
-    """Write a node's results under their names."""
-    if not node.results:
-        return
-    several = len(node.results) > 1 or node.target in GRAPHS
-    _bind(node, node.results, found if several else [found], values)
-
-
-def _bind(node: Node, results: list[Any], found: Any, values: dict[str, Any]) -> None:
+def _bind(node: Node, results: list[Any], found: Any, values: list[Any], places: dict[str, int]) -> None:
+    """Write results to the places of their names."""
     if not isinstance(found, (list, tuple)) or len(found) != len(results):
         given = len(found) if isinstance(found, (list, tuple)) else 1
         raise ProgramError(f"{node.where} has given {given} results, and the program names {len(results)}")
     for result, x in zip(results, found):
         if isinstance(result, list):
-            _bind(node, result, x, values)
+            _bind(node, result, x, values, places)
         elif result is not None:
             kind, name = result
-            if kind == "tensor":
-                values[name] = x
-            else:
-                values[name] = _NUMBER[kind](x.item() if isinstance(x, (np.ndarray, np.generic)) else x)
+            if kind != "tensor":
+                x = _NUMBER[kind](x.item() if isinstance(x, (np.ndarray, np.generic)) else x)
+            values[places[name]] = x

@@ -7,7 +7,7 @@ import re
 import pytest
 
 EMPTY = inspect.Signature.empty
-PUBLIC = ("torchnp", "torchnp.interop", "torchnp.rpc", "opinfo_tests")
+PUBLIC = ("torchnp", "torchnp.compiler", "torchnp.interop", "torchnp.rpc", "opinfo_tests")
 
 
 def names():

@@ -1,6 +1,9 @@
 """``torchnp run`` and ``torchnp requires``, as a user types them."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -9,6 +12,7 @@ import pytest
 import torch
 
 import torchnp
+from opinfo_tests import Table
 from torchnp.cli import main
 from torchnp.tests import exported
 
@@ -64,8 +68,8 @@ def test_run_a_dtype_that_files_have_no_name_for(tmp_path, capsys):
     [
         ([], "no value for the input 'input'; the program takes input (float32[s31, 1, 6, 6])"),
         (["--input", "y={x}", "--input", "input={x}"], "no input 'y'; it takes input"),
-        (["--input", "input"], "'input' is not of the form NAME=FILE"),
-        (["--input", "input={x}", "--input", "input={x}"], "gives 'input' twice"),
+        (["--input", "input"], "--input input: write NAME=FILE"),
+        (["--input", "input={x}", "--input", "input={x}"], "there are two of the name 'input'"),
         (["--input", "input=nowhere.npy"], "nowhere.npy: No such file"),
         (["--input", f"input={__file__}"], "is no .npy file of numbers"),
         (["--input", "input={x}", "--output", "y.txt"], "neither a .npy nor a .npz file"),
@@ -97,13 +101,72 @@ def test_requires(capsys):
 
 
 def test_requires_of_a_program_that_does_not_run(tmp_path, capsys):
-    class Branches(torch.nn.Module):
+    class Autocast(torch.nn.Module):
         def forward(self, x):
-            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x - 1, (x,))
+            with torch.autocast("cpu"):
+                return x.sin()
 
-    (tmp_path / "m.pt2").write_bytes(exported.archive(torch.export.export(Branches(), (torch.ones(3),))).getvalue())
+    (tmp_path / "m.pt2").write_bytes(exported.archive(torch.export.export(Autocast(), (torch.ones(3),))).getvalue())
     assert main(["requires", str(tmp_path / "m.pt2")]) == 1
     out = capsys.readouterr().out
-    assert "torchnp does not run torch.ops.higher_order.cond" in out and "aten::sin" in out  # of a branch
+    assert "torchnp does not run torch.ops.higher_order.wrap_with_autocast" in out and "aten::sin" in out  # inside it
     assert main(["run", str(tmp_path / "m.pt2")]) == 2
-    assert "torch.ops.higher_order.cond: a higher-order operator" in capsys.readouterr().err
+    assert "torch.ops.higher_order.wrap_with_autocast: a higher-order operator" in capsys.readouterr().err
+
+
+MINE = {"aten::relu": np.abs, "aten::batch_norm": np.abs, "aten::flatten.using_ints": np.abs}
+
+
+class Floats(Table):
+    """A backend that has no float32."""
+
+    dtypes = frozenset({"float64"})
+
+
+def doubles():
+    return Floats(MINE, "doubles")
+
+
+def test_what_a_backend_lacks(capsys):
+    here = "torchnp.tests.test_runtime_commands"
+    assert main(["requires", CONVNET, "--backend", f"{here}:MINE"]) == 0  # torch takes the other two apart
+    out = capsys.readouterr().out
+    assert f"{here}:MINE lacks nothing\nit has no kernel of aten::conv2d, aten::linear: run_decomp" in out
+    assert main(["requires", CONVNET, "--backend", f"{here}:doubles", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["runs"] and told["lacks"] == ["aten::batch_norm", "aten::flatten.using_ints", "aten::relu"]
+    assert {r["backend"] for r in told["operators"]} == {"lacks float32", "composite"}
+    for name, what in (("table", "table lacks nothing"), ("torch-cpu", "torch-cpu lacks nothing")):
+        assert main(["requires", CONVNET, "--backend", name]) == 0
+        out = capsys.readouterr().out
+        assert what in out and "no kernel of" not in out
+    assert main(["requires", CONVNET, "--backend", "nobody"]) == 2
+    assert "no backend 'nobody'; there are table, " in capsys.readouterr().err
+
+
+def test_what_a_backend_lacks_of_kernels(tmp_path, capsys):
+    (tmp_path / "m.pt2").write_bytes(exported.archive(exported.export("sizes").run_decompositions()).getvalue())
+    assert main(["requires", str(tmp_path / "m.pt2"), "--backend", f"{__name__}:MINE"]) == 1
+    out = capsys.readouterr().out
+    assert re.search(r":MINE lacks .*aten::full.*aten::mul.Tensor", out) and "_operator." in out
+    assert not re.search(r"lacks .*_operator", out)
+
+
+ALONE = """
+import sys
+sys.modules["torch"] = sys.modules["cloudpickle"] = None
+from torchnp.cli import main
+sys.exit(main(["requires", sys.argv[1], "--backend", sys.argv[2]]))
+"""
+
+
+def test_a_backend_of_functions_is_asked_without_torch(tmp_path):
+    (tmp_path / "mine.py").write_text("mine = {'aten::relu': abs}")
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, CONVNET, "mine:mine"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "mine:mine lacks nothing" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, CONVNET, "torch-cpu"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2 and "backend 'torch-cpu': import of torch halted" in done.stderr

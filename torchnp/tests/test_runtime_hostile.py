@@ -301,9 +301,15 @@ def table():
     return torchnp.load(io.BytesIO(GOOD))
 
 
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "by its path"])
 @pytest.mark.parametrize("what", FILES)
-def test_it_is_refused_at_once(what):
+def test_it_is_refused_at_once(what, opened, tmp_path):
+    """A file that the caller has opened is read, and one that is named is mapped."""
     data = io.BytesIO(FILES[what]())
+    if not opened:
+        path = tmp_path / "model.pt2"
+        path.write_bytes(data.getvalue())
+        data = path
     tracemalloc.start()
     start = time.perf_counter()
     try:
@@ -328,6 +334,17 @@ def test_the_good_file_is_read():
     """What the hostile ones are made of, packed by the same function."""
     assert torchnp.load(io.BytesIO(pack(MEMBERS))).inputs == {"input": "float32[s31, 1, 6, 6]"}
     assert torchnp.load(io.BytesIO(with_json(MODEL, lambda record: None)))
+
+
+def test_a_weight_that_ends_behind_the_file(tmp_path):
+    """A member whose header claims that its bytes begin later than they do."""
+    data, path = bytearray(GOOD), tmp_path / "model.pt2"
+    at = zipfile.ZipFile(io.BytesIO(GOOD)).getinfo(f"{ROOT}/data/weights/weight_0").header_offset
+    for longer in (64, 65520):
+        data[at + 28 : at + 30] = struct.pack("<H", struct.unpack("<H", GOOD[at + 28 : at + 30])[0] % 64 + longer)
+        path.write_bytes(data)
+        with pytest.raises(ProgramError, match="member 'data/weights/weight_0' is damaged"):
+            torchnp.load(path)
 
 
 def test_messages_name_the_member():

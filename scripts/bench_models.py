@@ -1,0 +1,186 @@
+"""Time over torch eager's time of whole models, side by side in one process: ``python scripts/bench_models.py [NAME ...]``.
+
+Inference runs a program that `torchnp.load` has read; training compiles the step with the backend ``torchnp``. Rounds
+alternate, with one untimed call before each and a rest in which the threads of a matrix product stop spinning. The ratio of
+medians and of minima is printed; below 1 is ahead of torch. Where other work is done on the machine, ``--cpu --threads 1``
+compares the processor time of one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+THREADS = int(sys.argv[sys.argv.index("--threads") + 1]) if "--threads" in sys.argv else 2
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)  # before NumPy starts its threads
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import torchnp  # noqa: E402
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions with batch norm, and a sum with the input."""
+
+    def __init__(self, given: int, made: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(given, made, 3, stride, 1, bias=False), nn.BatchNorm2d(made))
+        self.second = nn.Sequential(nn.Conv2d(made, made, 3, 1, 1, bias=False), nn.BatchNorm2d(made))
+        self.skip: nn.Module = nn.Identity()
+        if stride != 1 or given != made:
+            self.skip = nn.Sequential(nn.Conv2d(given, made, 1, stride, bias=False), nn.BatchNorm2d(made))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.second(F.relu(self.first(x))) + self.skip(x))
+
+
+def resnet18() -> nn.Module:
+    stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    widths = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    blocks = [b for g, m, s in widths for b in (Block(g, m, s), Block(m, m, 1))]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+class Attention(nn.Module):
+    """Causal attention of eight heads."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, 8, -1)).permute(2, 0, 3, 1, 4)
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class GPT(nn.Module):
+    """Four layers of 256 with a vocabulary of 8,000."""
+
+    def __init__(self, width: int = 256, layers: int = 4) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(8000, width), nn.Embedding(128, width)
+        self.attention = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), Attention(width)) for _ in range(layers))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(layers)
+        )
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 8000, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for attention, mlp in zip(self.attention, self.mlp):
+            x = x + attention(x)
+            x = x + mlp(x)
+        return self.head(self.norm(x))
+
+
+class LSTM(nn.Module):
+    """Two layers of 256 over 64 steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(128, 256, 2, batch_first=True), nn.Linear(256, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+INFERENCE: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
+    "ResNet-18 b1": (resnet18, lambda: torch.randn(1, 3, 224, 224)),
+    "ResNet-18 b8": (resnet18, lambda: torch.randn(8, 3, 224, 224)),
+    "GPT": (GPT, lambda: torch.randint(8000, (2, 128))),
+    "LSTM": (LSTM, lambda: torch.randn(8, 64, 128)),
+}
+Call = Callable[[], object]
+
+
+def inference(name: str, exact: bool) -> tuple[Call, Call]:
+    """torch's call and ours, which give the same."""
+    torch.manual_seed(0)
+    make, data = INFERENCE[name]
+    model, x = make().eval(), data()
+    with tempfile.NamedTemporaryFile(suffix=".pt2") as file, torch.no_grad():
+        torch.export.save(torch.export.export(model, (x,)), file.name)
+        program = torchnp.load(file.name, exact=exact)
+        array = x.numpy()
+        error = np.abs(program(array) - model(x).numpy()).max()
+        assert error < 1e-3, f"{name} is off by {error}"
+
+    def theirs() -> object:
+        with torch.no_grad():
+            return model(x)
+
+    return theirs, lambda: program(array)
+
+
+def training(exact: bool) -> tuple[Call, Call]:
+    """A step of an MLP with momentum: forward, backward and update; eager, and compiled."""
+
+    def step(compiled: bool) -> Call:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+        x, labels = torch.randn(128, 256), torch.randint(10, (128,))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+        def loss() -> Tensor:
+            return F.cross_entropy(model(x), labels)
+
+        forward = torch.compile(loss, backend="torchnp", options={"exact": exact}) if compiled else loss
+
+        def run() -> object:
+            optimizer.zero_grad()
+            found = forward()
+            found.backward()
+            optimizer.step()
+            return found
+
+        return run
+
+    return step(False), step(True)
+
+
+def measured(theirs: Call, ours: Call, rounds: int, clock: Callable[[], float]) -> tuple[list[float], list[float]]:
+    """Seconds of each call, by round."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for i in range(rounds):
+        for which in (0, 1) if i % 2 else (1, 0):
+            run = (theirs, ours)[which]
+            time.sleep(0.035 if THREADS > 1 else 0)
+            run()
+            start = clock()
+            run()
+            found[which].append(clock() - start)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("names", nargs="*", default=[*INFERENCE, "MLP step"], metavar="NAME", help="which models (all)")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="of both, in alternation (20)")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each (2)")
+    parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that others use")
+    parser.add_argument("--exact", action="store_true", help="run programs with exact=True")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    clock = time.process_time if args.cpu else time.perf_counter
+    print(f"{'':14}{'torch ms':>10}{'ours ms':>10}{'ratio':>8}{'of minima':>11}")
+    for name in args.names:
+        theirs, ours = training(args.exact) if name == "MLP step" else inference(name, args.exact)
+        a, b = measured(theirs, ours, args.rounds, clock)
+        middle = [1e3 * statistics.median(x) for x in (a, b)]
+        print(
+            f"{name:14}{middle[0]:10.2f}{middle[1]:10.2f}{middle[1] / middle[0]:8.2f}{min(b) / min(a):11.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

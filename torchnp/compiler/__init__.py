@@ -1,0 +1,15 @@
+"""``torch.compile(model, backend="torchnp")``: graphs of torch's compiler, run by the executor of exported programs.
+
+torch finds the backend by the entry point group ``torch_dynamo_backends``; nothing has to be imported.
+
+Examples
+--------
+>>> model = torch.compile(torch.nn.Linear(4, 2), backend="torchnp")
+>>> model(torch.randn(3, 4)).sum().backward()
+"""
+
+from __future__ import annotations
+
+from torchnp.compiler.aot import backend
+
+__all__ = ["backend"]

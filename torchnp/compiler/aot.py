@@ -1,0 +1,177 @@
+"""The backend: what torch's compiler hands over becomes a graph, and a call runs it on the tensors' own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from functorch.compile import default_partition
+
+import torchnp
+from torchnp import dtypes
+from torchnp import random as engine
+from torchnp.compiler._private import aot_autograd
+from torchnp.compiler.lowering import homes, kept_inputs, lower
+from torchnp.interop import convert
+from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
+from torchnp.interop.running import Runner
+from torchnp.kernels.linalg import LinAlgError
+from torchnp.runtime.graph import Graph, Ref
+from torchnp.runtime.loading import link
+from torchnp.runtime.rewrite import improved
+from torchnp.runtime.run import Plan
+
+ndarray = np.ndarray
+_RUNNER = Runner(convert)
+
+
+def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """Compile a graph for ``torch.compile(model, backend="torchnp")``.
+
+    Forward and backward graphs are taken from AOTAutograd, so that training, views, in-place writes and dynamic shapes
+    are torch's own; each overload is computed by `torchnp.table`, and random numbers are those of torch's generator.
+
+    Parameters
+    ----------
+    module : torch.fx.GraphModule
+        What torch's compiler captured.
+    example_inputs : sequence
+        The tensors and sizes of the first call.
+    **options
+        ``options`` of ``torch.compile``: ``{"exact": True}`` has results to the bit of the table's kernels.
+
+    Returns
+    -------
+    callable
+        Of the same inputs, with the graph's outputs.
+
+    Raises
+    ------
+    ProgramError
+        The graph has operators that the table does not provide, all of which are named, tensors on other devices than
+        the CPU, or sparse ones.
+    TypeError
+        An option that is not known.
+    """
+    settings = dict(options.pop("options", None) or {})
+    exact = settings.pop("exact", False)
+    if given := [*settings, *(name for name, value in options.items() if value)]:
+        raise TypeError(f"torch.compile with the backend 'torchnp' has no option {given[0]!r}")
+
+    def compiled(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+        graph = Compiled(module, exact)
+
+        def call(inputs: list[Any]) -> list[Any]:
+            return graph(inputs)
+
+        vars(call)["_boxed_call"] = True  # AOTAutograd then hands the inputs over in a list, so that they can be freed
+        return call
+
+    compiler = aot_autograd(fw_compiler=compiled, partition_fn=default_partition, keep_inference_input_mutations=True)
+    return compiler(module, example_inputs)
+
+
+class Compiled:
+    """One graph, as a function of torch's tensors and sizes."""
+
+    def __init__(self, module: torch.fx.GraphModule, exact: bool) -> None:
+        self.graph = lower(module)
+        link(self.graph)
+        self._plan = Plan(self.graph if exact else improved(self.graph, {})[0])
+        self._kept = [x for x in kept_inputs(module).values() if isinstance(x, torch.Tensor)]
+        self._homes = homes(module)
+        self._stream: Callable[[], AbstractContextManager] = on_torchs_stream if _draws(self.graph) else nullcontext
+        self._dtype = NUMPY_DTYPE[torch.get_default_dtype()]  # the compiler guards on it
+        given = len(self.graph.inputs) - len(self._kept)
+        self._written = [i for i in _written(self.graph) if i < given]
+        self._needed = {*self._written, *(home[1] for home in self._homes if home and home[0] == "input")}
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        values = [to_numpy(x) if isinstance(x, torch.Tensor) else x for x in (*inputs, *self._kept)]
+        # What a result may lie on, or what has to be written through a conjugate or negative bit, is kept.
+        kept = {i: (inputs[i], values[i]) for i in self._needed}
+        inputs.clear()
+        with self._settings():
+            results = self._plan(values)
+        for i in self._written:
+            tensor, array = kept[i]
+            if tensor.is_conj() or tensor.is_neg():
+                tensor.copy_(convert.to_torch(array))
+        roots: dict[int, tuple[torch.Tensor, ndarray]] = {}
+        return [self._tensor(x, home, kept, roots) for x, home in zip(results, self._homes)]
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        """torch's default dtype and random numbers, while the graph runs."""
+        before = dtypes.get_default_dtype()
+        if before != self._dtype:
+            dtypes.set_default_dtype(self._dtype)
+        try:
+            with self._stream():
+                yield
+        except LinAlgError as error:
+            raise as_torchs(error) from None
+        finally:
+            if before != self._dtype:
+                dtypes.set_default_dtype(before)
+
+    def _tensor(
+        self,
+        x: Any,
+        home: tuple[str, int] | None,
+        kept: dict[int, tuple[Any, Any]],
+        roots: dict[int, tuple[Any, ndarray]],
+    ) -> Any:
+        """A result as torch has it; on the storage of another tensor where torch's would be."""
+        if not isinstance(x, ndarray):
+            return x
+        if home is None:
+            return convert.to_torch(x)
+        place, number = home
+        if place == "storage":
+            if number not in roots:
+                root = _root(x)
+                roots[number] = convert.to_torch(root), root
+            base, array = roots[number]
+            return base if x is array else _RUNNER.rebase(base, array, x, certain=False)
+        base, array = kept[number]
+        return base if x is array else _RUNNER.rebase(base.detach(), array, x, certain=False)
+
+
+def _root(x: ndarray) -> ndarray:
+    """The array whose memory a view shows."""
+    while isinstance(x.base, ndarray) and x.base.flags.writeable:
+        x = x.base
+    return x
+
+
+def _draws(graph: Graph) -> bool:
+    schemas = torchnp.table.schemas
+    return any("nondeterministic_seeded" in s.tags for _, n in graph.walk() if (s := schemas.get(n.target)))
+
+
+def _written(graph: Graph) -> list[int]:
+    """The inputs that nodes write to, by number."""
+    names = {x.name: i for i, x in enumerate(graph.inputs) if isinstance(x, Ref)}
+    found = set()
+    for node in graph.nodes:
+        schema = torchnp.table.schemas.get(node.target)
+        for argument, x in zip(schema.args if schema else (), node.args):
+            if argument.is_write and isinstance(x, Ref) and x.name in names:
+                found.add(names[x.name])
+    return sorted(found)
+
+
+@contextmanager
+def on_torchs_stream() -> Iterator[None]:
+    """torchnp's default generator continues torch's, and torch's goes on where it ends."""
+    own = engine.default_generator.get_state()
+    engine.default_generator.set_state(torch.default_generator.get_state().numpy())
+    try:
+        yield
+        torch.default_generator.set_state(torch.from_numpy(engine.default_generator.get_state()))
+    finally:
+        engine.default_generator.set_state(own)

@@ -1,0 +1,24 @@
+"""``--option NAME=FILE``, which may be given several times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def named_files(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """The files of an option's values, by their names.
+
+    Raises
+    ------
+    ValueError
+        A value has another form, or the name of one before it.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, file = text.partition("=")
+        if not name or not file:
+            raise ValueError(f"{option} {text}: write NAME=FILE")
+        if name in found:
+            raise ValueError(f"{option} {text}: there are two of the name {name!r}")
+        found[name] = file
+    return found
