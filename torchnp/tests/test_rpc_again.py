@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ VALUES = (None, True, False, 1, 1.0, 0, 0.0, -0.0, float("nan"), float("inf"), "
 def through(shortener: Shortener, restorer: Restorer, ops: list[wire.Op]) -> tuple[list[wire.Op], int]:
     """What arrives, and how many bytes were on their way."""
     frame = wire.encode(wire.Ops(0, shortener.shortened(ops)))
-    return restorer.restored(wire.decode_request(frame).ops), len(frame)
+    shortener.sent(len(frame))
+    return restorer.restored(wire.decode_request(frame).ops, len(frame)), len(frame)
 
 
 def text(ops: list[wire.Op]) -> list[str]:
@@ -59,7 +61,7 @@ def step(draw: random.Random, first: int, kept: list[int], change: float) -> lis
 
 
 @pytest.mark.parametrize("change", [0.0, 0.02, 0.3])
-@pytest.mark.parametrize("past", [again.MAX_PAST, 500, 2000])
+@pytest.mark.parametrize("past", [again.MAX_PAST, 500, 6000])
 def test_what_arrives_is_what_was_meant(monkeypatch, change, past):
     monkeypatch.setattr(again, "MAX_PAST", past)
     monkeypatch.setattr(again, "NEAR", 300)
@@ -99,9 +101,26 @@ def test_operators_with_very_many_values_are_not_kept():
     assert text(found) == text(heavy) and size > 3 * again.HEAVY
 
 
+@pytest.mark.parametrize("values", [1, 60, 200])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_is_forgotten_takes_no_memory(monkeypatch, values, repeats):
+    monkeypatch.setattr(again, "MAX_PAST", 4000)
+    monkeypatch.setattr(again, "HEAVY", 100)
+    restorer, shortener, held = Restorer(), Shortener(), []
+    tracemalloc.start()
+    for turn in range(1500):
+        new = 0 if repeats else turn
+        ops = [wire.Op(1, 9 * turn + i, 1, [wire.Items([0.5 + new] * values)], {}) for i in range(3)]
+        assert text(through(shortener, restorer, ops)[0]) == text(ops)
+        if turn % 50 == 49:
+            held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert max(held[20:]) < max(held[:20]) + 10_000
+
+
 def restorer_after(*ops: wire.Op) -> Restorer:
     restorer = Restorer()
-    restorer.restored(list(ops))
+    restorer.restored(list(ops), 100)
     return restorer
 
 
@@ -124,12 +143,12 @@ LAST = 2**63 - 1
 )
 def test_what_cannot_be_meant_is_refused(part, words):
     with pytest.raises(ProtocolError, match=words):
-        restorer_after(FIRST).restored([part])
+        restorer_after(FIRST).restored([part], 100)
 
 
 def test_a_frame_has_a_bounded_number_of_operators():
     with pytest.raises(ProtocolError, match="more than 1024 operators"):
-        restorer_after(FIRST).restored([wire.Again(1, wire.MAX_OPS, 101), wire.Again(1, 1, 5000)])
+        restorer_after(FIRST).restored([wire.Again(1, wire.MAX_OPS, 101), wire.Again(1, 1, 5000)], 100)
 
 
 @pytest.mark.parametrize("value", [1.5, None, "x", H(5), 2**63])
@@ -138,10 +157,10 @@ def test_a_list_of_integers_is_looked_at_again_when_a_value_has_changed(value):
     from torchnp.schema import load
 
     restorer = restorer_after(wire.Op(1, 100, 1, [H(99), wire.Ints([0, 1])], {}))
-    problem = checker(load()["aten::sum.dim_IntList"])
+    problem, _ = checker(load()["aten::sum.dim_IntList"])
     for changes, words in (([], None), ([wire.Change(value, [0, 2])], "type 'Optional[List[int]]' for argument 'dim'")):
         frame = wire.encode(wire.Ops(1, [wire.Again(1, 1, 101, changes)]))
-        (op,) = restorer.restored(wire.decode_request(frame).ops)
+        (op,) = restorer.restored(wire.decode_request(frame).ops, len(frame))
         found = problem(op.args, op.kwargs)
         assert found is None if words is None else words in found
 

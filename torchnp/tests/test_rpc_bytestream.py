@@ -148,3 +148,10 @@ def test_what_is_written_arrives_and_waits_for_who_does_not_read():
                 await stream.write(sent)
 
     talk(conversation)
+
+
+def test_messages_go_together_or_without_a_copy():
+    messages = [b"a", b"", bytes(wire.LONG), b"bc", b"d", bytes(wire.LONG + 1), bytes(wire.LONG - 1)]
+    parts = list(wire.gathered(messages))
+    assert b"".join(parts) == b"".join(map(wire.lengthened, messages))
+    assert len(parts) == 5 and parts[1] is messages[2] and parts[3] is messages[5]

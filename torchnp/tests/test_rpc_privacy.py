@@ -421,7 +421,7 @@ def test_every_row_refuses_a_handle_where_it_takes_none():
 
     looked_at = 0
     for schema in load().values():
-        problem = checker(schema)
+        problem, _ = checker(schema)
         for a in schema.args:
             if not a.is_tensor:
                 assert problem([], {a.name: wire.Handle(0)}), f"{schema.name}: {a.name}"
@@ -436,7 +436,7 @@ def test_every_row_refuses_a_handle_where_it_takes_none():
 def test_integers_beyond_64_bits_are_refused_where_others_were_taken(of):
     from torchnp.rpc.server.arguments import checker
 
-    problem = checker(load()["aten::unsqueeze"])
+    problem, _ = checker(load()["aten::unsqueeze"])
     assert problem(*of(1)) is None
     assert "'int beyond 64 bits'" in problem(*of(2**63))
     assert "'float'" in problem(*of(1.0))

@@ -25,6 +25,7 @@ from torchnp.rpc.client.channel import Channel
 from torchnp.rpc.client.resuming import Link
 from torchnp.rpc.client.transport import Tcp
 from torchnp.rpc.server import served
+from torchnp.rpc.server.protocol import Connection
 from torchnp.rpc.server.service import Service
 from torchnp.rpc.server.tcp import Server
 from torchnp.tests.rpc_hostile import WRONG, Hostile, over_tcp
@@ -363,6 +364,49 @@ def test_hostile_frames_bring_nothing_about(allow):
     assert len(hostile.told) >= 20  # each kind in words of its own
 
 
+OFTEN = ("add.Tensor", "add_.Tensor", "mul.Scalar", "mm", "sum.dim_IntList", "view", "slice.Tensor", "select.int",
+         "transpose.int", "zero_", "unsqueeze", "where.self")  # fmt: skip
+
+
+class Closely(Hostile):
+    """Sends the same few operators again and again, to a server and to one that looks at each as if it were new."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.rows = [(i, schema) for i, schema in self.rows if schema.name.removeprefix("aten::") in OFTEN]
+        assert len(self.rows) == len(OFTEN)
+
+    def _connected(self) -> list[Connection]:
+        made = super()._connected()
+        quickly = made[0].executor._quickly
+
+        def counted(*args):
+            values = quickly(*args)
+            self.counts["quick" if values is not None else "closer look"] += 1
+            return values
+
+        made[0].executor._quickly = counted
+        made[1].executor._quickly = lambda *_: None
+        return made
+
+    def _strike(self, raw: bytes, what: str) -> None:
+        super()._strike(raw, what)
+        books = [
+            {i: (e.poison, e.rows, e.buffer and (e.buffer.public, e.buffer.users, e.buffer.nbytes)) for i, e in found}
+            for found in (side.store.entries.items() for side in self.sides)
+        ]
+        if books[0] != books[1]:
+            self.faults.append(f"the books differ after {what}")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_was_found_good_once_is_treated_as_all_else():
+    closely = Closely(7)
+    closely.attack(2500)
+    assert not closely.faults + closely.differences
+    assert closely.counts["quick"] > 100 < closely.counts["closer look"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_hostile_frames_over_tcp_end_their_own_session_alone():
     hostile = over_tcp(5, 800)
@@ -372,7 +416,7 @@ def test_hostile_frames_over_tcp_end_their_own_session_alone():
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_hostile_client_finds_a_server_that_checks_nothing(monkeypatch):
-    monkeypatch.setattr(served, "checker", lambda schema: lambda args, kwargs: None)
+    monkeypatch.setattr(served, "checker", lambda schema: (lambda args, kwargs: None, {}))
     hostile = Hostile(2)
     hostile.attack(2000)
     assert any("which is no" in fault for fault in hostile.faults)

@@ -314,7 +314,9 @@ class Channel:
         self._ops, self._deletes, self._ops_weight = [], [], 0
         frames = []
         if ops:
-            frames.append(wire.encode(wire.Ops(self._seq, self._shortener.shortened(ops))))
+            frame = wire.encode(wire.Ops(self._seq, self._shortener.shortened(ops)))
+            self._shortener.sent(len(frame))
+            frames.append(frame)
             self._seq += len(ops)
         if deletes:
             for start in range(0, len(deletes), wire.MAX_ITEMS):

@@ -14,8 +14,9 @@ from torchnp.rpc.wire import Complex, Dtype, Handle, Ints, Items
 from torchnp.schema import Schema, spoken
 
 Kind = type | frozenset[type]
-_MOST = 2**63 - 1
+MOST = 2**63 - 1
 _INTS = frozenset({int})
+END = "end"
 REMEMBERED = 1024  # patterns of one operator; a client that makes up more pays for each look
 
 
@@ -45,7 +46,7 @@ def kind_of(value: Any) -> Kind:
     """What a value of a frame is: its type, or the types of a list's items."""
     kind = type(value)
     if kind is int:
-        return Huge if value > _MOST else kind  # frames have no integer below -2**63
+        return Huge if value > MOST else kind  # frames have no integer below -2**63
     if kind is Ints:
         return _INTS
     if kind is Items:
@@ -64,34 +65,41 @@ def takes(type_: str, kind: Kind) -> bool:
     return not isinstance(kind, frozenset) and kind in _TAKES.get(type_, ())
 
 
-def checker(schema: Schema) -> Callable[[list, dict[str, Any]], str | None]:
-    """A function that says in torch's words what is wrong with the arguments of a frame, or None."""
+Good = dict[Any, Any]
+
+
+def checker(schema: Schema) -> tuple[Callable[[list, dict[str, Any]], str | None], Good]:
+    """What looks at the arguments of a frame, and what it has found good.
+
+    Returns
+    -------
+    problem : callable
+        Says in torch's words what is wrong with arguments by position and by name, or None.
+    good : dict
+        Leads by the type of each argument in turn to ``END`` where arguments by position alone were good that say no
+        more than their types, but for integers of 64 bits or less.
+    """
     wrong = _comparison(schema)
     good: set[tuple] = set()
-    plain: dict[tuple, list[int]] = {}  # good types that say all but how large the integers are, and where those are
+    paths: Good = {}
 
     def problem(args: list, kwargs: dict[str, Any]) -> str | None:
         given = [*args, *kwargs.values()] if kwargs else args
-        types: tuple = tuple(map(type, given))
-        if kwargs:
-            types += tuple(kwargs)
-        if (ints := plain.get(types)) is not None:
-            for i in ints:
-                if given[i] > _MOST:
-                    break
-            else:
-                return None
         kinds = (*map(kind_of, given), *kwargs)
         if kinds in good:
             return None
         words = wrong([*map(kind_of, args)], {name: kind_of(x) for name, x in kwargs.items()})
         if words is None and len(good) < REMEMBERED:
             good.add(kinds)
-            if Items not in types and Huge not in kinds:
-                plain[types] = [i for i, t in enumerate(types) if t is int]
+            types = [*map(type, args)]
+            if not kwargs and Items not in types and Huge not in kinds:
+                at = paths
+                for type_ in types:
+                    at = at.setdefault(type_, {})
+                at[END] = True
         return words
 
-    return problem
+    return problem, paths
 
 
 def _comparison(schema: Schema) -> Callable[[list[Kind], dict[str, Kind]], str | None]:

@@ -180,7 +180,14 @@ class Store:
         """
         if len(self.entries) >= self.limits.max_objects:
             self.check_objects()
-        owner, nbytes = (array, array.nbytes) if array.base is None else root_of(array)
+        base: object = array.base
+        owner: object = array
+        if base is None:
+            nbytes = array.nbytes
+        elif type(base) is np.ndarray and base.base is None:  # as most views are
+            owner, nbytes = base, base.nbytes
+        else:
+            owner, nbytes = root_of(array)
         buffer = self.buffers.get(id(owner))
         if buffer is not None and not view:
             array = array.copy(order="K")  # in the order that the client believes
@@ -190,14 +197,25 @@ class Store:
                 nbytes = 0  # an owner's dataset is there anyway
             if self.nbytes + nbytes > self._granted:
                 self.check_bytes(nbytes)
-            buffer = self.buffers[id(owner)] = Buffer(owner, nbytes, public, readonly)
+            buffer = self.buffers[id(owner)] = Buffer(owner, nbytes, public, readonly, 1)
             self.nbytes += nbytes
-        elif not public:
-            buffer.public = False
-        buffer.users += 1
+        else:
+            buffer.users += 1
+            if not public:
+                buffer.public = False
         # An array that does not own its memory cannot be resized, so no kernel can pull it from under its views.
         entry = self.entries[id_] = Entry(array.view() if owner is array else array, buffer, None, rows)
         return entry
+
+    def add(self, id_: int, array: np.ndarray) -> None:
+        """Store a public array that owns its memory under a claimed id: `put`, where nothing is to be considered."""
+        nbytes, key = array.nbytes, id(array)
+        if self.nbytes + nbytes > self._granted or len(self.entries) >= self.limits.max_objects or key in self.buffers:
+            self.put(id_, array, True, view=False)
+            return
+        self.nbytes += nbytes
+        self.buffers[key] = buffer = Buffer(array, nbytes, True, "", 1)
+        self.entries[id_] = Entry(array.view(), buffer)
 
     def put_failure(self, id_: int, failure: Failure) -> None:
         """Store a failure in the place of an array; ProtocolError from a client that goes on far over its quota."""

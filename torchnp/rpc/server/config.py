@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.named_files import named_files
 from torchnp.rpc.server import datasets
 from torchnp.rpc.server.address_space import this_machines
 from torchnp.rpc.server.events import configure
@@ -191,15 +192,9 @@ def _tokens(said: Any, config: str, limits: Limits) -> list[Token]:
 def _datasets(said: Any, config: str, folder: Path, texts: Iterable[str]) -> dict[str, np.ndarray]:
     """The arrays of the file and of the command line, which goes before it."""
     named = [(name, file, folder, f"{config}: datasets.{name}") for name, file in _flat(said, f"{config}: datasets")]
-    options: dict[str, None] = {}
-    for text in texts:
-        name, _, file = text.partition("=")
-        if not name or not file:
-            raise ValueError(f"--dataset {text}: write NAME=FILE.npy")
-        if name in options:
-            raise ValueError(f"--dataset {text}: there are two of the name {name!r}")
-        options[name] = None
-        named = [n for n in named if n[0] != name] + [(name, file, Path(), f"--dataset {text}")]
+    options = named_files("--dataset", texts)
+    named = [n for n in named if n[0] not in options]
+    named += [(name, file, Path(), f"--dataset {name}={file}") for name, file in options.items()]
     arrays: dict[str, np.ndarray] = {}
     for name, file, base, where in named:
         try:

@@ -76,6 +76,7 @@ class Connection:
         self.closed = False
         self.known = False
         self.seq = 0
+        self._length = 0  # of the frame that is acted on
         # Where operators have a deadline: called with the number of each, counted from 1, before it runs.
         self.watch: Callable[[int], None] | None = None
         self.uploads = Uploads(self.store)
@@ -104,7 +105,8 @@ class Connection:
         if self.closed:
             return []
         start, bucket = time.monotonic(), self.service.bucket
-        self.count("received", len(frame))
+        self._length = len(frame)
+        self.count("received", self._length)
         replies = self._handle(frame)
         if self.executor.touched and bucket:
             self.executor.touched = False
@@ -264,7 +266,7 @@ class Connection:
 
     def _ops(self, request: wire.Ops) -> list[bytes]:
         replies = []
-        ops = self._restorer.restored(request.ops)
+        ops = self._restorer.restored(request.ops, self._length)
         self.count("operators", len(ops))
         watch, run = self.watch, self.executor.run
         for op in ops:

@@ -36,12 +36,13 @@ class Served:
     """What the server has to know about an overload to run it."""
 
     __slots__ = (
-        "checked", "empty", "finite", "generator", "masks", "name", "one", "plain", "problem", "random", "returns", "revealing",
-        "rule", "run", "schema", "single", "sized", "views", "whole", "written",
+        "checked", "empty", "finite", "fresh", "generator", "good", "masks", "name", "one", "plain", "problem", "quick", "random",
+        "returns", "revealing", "rule", "run", "schema", "single", "sized", "views", "whole", "written",
     )  # fmt: skip
 
     def __init__(self, name: str, kernel: Any, schema: Any) -> None:
-        self.name, self.run, self.problem = name, kernel, checker(schema)
+        self.name, self.run = name, kernel
+        self.problem, self.good = checker(schema)
         unmarked = _UNMARKED.get(schema.base, ())
         self.written = frozenset(
             key
@@ -74,3 +75,6 @@ class Served:
         # Nothing is to be seen to before and after the call; and it gives one tensor, new or a view, and no more.
         self.plain = not (self.random or self.finite or self.empty)
         self.one = self.plain and self.single and len(self.returns) == 1 and schema.returns[0].type == "Tensor"
+        self.fresh = self.one and not self.returns[0][1]
+        # How many results it has that are such a tensor, or none beside what it writes; -1 for all others.
+        self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1

@@ -24,7 +24,7 @@ from torchnp.rpc.wire.agreed import Agreement as Agreement
 from torchnp.rpc.wire.agreed import agreement as agreement
 from torchnp.rpc.wire.agreed import can_travel as can_travel
 
-VERSION = 4
+VERSION = 5
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -35,7 +35,7 @@ MAX_HELLO = 1 << 12  # what a connection may send before it is known
 GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
-MAX_PAST = 1 << 18  # values of earlier operators that both sides keep
+MAX_PAST = 1 << 19  # bytes and repeated values of earlier operators that both sides keep
 MAX_NAME = 256
 MAX_TOKEN = 1024
 MAX_DIMS = 64

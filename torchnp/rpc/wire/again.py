@@ -10,19 +10,19 @@ Nothing has to be defined or named by the program: `Shortener` finds what repeat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Change, Complex, Handle, Ints, Items, Op
+from torchnp.rpc.wire import MAX_OPS, MAX_PAST, Again, Change, Complex, Handle, Items, Op
 
 NEAR = 4096  # ids before an operator's own: what is nearer is taken for a value of its step until it is seen to stay
-HEAVY = 4096  # values of an operator that is not kept, so that a short frame does not repeat much work of decoding
-OVERHEAD = 8  # what an operator weighs beside its values
+HEAVY = 4096  # values of an operator that is not repeated, so that a short frame does not ask for much work
+OVERHEAD = 8  # what an operator that is repeated weighs beside its values
 LAST = 2**63 - 1  # id
-NOTHING = (None, 0, 0)
-LISTS = frozenset([Items, Ints])
+NOTHING = (None, 0)
 LOOKS = 24  # operators that are compared before a run is begun
 
 
@@ -51,16 +51,6 @@ def values_of(op: Op) -> tuple[list[Any], tuple[int, ...] | None]:
     return values, form
 
 
-def _count(op: Op) -> int:
-    """How many values `values_of` gives."""
-    given = [*op.args, *op.kwargs.values()] if op.kwargs else op.args
-    count = len(given) + 1
-    for a in given:
-        if type(a) in LISTS:
-            count += len(a.items) - 1  # type: ignore[union-attr]
-    return count
-
-
 class Kept:
     """An operator as both sides keep it, for all its turns: a turn is told by the id of its first result.
 
@@ -81,8 +71,10 @@ class Kept:
         self.direct = _direct(op, form, moving)
 
     @classmethod
-    def new(cls, op: Op, values: list[Any], form: tuple[int, ...] | None) -> Kept:
-        """An operator that was sent whole."""
+    def new(cls, op: Op, values: list[Any], form: tuple[int, ...] | None) -> Kept | None:
+        """An operator that was sent whole; None if it has too many values to be repeated."""
+        if len(values) > HEAVY:
+            return None
         return cls(op, values, form, [type(v) is Handle and op.first - v.id <= NEAR for v in values])
 
 
@@ -99,33 +91,55 @@ def _direct(op: Op, form: tuple[int, ...] | None, moving: list[bool]) -> list[in
 
 
 class Past:
-    """The last operators of a session, as many as weigh `MAX_PAST`; both sides forget alike."""
+    """The last operators of a session, by their numbers in it, in frames that weigh `MAX_PAST` together.
+
+    A frame weighs its bytes, and for each operator that it repeats its values. Both sides forget alike, whole frames
+    at a time, when the next one has ended.
+    """
 
     def __init__(self) -> None:
-        self.end = self.begin = 0  # counted from the session's first operator
-        # What is kept, most of which is never met again as it was sent, the first result's id, and the weight.
-        self._kept: dict[int, tuple[Kept | Op | None, int, int]] = {}
-        self._weight = 0
+        self.begin = self.end = 0  # of what is kept, counted from the session's first operator
+        # Operators as they were sent, most of which are never met again, or what is kept and the first result's id.
+        self._turns: list[Any] = []
+        self._offset = 0  # the number of the first of these
+        self._frames: deque[tuple[int, int]] = deque()  # where each ended, and its weight
+        self._weight = self._open = 0  # of all frames, and of the repeated operators of the one that has not ended
 
     def __getitem__(self, turn: int) -> tuple[Kept | None, int]:
         """The operator of that number and its first result's id; None if it is not kept."""
-        kept, first, weight = self._kept.get(turn, NOTHING)
-        if type(kept) is Op:
-            kept = Kept.new(kept, *values_of(kept))
-            self._kept[turn] = kept, first, weight
-        return kept, first  # type: ignore[return-value]
+        if not self.begin <= turn < self.end:
+            return NOTHING
+        found = self._turns[turn - self._offset]
+        if type(found) is Op:
+            found = self._turns[turn - self._offset] = Kept.new(found, *values_of(found)), found.first
+        return found
 
-    def add(self, kept: Kept | Op | None, first: int, count: int) -> None:
-        """Keep an operator of so many values, unless they are too many, and forget the oldest ones."""
-        if count > HEAVY:
-            kept, count = None, 0
-        weight = OVERHEAD + count
-        self._kept[self.end] = kept, first, weight
+    def add(self, kept: Kept | None, first: int, again: bool = False) -> None:
+        """Keep an operator, which may be one that is repeated."""
+        self._turns.append((kept, first))
         self.end += 1
+        if again:
+            self._open += OVERHEAD + len(kept.values)  # type: ignore[union-attr]
+
+    def extend(self, ops: list[Op]) -> None:
+        """Keep operators that were sent whole."""
+        self._turns += ops
+        self.end += len(ops)
+
+    def ended(self, nbytes: int) -> None:
+        """Say that all operators of a frame of so many bytes are there; the oldest frames are forgotten."""
+        weight, self._open = nbytes + self._open, 0
+        self._frames.append((self.end, weight))
         self._weight += weight
         while self._weight > MAX_PAST:
-            self._weight -= self._kept.pop(self.begin)[2]
-            self.begin += 1
+            end, weight = self._frames.popleft()
+            self._weight -= weight
+            self._turns[self.begin - self._offset : end - self._offset] = [None] * (end - self.begin)
+            self.begin = end
+        gone = self.begin - self._offset
+        if 2 * gone > len(self._turns):
+            del self._turns[:gone]
+            self._offset = self.begin
 
 
 def changed(kept: Kept, op: Op, values: list[Any], changes: Iterable[tuple[int, Any]]) -> Kept:
@@ -196,7 +210,10 @@ Valued = tuple[Op, list[Any], "tuple[int, ...] | None"]
 
 
 class Shortener:
-    """The client's side: finds operators that the session has had before."""
+    """The client's side: finds operators that the session has had before.
+
+    Each frame of what `shortened` gives is followed by `sent`.
+    """
 
     def __init__(self) -> None:
         self._past = Past()
@@ -223,7 +240,7 @@ class Shortener:
                 self._note(op, values)
             if kept is None or changes is None:
                 found.append(op)
-                past.add(Kept.new(op, values, form), op.first, len(values))
+                past.add(Kept.new(op, values, form), op.first)
                 continue
             if run is None:
                 run, ahead = Again(self._back, 0, op.first, []), op.first - first
@@ -231,8 +248,12 @@ class Shortener:
             for place, value in changes:
                 _change_of(run, value).where.extend((run.count, place))
             run.count += 1
-            past.add(changed(kept, op, values, changes) if changes else kept, op.first, len(values))
+            past.add(changed(kept, op, values, changes) if changes else kept, op.first, again=True)
         return found
+
+    def sent(self, nbytes: int) -> None:
+        """Say how long the frame of the operators has become."""
+        self._past.ended(nbytes)
 
     def _note(self, op: Op, values: list[Any]) -> None:
         """Remember where an operator is that is kept next."""
@@ -280,18 +301,22 @@ class Restorer:
     def __init__(self) -> None:
         self._past = Past()
 
-    def restored(self, parts: list[Op | Again]) -> list[Op]:
-        """The operators of one frame; ProtocolError for a reference to what is not there."""
-        if len(parts) + sum(part.count - 1 for part in parts if type(part) is Again) > MAX_OPS:
-            raise ProtocolError(f"a frame has more than {MAX_OPS} operators")
-        found: list[Op] = []
-        add = self._past.add
-        for part in parts:
-            if type(part) is Op:
-                add(part, part.first, _count(part))
-                found.append(part)
-            else:
-                found += self._repeated(part)  # type: ignore[arg-type]
+    def restored(self, parts: list[Op | Again], nbytes: int) -> list[Op]:
+        """The operators of a frame of so many bytes; ProtocolError for a reference to what is not there."""
+        past, found = self._past, list[Op]()
+        if Again not in set(map(type, parts)):
+            found = parts  # type: ignore[assignment]
+            past.extend(found)
+        else:
+            if len(parts) + sum(part.count - 1 for part in parts if type(part) is Again) > MAX_OPS:
+                raise ProtocolError(f"a frame has more than {MAX_OPS} operators")
+            for part in parts:
+                if type(part) is Op:
+                    past.extend([part])
+                    found.append(part)
+                else:
+                    found += self._repeated(part)  # type: ignore[arg-type]
+        past.ended(nbytes)
         return found
 
     def _repeated(self, run: Again) -> list[Op]:
@@ -314,7 +339,7 @@ class Restorer:
                 op, kept = _changed_turn(kept, first + ahead, changes.get(i, []))
             else:
                 op = _turn(kept, first + ahead)
-            past.add(kept, op.first, len(kept.values))
+            past.add(kept, op.first, again=True)
             found.append(op)
         return found
 
