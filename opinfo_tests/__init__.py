@@ -20,6 +20,7 @@ anything else is a subclass of ``Backend``.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from .backends.compile_backend import compile
     from .backends.torch_backend import device
     from .case import Array, Case, Named, Seeded
+
+# oneDNN convolves float16 where the processor has instructions for that, and torch itself does elsewhere, with other
+# checks, words and strides: it is held to what most processors have, so that torch says the same on all. oneDNN reads
+# this at its first use.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # Looked up on first use: the pytest plugin must not import NumPy, nor a dict of functions torch.
 _PLACES = {

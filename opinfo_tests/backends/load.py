@@ -1,4 +1,7 @@
-"""Backends by name: ours, a torch device or compiler, an entry point in the group ``torchnp.backends``, or ``package.module:object``."""
+"""Backends by name: ours, a torch device or compiler, an entry point in the group ``torchnp.backends``, or ``package.module:object``.
+
+What needs torch, or cloudpickle, is imported where it is needed: ``torchnp requires --backend`` runs without them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-import cloudpickle
-
 from .backend import Backend, Table, table
-from .torch_backend import device
 
 GROUP = "torchnp.backends"
 UNNAMED = ("table", Backend.name)  # names that say nothing: a report then has the name that the backend was loaded by
@@ -30,6 +30,8 @@ def own_table() -> Table:
 def np_device() -> Backend:
     """Return the device ``np``, whose kernels are torchnp's."""
     import torchnp.device
+
+    from .torch_backend import device
 
     return device(torchnp.device.NAME)
 
@@ -51,6 +53,8 @@ def found_backend(name: str) -> Backend:
         if name in found:
             return as_backend(found[name].load(), name)
         if name.startswith("torch-"):
+            from .torch_backend import device
+
             return device(name.removeprefix("torch-"))
         if name == "numpy-mode":
             from .mode_backend import Mode
@@ -89,6 +93,8 @@ def packed(backend: Backend) -> str | bytes:
     """Return what a worker process makes the same backend of: its name, or the object itself in bytes."""
     if backend.loaded_by:
         return backend.loaded_by
+    import cloudpickle
+
     try:
         return cloudpickle.dumps(backend)
     except Exception as e:
@@ -100,7 +106,11 @@ def packed(backend: Backend) -> str | bytes:
 
 def unpacked(sent: str | bytes) -> Backend:
     """Return the backend that ``packed`` described."""
-    return load_backend(sent) if isinstance(sent, str) else cloudpickle.loads(sent)
+    if isinstance(sent, str):
+        return load_backend(sent)
+    import cloudpickle
+
+    return cloudpickle.loads(sent)
 
 
 def imported(name: str) -> Any:

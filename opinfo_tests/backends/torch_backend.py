@@ -175,6 +175,9 @@ class TorchDevice(Backend):
             if r.layout is not torch.strided or r.dtype not in DTYPE_NAMES:
                 seen.error = ("OutOfContract", f"{r.layout} {r.dtype}")
                 return seen
+            if min(r.shape, default=0) < 0:  # which some of torch's operators make where they should refuse
+                seen.error = ("OutOfContract", f"a tensor of the sizes {list(r.shape)}")
+                return seen
             if r._is_zerotensor():
                 r = r.clone()  # it has no memory to look at
             seen.results.append(to_array(r.cpu()))

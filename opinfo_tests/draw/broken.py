@@ -14,6 +14,7 @@ import numpy as np
 from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
+from .drawable import looks_at_sizes
 from .strategies import draws
 from .task import BROKEN
 
@@ -77,7 +78,7 @@ def broken(case: Case) -> list[list[Case]]:
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
     """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
     row = constraint_of(case.op)
-    sized = a.name not in row.unchecked
+    sized = a.name not in row.unchecked and looks_at_sizes(case.op)
     if isinstance(value, Array):
         x = value.on(case.buffers)
         for other in [*arrays_like(x, sized), *(indices_like(x) if sized and row.wild_values else ())]:

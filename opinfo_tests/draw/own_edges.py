@@ -139,5 +139,65 @@ fic  index_add  (x(), 0, ints(1)*0, x(), alpha=2)
 s    _softmax_backward_data  (x(9,20000), torch.softmax(x(9,20000), 1), 1, torch.float32)
 """
 
-ROWS = [*IMAGES, *SIGNALS, *LAYERS, *PRODUCTS, *PICKED, *SLICES, *BAGS, *SOLVED, *GAMMAS]
+# Where the code for dense memory ends: layouts, dtypes that torch's own convolutions look at one by one.
+CONVOLVED = [
+    *(f"s    convolution_backward  (x(2,3,4,4).double(), x(2,2,4,4).double(){image}, x(3,2,1,1).double(){weight}, [3], [1,1], [0,0], [1,1], {turned}, [0,0], 1, [True,True,True])"
+      for image, weight, turned in (("", LAST, False), (LAST, "", False))),
+    *(f"s    convolution_backward  (x(2,1,5,5).double(), x(2,3,4,4).double(){image}, x(3,1,2,2).double(){weight}, [1], [1,1], [0,0], [1,1], True, [0,0], 1, [True,True,True])"
+      for image, weight in product(("", LAST), repeat=2)),
+    *(f"s    convolution_backward  (x(1,2,3,3).to({a}), x(1,2,3,3).to({b}), x(2,2,1,1).to({c}), [2], [1,1], [0,0], [1,1], {turned}, [0,0], 1, {mask})"
+      for turned, mask in product((False, True), ("[True,False,False]", "[False,True,False]", "[False,False,True]"))
+      for a, b, c in sorted(set(product(("torch.float32", "torch.float64"), repeat=3)))),
+]  # fmt: skip
+
+# Keys beyond the block that torch's loop holds, the largest score in the last; and a mask of dimensions it refuses.
+ATTENDED = [
+    "f    _scaled_dot_product_flash_attention_for_cpu  (torch.ones(1,1,2,4).to(x(1).dtype), torch.linspace(0,3,700)[:,None].expand(700,4)[None,None].contiguous().to(x(1).dtype), x(1,1,700,4))",
+    "f    _scaled_dot_product_flash_attention_for_cpu  (torch.ones(1,1,2,4).to(x(1).dtype), torch.linspace(3,0,700)[:,None].expand(700,4)[None,None].contiguous().to(x(1).dtype), x(1,1,700,4))",
+    *(f"f    _scaled_dot_product_flash_attention_for_cpu  (x(2,4,3,3), x(2,4,5,3), x(2,4,5,3), attn_mask=x{mask})" for mask in ("(3,5)", "(1,3,5)", "(5)", "(1,1,1,3,5)")),
+]  # fmt: skip
+
+# What torch passes over or refuses at one end of what it takes.
+BOUNDS = [
+    # Not scaled by counts, which torch looks up outside their memory.
+    *(f"f    embedding_dense_backward  (x(4,2), torch.tensor([1,{index},2,1]), 4, {padding}, False)"
+      for index, padding in product((-1, -4, 4), (-1, 0))),
+    *(f"s    grid_sampler_3d_backward  (x(1,1,1,2,3), x(1,1,3,3,3), ends(*x(12).tolist()).reshape(1,1,2,3,3), {mode}, {padding}, {align}, [True,True])"
+      for mode, padding, align in product((0, 1), (0, 1, 2), (False, True))),
+    *(f"s    native_layer_norm_backward  (x(2,3).to({a}), x(2,3).to({a}), [3], x(2,1).to({b}), x(2,1).to({b}), {p}, {q}, [True,True,True])"
+      for a, b in (("torch.float16", "torch.float32"), ("torch.bfloat16", "torch.bfloat16"), ("torch.float32", "torch.float64"))
+      for p, q in product(("None", *(f"x(3).to({c})" for c in ("torch.float16", "torch.bfloat16", "torch.float32"))), repeat=2) if "None" not in (p, q)),
+    *(f"s    glu_backward_jvp  (x({n}), x(2,3), x(2,6), x(2,3), x(2,6), 1)" for n in ("2,3", "2,5", "2,7", "1,6")),
+    *(f"s    _ctc_loss  (torch.log_softmax(x(4,1,3), 2), torch.tensor([[1,2]]), [{steps}], [{labels}], {blank})"
+      for steps, labels, blank in ((4, 2, 3), (4, 2, -1), (4, 2, 2), (5, 2, 0), (4, 3, 0), (-1, 2, 0), (4, -1, 0))),
+    *(f"s    {op}  ({a}, {tol})" for op in ("linalg_matrix_rank", "linalg_pinv") for a in ("torch.zeros(3,3)", "torch.zeros(2,3)") for tol in (0.0, 0.5)),
+    *(f"s    linalg_matrix_rank  (torch.diag(torch.tensor([2.,1.,0.5])), {tol})" for tol in (1.0, 0.5, 2.0)),
+    *(f"s    _cdist_forward  (x({n},2) + 1000, x({m},2) + 1000, 2.0, {mode})" for n, m in ((24, 3), (25, 3), (3, 25), (25, 25), (26, 3), (3, 26)) for mode in ("None", 0, 2)),
+    *(f"f    {op}  (x(3), torch.tensor([.5, {p}, .5]))" for op in ("bernoulli_.Tensor", "bernoulli.Tensor") for p in ("float('nan')", "1.5", "-0.5", "1.0")),
+    *(f"fib  {op}  (x({shape}), [{dim}], {keep})" for op in ("amax", "amin") for shape, dim in (("0,3", 1), ("3,0", 0), ("0,3", 0)) for keep in (False, True)),
+    *(f"fic  tensordot  (x({a}), x({b}), {i}, {j})" for a, b, i, j in (("2,3", "1,2", "[1]", "[0]"), ("2,1", "3,2", "[1]", "[0]"), ("2,1,3", "3,4,2", "[1,2]", "[1,0]"), ("2,3,2", "2,1", "[1,0]", "[1,0]"))),
+    *(f"s    isin.Tensor_Tensor  (torch.tensor(0.1, dtype={a}), torch.full(({n},), 0.1, dtype={b}))"
+      for a, b in (("torch.float64", "torch.float32"), ("torch.float32", "torch.float64"), ("torch.float32", "torch.bfloat16")) for n in (9, 10, 12)),
+    *(f"f    {op}_l1_loss  (x(4) * 200, x(4), {reduction}, {beta})".replace("huber_l1", "huber") for op in ("smooth", "huber") for reduction in (0, 1, 2) for beta in (1000.0, 1e-5)),
+    # Which product comes first decides whether it overflows.
+    *(f"s    linalg_multi_dot  ([{', '.join(f'torch.tensor([[{v}]])' for v in values)}])"
+      for values in (("1e30", "1e30", "1e-30"), ("1e-30", "1e30", "1e30"), ("1e30", "1e30", "1e-30", "1e-30"), ("1e-30", "1e-30", "1e30", "1e30"), ("1e-30", "1e30", "1e30", "1e-30"))),
+    *(f"s    fused_moving_avg_obs_fake_quant  (x(2,3), torch.tensor([{on}]), torch.tensor([1]), torch.empty(0), torch.empty(0), torch.empty(0), torch.empty(0,dtype=torch.int32), 0.1, 0, 255, {axis}, True, {even})"
+      for on, axis, even in ((1, 0, False), (1, 1, False), (1, 0, True))),
+]  # fmt: skip
+
+ROWS = [
+    *IMAGES,
+    *SIGNALS,
+    *LAYERS,
+    *PRODUCTS,
+    *PICKED,
+    *SLICES,
+    *BAGS,
+    *SOLVED,
+    *GAMMAS,
+    *CONVOLVED,
+    *ATTENDED,
+    *BOUNDS,
+]
 EDGES = "\n".join(ROWS) + OTHERS

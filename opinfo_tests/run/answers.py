@@ -43,7 +43,7 @@ def state() -> str:
     h = hashlib.blake2b(digest_size=8)
     for version in (torch.__version__, np.__version__, platform.python_version(), platform.machine()):
         h.update(f"{version}\n".encode())
-    h.update(torch.backends.cpu.get_cpu_capability().encode())
+    h.update(f"{torch.backends.cpu.get_cpu_capability()} {os.environ['ONEDNN_MAX_CPU_ISA']}".encode())
     for part in (*PARTS, "run/answers.py"):
         path = root / part
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:

@@ -49,6 +49,9 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     """Check the arguments; the dtype of the statistics."""
     wrap_dim(1, x.ndim)
     require("batch_norm", x.dtype, dt.FLOATS)
+    if running_var is not None and not (training or _dense(x, weight, bias, running_mean, running_var)):
+        refuse("add_stub", running_var.dtype, dt.FLOAT8S)  # torch takes the root of strided variances first
+        refuse("sqrt_vml_cpu", running_var.dtype, (dt.complex32,))
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
     for r in (running_mean, running_var):
         check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
@@ -189,8 +192,15 @@ def _look_out(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
         check_apart(outs[0], bound["input"])
     if bound.get("training", True):
         return frozenset()
-    for x in outs[1:] if dense else ():
-        check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
+    if dense:
+        for x in outs[1:]:
+            check(x.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {x.ndim}")
+        dtype, (weight, bias, *running) = bound["input"].dtype, given[1:]
+        parameter = next(p for p in (weight, bias, outs[1]) if p is not None)
+        mixed(bound["input"], *given[1:])  # which refuses some
+        # Beside a half input all of them have the first one's dtype, or are float32.
+        read = dt.float32 if dt.is_half(dtype) and parameter.dtype != dtype else dtype
+        check_type(read, *outs[1:], *running)
     return frozenset({1, 2})
 
 

@@ -253,13 +253,15 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
     for name, value in (("kernel", kernel_size), ("stride", stride)):
         found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
         check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
-    words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(weight.shape)}"
+    folded = n == 2 and weight.ndim == 4  # torch has made a matrix of it by now
+    shape = (len(weight), math.prod(weight.shape[1:])) if folded else weight.shape
+    words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(shape)}"
     check(weight.size and weight.ndim in (2, n + 2), words)
+    if n == 3:
+        dim_of(self, 1)
     if bias is not None:
         dim_of(bias, 0)
         check_shape(bias, weight.shape[:1])
-    if n == 3 and not self.ndim:
-        dim_of(self, 1)
     expected = "Expected 4D input tensor," if n == 2 else "non-empty 5D input tensor expected"
     whole = self.ndim == n + 2 and (n == 2 or 0 not in self.shape[1:])
     check(whole, f"{expected} but got: {shape_text(self.shape)}")

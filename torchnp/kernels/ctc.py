@@ -43,15 +43,15 @@ def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, bl
     check(len(input_lengths) == batch, "input_lengths must be of size batch_size")
     check(len(target_lengths) == batch, "target_lengths must be of size batch_size")
     for n in target_lengths:
-        check(n >= 0, f"Expected target_lengths to have value at least 0, but got value {n}")
+        _expect(n >= 0, "target_lengths to have value at least 0,", f"value {n}")
     flat, size, longest = targets.ndim == 1, targets.shape[-1], max(target_lengths, default=0)
     count = sum(target_lengths) if flat else batch
     _expect(len(targets) == count, f"tensor to have size {count} at dimension 0,", f"size {len(targets)} {of}")
     _expect(flat or size >= longest, f"tensor to have size at least {longest} at dimension 1,", f"size {size} {of}")
     rows = np.array_split(targets, np.cumsum(target_lengths)[:-1]) if flat else list(targets)
     for n in input_lengths:
-        check(n >= 0, f"Expected input_lengths to have value at least 0, but got value {n}")
-        check(n <= steps, f"Expected input_lengths to have value at most {steps}, but got value {n}")
+        _expect(n >= 0, "input_lengths to have value at least 0,", f"value {n}")
+        _expect(n <= steps, f"input_lengths to have value at most {steps},", f"value {n}")
     labels = [row[:n].astype(np.int64) for row, n in zip(rows, target_lengths, strict=False)]
     return [np.append(np.insert(row, range(len(row)), blank), blank) for row in labels]
 

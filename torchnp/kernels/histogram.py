@@ -119,7 +119,7 @@ def _check_histogramdd(x: ndarray, edges: Sequence[ndarray], weight: ndarray | N
 
 def _ranges(x: ndarray, n: int, range_: Any) -> list[tuple[float, float]]:
     """Low and high edge of each dimension."""
-    if range_ is not None and len(range_):
+    if range_ is not None:
         wanted = f"for a {n}-dimensional histogram range should have {2 * n} elements"
         check(len(range_) == 2 * n, f"torch.histogramdd: {wanted}, but got {len(range_)}")
         found = list(zip(range_[::2], range_[1::2], strict=True))

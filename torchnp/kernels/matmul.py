@@ -203,16 +203,16 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     (n, rows, inner), (count, found, columns) = batch1.shape, batch2.shape
     check(n == count, f"batch1 and batch2 must have same number of batches, got {n} and {count}")
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
-    if batch1.shape[0] == 0 or base.size == 0:
-        return dt.cast(without_product(base, beta), self.dtype)
+    if not n:
+        return dt.cast(without_product(base, beta, skips_empty=False), self.dtype)
     if dt.is_half(self.dtype):  # torch rounds after each matrix
         out = base
         for a, b in zip(batch1, batch2, strict=True):
             out, beta = addmm(out, a, b, beta=beta, alpha=alpha), 1
         return out
     # The sum over the batch is one product with the batch counted into the inner dimension.
-    wide = batch1.transpose(1, 0, 2).reshape(rows, -1)
-    return addmm(base, wide, batch2.reshape(-1, columns), beta=beta, alpha=alpha)
+    wide = batch1.transpose(1, 0, 2).reshape(rows, n * inner)
+    return addmm(base, wide, batch2.reshape(n * inner, columns), beta=beta, alpha=alpha)
 
 
 def _in_dtype(*given: Any, plain: Any, **options: Any) -> ndarray:

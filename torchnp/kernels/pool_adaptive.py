@@ -56,21 +56,46 @@ def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check_bins(x, n, output_size, f"adaptive_avg_pool{n}d")
     if x.shape[-n:] == tuple(output_size):
         return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
-    total = dt.cast(x, dt.opmath(x.dtype))
-    for d, out in enumerate(output_size):
-        total = _bin_means(total, x.ndim - n + d, out)
-    return result(dt.cast(total, x.dtype), x, n)
+    wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # of volumes each sum is rounded
+    mean = _bin_means(dt.cast(x, wide), n, output_size)
+    return result(dt.cast(mean, x.dtype), x, n)
 
 
-def _bin_means(x: ndarray, axis: int, out: int) -> ndarray:
-    start, length = bins(x.shape[axis], out)
-    total = x.take(start, axis)
-    for i in range(1, length.max(initial=0)):
+def _bin_means(x: ndarray, n: int, output_size: Ints) -> ndarray:
+    """Means of bins over the last n dimensions: elements are added in the order of memory, as torch adds them."""
+    sizes, first = x.shape[-n:], x.ndim - n
+    if 0 in (*x.shape[:first], *output_size):
+        return np.empty((*x.shape[:first], *output_size), x.dtype)
+    along = [bins(*pair) for pair in zip(sizes, output_size, strict=True)]
+    if all(o and s % o == 0 for s, o in zip(sizes, output_size, strict=True)):
+        # Bins that are alike are a dimension of their own, which goes first: so NumPy adds one after the other.
+        split = x.reshape(*x.shape[:first], *(m for s, o in zip(sizes, output_size, strict=True) for m in (o, s // o)))
+        within = np.moveaxis(split, range(first + 1, split.ndim, 2), range(n))
+        flat = np.ascontiguousarray(within.reshape(-1, *within.shape[n:]))
+        total = np.add.reduce(flat, 0, initial=0) if len(flat) > 1 else flat[0] + x.dtype.type(0)
+    else:
+        total = np.zeros((*x.shape[:first], *output_size), x.dtype)
+        _add_bins(total, x, first, along)
+    for d, (_, length) in enumerate(along):
+        total /= length.astype(x.dtype).reshape(-1, *[1] * (n - d - 1))
+    return total
+
+
+def _add_bins(total: ndarray, x: ndarray, axis: int, along: Sequence[tuple[ndarray, ndarray]]) -> None:
+    """Add the elements of bins to ``total``, one of each at a time: by the first dimension, within it by the next."""
+    (start, length), *rest = along
+    for i in range(length.max(initial=0)):
         reach = np.flatnonzero(length > i)
-        into: tuple[Any, ...] = (*(slice(None),) * axis, reach)
-        total[into] += x.take(start[reach] + i, axis)
-    total += x.dtype.type(0)
-    return total / length.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
+        part = x.take(start[reach] + i, axis)
+        whole = reach.size == length.size
+        into = total if whole else total.take(reach, axis)
+        if rest:
+            _add_bins(into, part, axis + 1, rest)
+        else:
+            into += part
+        if not whole:
+            place: tuple[Any, ...] = (*(slice(None),) * axis, reach)
+            total[place] = into
 
 
 _BINS = ["adaptive-bins"]

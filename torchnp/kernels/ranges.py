@@ -176,7 +176,7 @@ def _logspace(start, end, steps, base, *options):
     if dt.is_complex(dtype):
         inner = dtype if steps > 1 else dt.complex128  # a single power is one of numbers
         powers, base = _two_ended(start, end, steps, inner, False), inner.type(base)
-        return dt.cast(np.exp(powers * np.log(base)) if base else np.power(base, powers), dtype)
+        return dt.cast(np.exp(powers * np.log(base)), dtype)
     if steps == 1:
         return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.

@@ -34,9 +34,9 @@ def flip(self, dims):
     dims = wrap_dims(dims, self.ndim)
     if not self.size:
         return layout.cloned(self)
-    # torch has code for the rare dtypes only to move whole rows.
+    # torch has code for the rare dtypes only to move whole rows; what is expanded it does not reverse.
     wide = [d for d in range(self.ndim) if self.shape[d] > 1]
-    if any(d in dims for d in wide):
+    if any(d in dims and self.strides[d] for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
         if inner in dims or self.strides[inner] != self.itemsize:
             refuse_elements("flip_cpu", self, RARE_OR_CHALF)

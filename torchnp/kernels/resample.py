@@ -310,8 +310,11 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
 # ---------------------------------------------------------------- rows
 
 
-def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[..., ndarray], **given: Any):
-    """The op by output size or scale factors, as ``torch.nn.functional.interpolate`` calls it."""
+def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[..., ndarray], dims: int, **given: Any):
+    """The op by output size or scale factors, as ``torch.nn.functional.interpolate`` calls it; it resamples ``dims``.
+
+    An input of other dimensions is only refused by the op itself, or where it has no factor for one of them.
+    """
     *align_corners, factors = rest
     n = input.ndim - 2
     check((output_size is None) != (factors is None), "Must specify exactly one of output_size and scale_factors")
@@ -320,7 +323,9 @@ def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[...,
         raise expected_true(f"static_cast<int64_t>({name}->size()) == spatial_dimensions")
     if factors is not None:
         output_size = [int(s * f) for s, f in zip(input.shape[2:], factors, strict=True)]
-    return run(input, output_size, *align_corners, *([None] * n if factors is None else factors), **given)
+        if n < dims:
+            raise RuntimeError(f"ArrayRef: invalid index Index = {n}; Length = {n}")
+    return run(input, output_size, *align_corners, *([None] * dims if factors is None else factors[:dims]), **given)
 
 
 _NEAREST = "Sequence, image or volume of another size, each element a copy of the one"
@@ -340,8 +345,10 @@ _LONE = Writes(out=_look_lone)
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
     """Rows of one way to resample, and those that call it by output size or scale factors."""
     rows(names, run, doc, differs=differs, writes=_LONE, **given)
-    names = " ".join(f"{name}.vec" for name in names.split())
-    rows(names, _by_factors, "The op of the same name by output size or scale factors.", run=run, **given)
+    doc = "The op of the same name by output size or scale factors."
+    for name in names.split():
+        dims = next(int(c) for c in name if c.isdigit())
+        rows(f"{name}.vec", _by_factors, doc, run=run, dims=dims, **given)
 
 
 _NAMES, _DOC = "upsample_nearest1d upsample_nearest2d upsample_nearest3d", f"{_NEAREST} at or before its place."

@@ -78,6 +78,8 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
         ufunc: Any = np.maximum if ord > 0 else np.minimum
         return ufunc.reduce(x, axes, None, None, keepdim)
     kind = x.dtype.type
+    if math.isnan(ord) and not length_of(x.shape, axes):
+        return add_reduce(x, axes, keepdim)
     return add_reduce(x ** kind(ord), axes, keepdim) ** (kind(1) / kind(ord))
 
 

@@ -137,7 +137,7 @@ def _check_gradient(
     check_shape(y, shape)  # which torch does not: it reads beyond a smaller batch
     stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
     if mask[0]:
-        first, *others = (y, x, w) if transposed and dims == 2 else (x, y, w)
+        first, *others = (y, w) if transposed and dims == 2 else (x, y, w)
         require(stem + ("backward_out_cpu" if transposed else "grad_input"), first.dtype, dt.FLOATS)
         check_type(first.dtype, *others)
     if of_weight:

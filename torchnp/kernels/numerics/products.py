@@ -86,10 +86,12 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
     return np.add(scaled, total, total if total.dtype == scaled.dtype and total.ndim else None)
 
 
-def without_product(base: ndarray, beta: Any) -> ndarray:
+def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarray:
     """`beta_times` where the factors are empty: torch multiplies as it does anywhere, and the base has to hold that."""
+    if skips_empty and not base.size:
+        return np.empty(base.shape, dt.opmath(base.dtype))
     common = dt.result_type(base, beta)
-    if base.size and beta != 0 and not dt.can_cast(common, base.dtype):
+    if beta != 0 and not dt.can_cast(common, base.dtype):
         raise cannot_cast(common, base.dtype)
     return beta_times(base, beta)
 
