@@ -154,7 +154,7 @@ class Archive:
         info = self.members.get(name)
         if info is None or not self._owned:
             return self.raw(name)
-        start = self._start(info)
+        start = self._start(name, info)
         if start % _ALIGNMENT:
             return self.raw(name)
         if self._map is None:
@@ -167,14 +167,14 @@ class Archive:
             raise ProgramError(f"member {name!r} is damaged: Bad CRC-32")
         return window
 
-    def _start(self, info: zipfile.ZipInfo) -> int:
+    def _start(self, name: str, info: zipfile.ZipInfo) -> int:
         """Where the bytes of a member begin: behind a header whose length it says itself."""
         try:
             self._zip.open(info).close()  # compares the header with the directory
             self._file.seek(info.header_offset + _LENGTHS)
             lengths = struct.unpack("<HH", self._file.read(4))
         except (*_DAMAGE, struct.error) as error:
-            raise ProgramError(f"member {info.filename!r} is damaged: {error}") from error
+            raise ProgramError(f"member {name!r} is damaged: {error}") from error
         return info.header_offset + _LENGTHS + 4 + sum(lengths)
 
     def text(self, name: str) -> str:
