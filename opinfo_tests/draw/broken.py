@@ -21,6 +21,9 @@ from .task import BROKEN
 NUMBERS = (-1, -7, 0, 9, 100)
 INDICES = (-1, -100, 100)  # out of range, and from the end
 OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_DTYPE]))
+FAR = (100, -100, -7)
+# Lists with two faults: which of them is named?
+UNLIKE = ([0, 0, 100], [0, -100, 100], [-1, -1, 100], [-1, -7], [-7, -1], [2, -1, -1], [1, 0, 1, 2])
 AMONG = 20  # draws, of which they are
 TWICE = 16  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
@@ -91,6 +94,7 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         return
     elif isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
+        yield from ([*value, *value[:1]], *([*value[:-1], n] for n in FAR), *UNLIKE)
     elif type(value) is int and "int" in a.type.lower():
         yield from (n for n in NUMBERS if n != value)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -122,6 +126,9 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
         yield np.resize(x, ())
     if sized and x.ndim > 1:
         yield x[:, :0]
+    if sized:  # what is wrong twice
+        yield cast(np.stack([x, x]), "complex64" if NAMES[x.dtype] != "complex64" else "bool")
+        yield cast(x.reshape(-1)[:0], "bool" if NAMES[x.dtype] != "bool" else "float64")
     yield from (cast(x, name) for name in OTHER_DTYPES if name != NAMES[x.dtype])
 
 

@@ -22,13 +22,20 @@ NOT_NUMERIC = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32})
 NOT_ORDERED = frozenset({*dt.BARE_UNSIGNED, *dt.FLOAT8S, *dt.COMPLEXES})
 
 
-def axes_of(dim: int | Sequence[int] | None, ndim: int) -> Axes:
-    """NumPy's axis argument; no dimension given, or none listed, means all of them."""
+def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = True) -> Axes:
+    """NumPy's axis argument; no dimension given, or none listed, means all of them.
+
+    Most reductions look at the range of all dimensions before they look whether one comes twice.
+    """
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
-    # Of a list torch looks at the range of all before it looks whether one comes twice.
-    wrapped = wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
+    wrapped = ranged_dims(dim, ndim) if ranges_first else wrap_dims(dim, ndim)
     return wrapped if ndim else None
+
+
+def ranged_dims(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """`wrap_dims` that looks at the range of all dimensions before it looks whether one comes twice."""
+    return wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
 
 
 def listed_axes(axes: Axes, ndim: int) -> tuple[int, ...]:

@@ -264,16 +264,16 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
 @kernel("_batch_norm_impl_index", differs=["half-opmath"])
 def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """`native_batch_norm` with shapes checked; the reserve and the number say which device code ran."""
-    wrap_dim(1, input.ndim)
-    channels = input.shape[1]
     if input.size == 0:
         out = input.copy()
         for p in (weight, bias):
             if p is not None:
                 check(p.size, "select(): index 0 out of range for tensor of size [0] at dimension 0", IndexError)
                 out = dt.cast(out, dt.result_type(out, p[:1].reshape(())))
-        wide = np.zeros(channels, _accumulator(input.dtype))
+        # torch asks for the channels of what has none, and gets none.
+        wide = np.zeros(input.shape[1] if input.ndim > 1 else 0, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
+    wrap_dim(1, input.ndim)
     for name, p in {"running_mean": running_mean, "running_var": running_var}.items():
         check(training or p is not None, f"{name} must be defined in evaluation mode")
         check_sizes(input, **{name: p})

@@ -112,12 +112,12 @@ rows("_convolution _convolution.deprecated", lambda *args: convolution(*args[:9]
 def _batched(input: ndarray, weight: ndarray, bias: ndarray | None, *rest: Any, op: str, run: Body) -> ndarray:
     """A convolution of a batch or of one item, of real or complex numbers."""
     n = int(op[-2])
-    if input.ndim not in (n + 1, n + 2):
-        found = f"but got input of size: {shape_text(input.shape)}"
-        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, {found}")
     if run is _forward and bias is not None and bias.dtype != input.dtype:
         a, b = (dt.c_name(x.dtype) for x in (input, bias))
         raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
+    if input.ndim not in (n + 1, n + 2):
+        found = f"but got input of size: {shape_text(input.shape)}"
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {op}, {found}")
     args = (input[None] if input.ndim == n + 1 else input, weight, bias)
     y = _complex(run, *args, rest) if dt.is_complex(input.dtype) else run(*args, *rest)
     return y if input.ndim == n + 2 else y[0]
@@ -167,7 +167,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     check(input.ndim == weight.ndim, f"{ranks}, {found}")
     for given, label in ((stride, "stride"), (dilation, "dilation")):
         check(len(given) in (1, n), f"{label} cannot broadcast to {n} dimensions")
-    check(max(stride) == 1, "padding='same' is not supported for strided convolutions")
+    check(set(stride) <= {1}, "padding='same' is not supported for strided convolutions")
     dilation = checks.expand(dilation, "dilation", n)
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [int(t / 2) for t in total]
@@ -250,6 +250,8 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
         check(len(value) == n, words)
     if n == 3:
         dim_of(weight, 1)
+    if n == 3 and weight.shape[1]:  # the groups are asked for, if there are any
+        dim_of(self, 1)
     for name, value in (("kernel", kernel_size), ("stride", stride)):
         found = f" {name}_height: {value[0]} {name}_width: {value[1]}" if n == 2 else f": {by(value)} (TxHxW)"
         check(min(value) > 0, f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got{found}")
@@ -257,8 +259,6 @@ def _as_window(self, weight, kernel_size, bias, stride, padding, n):
     shape = (len(weight), math.prod(weight.shape[1:])) if folded else weight.shape
     words = f"non-empty 2D or {n + 2}D weight tensor expected, but got: {shape_text(shape)}"
     check(weight.size and weight.ndim in (2, n + 2), words)
-    if n == 3:
-        dim_of(self, 1)
     if bias is not None:
         dim_of(bias, 0)
         check_shape(bias, weight.shape[:1])

@@ -248,11 +248,15 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
             raise RuntimeError(f"{name}: {word} tensor of complex type is not supported. Got {got}")
 
 
-def _tolerance(a: ndarray, top: ndarray, atol: Any, rtol: Any) -> ndarray:
-    """The larger of both tolerances; the relative default counts where no absolute one is given."""
+def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
+    """The absolute one and the relative one, whose default counts where no absolute one is given."""
     absolute = np.asarray(0.0 if atol is None else atol)
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
-    relative = np.where(gt(absolute, 0), 0.0, eps) if rtol is None else np.asarray(rtol)
+    return absolute, np.where(gt(absolute, 0), 0.0, eps) if rtol is None else np.asarray(rtol)
+
+
+def _tolerance(top: ndarray, absolute: ndarray, relative: ndarray) -> ndarray:
+    """The larger of both tolerances."""
     for x in (relative, absolute):
         dt.promote_types(x.dtype, top.dtype)  # refuses float8
     broadcast_shapes(absolute.shape, broadcast_shapes(relative.shape, top.shape[:-1]))
@@ -266,10 +270,11 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
     _check_tolerances("torch.linalg.matrix_rank", atol=atol, rtol=rtol)
     if rtol is None:
         check_epsilon(a)
+    tolerances = _tolerances(a, atol, rtol)
     if a.size == 0:
         return np.zeros(a.shape[:-2], np.int64)
     s = np.abs(linalg_eigvalsh(a)) if hermitian else linalg_svdvals(a)
-    limit = _tolerance(a, s.max(-1, keepdims=True), atol, rtol).astype(s.dtype)
+    limit = _tolerance(s.max(-1, keepdims=True), *tolerances).astype(s.dtype)
     return np.asarray((s > limit).sum(-1, dtype=np.int64))
 
 
@@ -292,6 +297,7 @@ def _pinv(
     words = "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
     check(a.ndim >= 2 and a.dtype in LAPACK, f"linalg.pinv({found}): {words}")
     _check_tolerances("torch.linalg.pinv", atol=atol, rtol=rtol)
+    tolerances = _tolerances(a, atol, rtol if rcond is None else rcond)
     if a.size == 0:
         return np.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     if hermitian:
@@ -300,7 +306,7 @@ def _pinv(
     else:
         u, values, vh = _linalg_svd(a, False, True)
         size, left, right = values, vh.mT.conj(), u.mT.conj()
-    limit = _tolerance(a, size.max(-1, keepdims=True), atol, rtol if rcond is None else rcond)
+    limit = _tolerance(size.max(-1, keepdims=True), *tolerances)
     inverse = np.where(size > limit, 1 / values, 0).astype(values.dtype)
     return (left * inverse[..., None, :]) @ right
 

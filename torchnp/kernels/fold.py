@@ -97,6 +97,9 @@ def col2im(self: ndarray, output_size: Ints, kernel_size: Ints, dilation: Ints, 
     out = out_sizes(output_size, kernel_size, stride, padding, dilation)
     if math.prod(out) != self.shape[d + 1] or min(out) < 1:
         given = f"{output_size=}, {kernel_size=}, {dilation=}, {padding=}, {stride=}"
+        if min(out) < 1 and math.prod(out) == self.shape[d + 1]:
+            words = "calculated shape of the array of sliding blocks as"
+            raise RuntimeError(f"Given {given}, {words} {tuple(out)}, which is too small (non-positive)")
         words = "expected size of input's dimension 2 to match the calculated number of sliding blocks"
         found = f"{out[0]} * {out[1]} = {math.prod(out)}, but got input.size(2)={self.shape[d + 1]}."
         raise RuntimeError(f"Given {given}, {words} {found}")

@@ -367,10 +367,10 @@ def take_along_dim(self, indices, dim=None):
     if dim is None:
         return gather(view(self, [-1]), 0, view(indices, [-1]))
     words = f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices.dtype)}"
-    check(indices.dtype == int64, words)
     if self.ndim != indices.ndim:
-        words = "torch.take_along_dim(): input and indices should have the same number of dimensions, but got"
-        raise RuntimeError(f"{words} {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+        ranks = "torch.take_along_dim(): input and indices should have the same number of dimensions, but got"
+        raise RuntimeError(f"{ranks} {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    check(indices.dtype == int64, words)
     dim = wrap_dim(dim, self.ndim)
     check(self.ndim > 0, no_dimensions(dim))
     check(self.shape[dim] or not indices.size, "ZeroDivisionError")

@@ -39,7 +39,7 @@ def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) ->
     who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
     check(dt.is_inexact(x.dtype), f"{who} floating point and complex dtypes")
     correction = 1 if correction is None else real(correction)
-    axes = axes_of(dim, x.ndim)
+    axes = axes_of(dim, x.ndim, ranges_first=False)
     if x.dtype in dt.FLOAT8S and x.size:
         if name.endswith("_mean") or length_of(x.shape, axes) < x.size:
             raise not_implemented("std_cpu", x.dtype)

@@ -122,9 +122,11 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     if max(outs) < 1:
         letters = "DHW"[3 - n :]
         told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))
+        told += " " * (n == 2 and not reflects)  # as torch has it
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
         raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
     if min(outs) < 0:
+        check(not reflects or n != 2, "numel: integer multiplication overflow")
         raise negative_size(min(outs), (*x.shape[: -len(outs)], *outs[::-1]))
 
 

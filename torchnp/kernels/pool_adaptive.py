@@ -43,8 +43,9 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
     check(len(output_size) == n, f"{name}(): internal error: output_size.size() must be {n}")
     shape = (*x.shape[:-n], *output_size)
-    words = "numel: integer multiplication overflow" if average else negative_size(min(output_size), shape)
-    check(min(output_size) >= 0, words)
+    negative = next((n for n in output_size if n < 0), 0)
+    if negative and (n == 2 or not average or 0 not in shape):
+        raise RuntimeError("numel: integer multiplication overflow") if average else negative_size(negative, shape)
     if n != 2 or 0 not in shape or not average:  # of an image nothing is averaged into nothing
         require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, refuse, wrap_dims
+from torchnp.checks import check, refuse
 from torchnp.errors import cannot_cast, out_dtype
-from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones
+from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
@@ -135,7 +135,7 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
 @kernel("nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex"], writes=Writes(out=_look_nansum))
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
-    axes = axes_of(dim, self.ndim)
+    axes = axes_of(dim, self.ndim, ranges_first=False)
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
     out = _accumulated(self, dtype)
     if not dt.is_inexact(self.dtype):
@@ -247,7 +247,7 @@ def _truth(x: ndarray) -> ndarray:
 
 
 def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) -> ndarray:
-    axes = None if dim is None else wrap_dims(dim, x.ndim)
+    axes = None if dim is None else ranged_dims(dim, x.ndim)
     out = ufunc.reduce(_truth(x), axes if x.ndim else None, None, None, keepdim)
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 

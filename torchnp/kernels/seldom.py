@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require, wrap_dims
+from torchnp.checks import check, check_type, require
 from torchnp.errors import dim_out_of_range, empty_list, expected_true
+from torchnp.kernels._reduction import ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.conv import convolution
@@ -49,7 +50,7 @@ def _compute_linear_combination(input, coefficients):
 def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
     named = isinstance(dim, int) or len(dim)
-    axes = wrap_dims(dim, self.ndim) if named else tuple(range(self.ndim))
+    axes = ranged_dims(dim, self.ndim) if named else tuple(range(self.ndim))
     words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
     check(named or self.size, f"{words} the 'dim' argument.")
     for d in ((dim,) if isinstance(dim, int) else dim or axes) if self.ndim else ():

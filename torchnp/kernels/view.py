@@ -15,7 +15,7 @@ import numpy as np
 from torchnp import layout
 from torchnp.checks import check, wrap_dim, wrap_dims
 from torchnp.dtypes import bool_
-from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, shape_text, too_few_sizes
+from torchnp.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
 from torchnp.kernels._memory import check_size, storage, window
 from torchnp.kernels._rows import rows
 from torchnp.registry import kernel
@@ -124,14 +124,16 @@ def unflatten(self, dim, sizes):
     """One dimension as several."""
     dim = wrap_dim(dim, self.ndim)
     check(len(sizes) > 0, "unflatten: sizes must be non-empty")
-    extent = self.shape[dim] if self.ndim else 1
-    known = math.prod(n for n in sizes if n != -1)
-    inferred = list(sizes).count(-1)
-    if not (known == extent or (inferred and known > 0 and extent % known == 0)):
+    unexpected = "unflatten got an unexpected error:\n"
+    check(self.ndim > 0, f"{unexpected}{no_dimensions(dim)}")
+    extent = self.shape[dim]
+    try:
+        sizes = infer_size(sizes, extent)
+    except RuntimeError as error:
+        if str(error) != str(invalid_view(sizes, extent)):
+            raise RuntimeError(f"{unexpected}{error}") from None
         words = f"unflatten: Provided sizes {shape_text(sizes)} don't multiply up to the size of dim {dim} ({extent})"
-        raise RuntimeError(f"{words} in the input tensor")
-    check(inferred < 2 and self.ndim, "unflatten got an unexpected error:\nonly one dimension can be inferred")
-    sizes = infer_size(sizes, extent)
+        raise RuntimeError(f"{words} in the input tensor") from None
     return view(self, (*self.shape[:dim], *sizes, *self.shape[dim + 1 :]))
 
 
@@ -191,8 +193,8 @@ def expand(self, size, *, implicit=False):
                     raise expand_mismatch(shape[i], n, i, size, self.shape)
                 strides[i] = 0
     for i in reversed(range(extra)):
-        if shape[i] < 0 and self.ndim:
-            words = f"The expanded size of the tensor ({shape[i]}) isn't allowed in a leading, non-existing dimension"
+        if shape[i] == -1 and self.ndim:
+            words = "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension"
             raise RuntimeError(f"{words} {i}")
         # New dimensions of one element have a stride, too.
         if shape[i] == 1:
@@ -222,9 +224,12 @@ def permute(self, dims):
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to len(dims) = {n}",
         )
+        seen = set()
         for d in dims:
-            wrap_dim(d, self.ndim)
-        raise RuntimeError("permute(): duplicate dims are not allowed.") from None
+            d = wrap_dim(d, self.ndim)
+            check(d not in seen, "permute(): duplicate dims are not allowed.")
+            seen.add(d)
+        raise
 
 
 @kernel("transpose.int", "swapdims", like=np.swapaxes, differs=["transpose-pair"])

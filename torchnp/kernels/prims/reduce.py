@@ -21,6 +21,7 @@ def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "") -> list
     """The dimensions to reduce; torch fails on the None that its schemas offer, and so does this loop."""
     for d in dims:
         check_index(x.ndim, d)
+    for d in dims:
         check(list(dims).count(d) == 1, f"dim {d} appears multiple times in the list of dims")
     _refuse_dtype(output_dtype, name)
     return list(dims)
