@@ -251,8 +251,10 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
 def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
     """The absolute one and the relative one, whose default counts where no absolute one is given."""
     absolute = np.asarray(0.0 if atol is None else atol)
+    if rtol is not None:
+        return absolute, np.asarray(rtol)
     eps = np.finfo(dt.to_real(a.dtype)).eps * max(a.shape[-2:])
-    return absolute, np.where(gt(absolute, 0), 0.0, eps) if rtol is None else np.asarray(rtol)
+    return absolute, np.where(gt(absolute, 0), 0.0, eps)
 
 
 def _tolerance(top: ndarray, absolute: ndarray, relative: ndarray) -> ndarray:
