@@ -9,6 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
 from torchnp.errors import dim_out_of_range, empty_list, expected_true
+from torchnp.kernels._memory import storage
 from torchnp.kernels._reduction import ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
@@ -30,19 +31,26 @@ rows("_aminmax.dim", lambda x, dim, keepdim: aminmax(x, dim=dim, keepdim=keepdim
 
 @kernel("_compute_linear_combination")
 def _compute_linear_combination(input, coefficients):
-    """Sums of the parts of the first dimension, times a row of coefficients for each sum; half types are rounded at each step."""
+    """Sums of the parts of the first dimension, times a row of real coefficients for each sum, rounded at each step."""
     check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
-    inner = dt.opmath(input.dtype)
+    inner, real = dt.opmath(input.dtype), dt.to_real(input.dtype)
+    if coefficients.dtype != real and coefficients.itemsize >= real.itemsize:
+        # torch reads their memory as the dtype of the input's parts, with as many elements between the columns.
+        memory, start = storage(coefficients)
+        across, along = coefficients.strides
+        along = along // coefficients.itemsize * real.itemsize
+        coefficients = ndarray(coefficients.shape, real, memory, start, (across, along))
+    if dt.is_complex(input.dtype):  # each part on its own
+        parts = np.ascontiguousarray(input).view(real).reshape(*input.shape, 2)
+        total = _compute_linear_combination(parts, dt.cast(coefficients, real))
+        return total.reshape(-1).view(input.dtype).reshape(total.shape[:-1])
     weights, parts = dt.cast(dt.cast(coefficients, input.dtype), inner), dt.cast(input, inner)
-    if inner == input.dtype:
-        return np.tensordot(weights, parts, 1)
     total = np.zeros((weights.shape[0], *parts.shape[1:]), input.dtype)
     for weight, part in zip(weights.T, parts):
-        total = dt.cast(
-            dt.cast(total, inner) + dt.cast(dt.cast(np.multiply.outer(weight, part), input.dtype), inner), input.dtype
-        )
+        product = dt.cast(np.multiply.outer(weight, part), input.dtype)
+        total = dt.cast(dt.cast(total, inner) + dt.cast(product, inner), input.dtype)
     return total
 
 
