@@ -24,8 +24,13 @@ OTHER_DTYPES = tuple(dict.fromkeys(["float64", "float16", "complex128", *EVERY_D
 FAR = (100, -100, -7)
 # Lists with two faults: which of them is named?
 UNLIKE = ([0, 0, 100], [0, -100, 100], [-1, -1, 100], [-1, -7], [-7, -1], [2, -1, -1], [1, 0, 1, 2])
+# Numbers that a dtype has not: of sign, of part, and beyond the range of half types, of float and of 64 bits.
+SCALARS = (-1.0, 1.5, 3 + 4j, True, 1e5, 1e39, -(2**63))
+FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
+# What may be given for an argument that is left out.
+GIVEN = {"int?": NUMBERS, "SymInt?": NUMBERS, "float?": FLOATS, "bool?": (False, True), "Scalar?": SCALARS}
 AMONG = 20  # draws, of which they are
-TWICE = 16  # calls of each of these with two changes
+TWICE = 24  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
 
 
@@ -97,8 +102,12 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         yield from ([*value, *value[:1]], *([*value[:-1], n] for n in FAR), *UNLIKE)
     elif type(value) is int and "int" in a.type.lower():
         yield from (n for n in NUMBERS if n != value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield from (-1.0, 1.5, 3 + 4j, True) if a.type.startswith("Scalar") else (-1.0, 1.5, float("nan"))
+    elif isinstance(value, bool):
+        yield not value
+    elif isinstance(value, (int, float)):
+        yield from SCALARS if a.type.startswith("Scalar") else FLOATS
+    elif value is None and a.type in GIVEN:
+        yield from GIVEN[a.type]
     elif isinstance(value, str) or (value is None and a.type == "str?"):
         yield "bogus"
     elif isinstance(value, Named) and value.kind == "dtype":

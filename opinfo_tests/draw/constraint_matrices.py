@@ -191,6 +191,7 @@ MORE_MATRICES = (
         "linalg_ldl_solve",
         args={"LD": T("n n", "main", "square"), "pivots": T("n", "int32", ("n", "n")), "B": T("n m", "same")},
         wild_values=False,
+        wild=0,
     ),
     rule(
         "linalg_matrix_norm",

@@ -123,7 +123,9 @@ def check_dtypes(
         slow = (dt.float64, dt.int64)
         require(f"slow_conv_transpose{dims}d_out_cpu" if transposed else "slow_conv_dilated<>", dtype, _VENDOR + slow)
     else:
-        require(COLUMNS[dims], dtype, WITH_COLUMNS)
+        # Of volumes whose window is one element torch makes no columns.
+        plain = dims == 3 and {*weight.shape[2:], *g.stride} == {1} and not any(g.padding)
+        require("slow_conv3d_cpu" if plain else COLUMNS[dims], dtype, WITH_COLUMNS)
     check_type(dtype, weight)
     if bias is None or not transposed:
         return  # copied, of any dtype, to where products are added

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, require
-from torchnp.errors import found_dtype
+from torchnp.checks import broadcast_shapes, check, require
+from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
@@ -242,16 +242,22 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
     return el.finish(of(x, a if value == 1 and not dt.is_complex(out) else scale * a, b), out)
 
 
-@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul))
+def _look_added(bound: Bound, targets: list[ndarray]) -> None:
+    """In place torch looks whether the result fits, in shape and dtype, before it looks at the factor."""
+    operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
+    shape, target = broadcast_shapes(*(x.shape for x in operands)), targets[0].shape
+    check(shape == target, output_shape(target, shape))
+    el.check_result_dtype(dt.result_type(*operands), targets[0].dtype)
+
+
+@kernel("addcmul", differs=["fused-sum"], quick=exact(_quick_addcmul), writes=Writes(inplace=_look_added))
 def addcmul(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
     """``self + value * tensor1 * tensor2``."""
     of = lambda x, a, b: fast_fma(a, b, x)
     return _added("addcmul_cpu_out", REAL | el.ANY_COMPLEX, of, self, tensor1, tensor2, value)
 
 
-@kernel("addcdiv")
-def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
-    """``self + value * tensor1 / tensor2``."""
+def _check_division(tensor1: ndarray, tensor2: ndarray) -> None:
     check(
         dt.is_inexact(tensor1.dtype) or dt.is_inexact(tensor2.dtype),
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
@@ -260,6 +266,17 @@ def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1
         "for float inputs. The future addcdiv behavior is just the latter implementation: "
         "(input + value * tensor1 / tensor2), for all dtypes.",
     )
+
+
+def _look_addcdiv(bound: Bound, targets: list[ndarray]) -> None:
+    _check_division(bound["tensor1"], bound["tensor2"])
+    _look_added(bound, targets)
+
+
+@kernel("addcdiv", writes=Writes(inplace=_look_addcdiv))
+def addcdiv(self: ndarray, tensor1: ndarray, tensor2: ndarray, *, value: Any = 1) -> ndarray:
+    """``self + value * tensor1 / tensor2``."""
+    _check_division(tensor1, tensor2)
     of = lambda x, a, b: x + a / b
     return _added("addcdiv_cpu_out", el.FLOATS | el.COMPLEX, of, self, tensor1, tensor2, value)
 

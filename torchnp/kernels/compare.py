@@ -135,13 +135,15 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""
     out = None if type(self) is type(other) is ndarray and self.dtype is other.dtype else dt.result_type(self, other)
+    if out is not None:
+        self, other = (x if isinstance(x, ndarray) else single(x, out) for x in (self, other))
     words = "where expected condition to be a boolean tensor, but got a tensor with dtype"
     check(condition.dtype in (dt.bool_, dt.uint8), f"{words} {dt.scalar_name(condition.dtype)}")
     if condition.dtype == dt.uint8:
         words = "This behavior is deprecated and will be removed in a future version of PyTorch."
         warn(f"where received a uint8 condition tensor. {words} Use a boolean condition instead.")
     if out is not None:
-        self, other = (dt.cast(x, out) if isinstance(x, ndarray) else single(x, out) for x in (self, other))
+        self, other = dt.cast(self, out), dt.cast(other, out)
     check_broadcast(condition, self, other)
     return np.where(condition, self, other)
 

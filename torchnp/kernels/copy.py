@@ -70,8 +70,8 @@ rows("_copy_from", lambda x, dst, _: copy(dst, x), "``self`` in the shape and dt
 @kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format"])
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy in another dtype and memory format."""
-    if layout is not None or device is not None or pin_memory:
-        check_options(layout, device, pin_memory)
+    if layout is not None or device is not None:  # of a copy on the CPU torch pins nothing, whatever is asked
+        check_options(layout, device, False)
     if not isinstance(self, ndarray):
         return number(self, dt.number_dtype(self) if dtype is None else dt.as_dtype(dtype)).copy()
     if dtype is not None:
@@ -105,7 +105,7 @@ def _to(
     self, *, other=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False,
     memory_format=None,
 ):  # fmt: skip
-    check_options(layout, device, pin_memory)
+    check_options(layout, device, False)  # of a copy on the CPU torch pins nothing, whatever is asked
     target = (self if other is None else other).dtype if dtype is None else dt.as_dtype(dtype)
     return convert(self, target, copy, memory_format)
 

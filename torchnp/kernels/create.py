@@ -50,7 +50,6 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
 @kernel("empty_permuted", like=np.empty)
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest."""
-    check_options(layout, device, pin_memory)
     n = len(size)
     if n != len(physical_layout):
         words = "Number of dimensions in size does not match the length of the physical_layout; i.e."
@@ -60,6 +59,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
             words = f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}). "
             raise RuntimeError(f"{words} NB: negative dims not currently supported; file an issue if you want it.")
         check(d not in physical_layout[:i], "Duplicate dim not allowed")
+    check_options(layout, device, pin_memory)
     return empty_in_order(check_size(size), factory_dtype(dtype), tuple(physical_layout))
 
 
@@ -101,12 +101,21 @@ def _made(*given, factory, dtype, layout, device, pin_memory):
 
 def zeros_of(size, dtype):
     """Zeros, or torch's refusal of a negative size."""
-    check(all(n >= 0 for n in size), "zeros: Dimension size must be non-negative.")
+    _check_sizes(size)
     return np.zeros(size, dtype)
 
 
+def _check_sizes(size):
+    check(all(n >= 0 for n in size), "zeros: Dimension size must be non-negative.")
+
+
+def _zeros(size, **options):
+    _check_sizes(size)  # before the options are looked at
+    return _made(size, factory=np.zeros, **options)
+
+
 _DEFAULT = ["default-dtype"]
-zeros, _ = rows("zeros _efficientzerotensor", _made, "Zeros.", factory=zeros_of, like=np.zeros, differs=_DEFAULT)
+zeros, _ = rows("zeros _efficientzerotensor", _zeros, "Zeros.", like=np.zeros, differs=_DEFAULT)
 _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 (ones,) = rows("ones", _made, "Ones.", factory=_ones, like=np.ones, differs=_DEFAULT)
 
@@ -143,7 +152,7 @@ rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=["
 @kernel("zeros_like", like=np.zeros_like, differs=["memory-format"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
-    if memory_format is None and layout is None and device is None and self.flags.c_contiguous:
+    if memory_format is None and layout is None and device is None and not pin_memory and self.flags.c_contiguous:
         return np.zeros(self.shape, self.dtype if dtype is None else dt.as_dtype(dtype))
     options = {"layout": layout, "device": device, "pin_memory": pin_memory, "memory_format": memory_format}
     return _filled_like(self, 0, dtype=dtype, **options)

@@ -22,6 +22,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
 from torchnp.kernels.view import m_t
 from torchnp.registry import kernel
+from torchnp.scalars import number
 
 ndarray = np.ndarray
 
@@ -139,7 +140,7 @@ def _pdist_forward(self, p=2.0):
         return np.zeros(len(i), self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
     rows = self.reshape(-1)[: n * self.shape[1]].reshape(self.shape[:2])  # of more dimensions the first elements
-    return _lengths(rows[i] - rows[j], p)
+    return _lengths(rows[i] - rows[j], number(p, self.dtype).item())
 
 
 @kernel("pdist")

@@ -68,7 +68,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
 ):
     """`fake_quantize_per_tensor_affine_cachemask` with numbers that come as tensors, or the values themselves."""
     check(quant_min <= quant_max, _ORDERED)
-    enabled, zero, step = whole(item(fake_quant_enabled)), scalar(item(zero_point), dt.int32), item(scale)
+    zero, step, enabled = scalar(item(zero_point), dt.int32), item(scale), whole(item(fake_quant_enabled))
     if not enabled:
         require("fake_quantize_tensor_cachemask_kernel_type_handling", self.dtype, dt.FLOATS)
         return clone(self), np.ones(self.shape, np.bool_)

@@ -11,6 +11,7 @@ from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import check, dim_of
 from torchnp.errors import negative_size
+from torchnp.kernels._memory import check_options
 from torchnp.kernels._rows import rows
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out, copied
 from torchnp.kernels.ranges import arange, arange_start
@@ -212,6 +213,7 @@ rows("fft_ifftshift", _shifted, "Inverse of `fft_fftshift`.", up=1, like=np.fft.
 
 
 def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndarray:
+    check_options(*options)
     out = dt.get_default_dtype() if dtype is None else dt.as_dtype(dtype)
     # As in C, half of an odd negative number is nearer to zero.
     size = int(n / 2) + 1 if name == "rfftfreq" else n

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import broadcast_shapes, check, refuse_elements, warn, wrap_dim
+from torchnp.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
@@ -166,11 +166,11 @@ def index_put(self, indices, values, accumulate=False):
         return _fill(self, d, indices[d], values)
     shape = _named(self, where)
     fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
-    words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
-    check(fits, f"{words} result of shape {shape_text(shape)}")
     indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
     empty = 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
     check(not empty, "index is out of bounds for dimension with size 0", IndexError)
+    words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
+    check(fits, f"{words} result of shape {shape_text(shape)}")
     _check_source_dtype(self, values)
     refuse_elements("index_put", self, _NO_INDEX_PUT)
     if accumulate:
@@ -338,7 +338,8 @@ def put(self, index, source, accumulate=False):
 def _names_rows(x: ndarray, index: ndarray) -> bool:
     """Whether an index along the first dimension is, by its strides, one vector for whole rows, which torch gathers by code of its own."""
     first, *others = element_strides(index)
-    return x.shape[1:] == index.shape[1:] and first == 1 and max(others, default=0) <= 1
+    alike = x.shape[1:] == index.shape[1:] and x.flags.c_contiguous
+    return alike and first == 1 and max(others, default=0) <= 1
 
 
 @kernel("gather", like=np.take_along_axis, differs=["gather-negative"])
@@ -355,7 +356,7 @@ def gather(self, dim, index, *, sparse_grad=False):
             words = f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger"
             raise RuntimeError(f"{words} than self {shape_text(self.shape)} apart from dimension {dim}")
     by_rows = self.dtype in FLOAT8S and self.ndim and dim == 0 and _names_rows(source, i)
-    refuse_elements("gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source, RARE_OR_CHALF)
+    refuse("gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source.dtype, RARE_OR_CHALF)
     check_bounds(i, dim, source.shape[dim])
     flat = bits(source).reshape(-1)
     return flat.take(linear(i, source.shape, dim)).reshape(index.shape).view(self.dtype)

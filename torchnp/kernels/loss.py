@@ -20,6 +20,7 @@ from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.kernels.vectornorm import norm_over
+from torchnp.layout import contiguous, empty
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
 from torchnp.writes import in_common
@@ -286,7 +287,8 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduce(clamp_min(sub(add_scalar(near, margin), far), 0), reduction)
+    out = reduce(clamp_min(sub(add_scalar(near, margin), far), 0), reduction)
+    return out if out.size else empty(out.shape, out.dtype, contiguous(out.shape))
 
 
 def _samples(self: ndarray) -> ndarray:

@@ -14,6 +14,7 @@ from torchnp.kernels._memory import new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
+from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
 from torchnp.registry import kernel
@@ -261,6 +262,7 @@ def _smoothed(
     elif weight is None:
         total = div(total_of(smooth, None), int(np.count_nonzero(~ignored)))
     else:
+        check(target.dtype in INDEX_DTYPES, "gather(): Expected dtype int32/int64 for index")
         picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
         total = div(total_of(smooth, None), total_of(picked, None))
     return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / scores.shape[axis]))

@@ -175,7 +175,8 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     y = x * rstd
     if weight is not None:
         broadcast_shapes(y.shape, weight.shape)
-        y = y * dt.cast(weight, dt.promote_types(x.dtype, dt.opmath(weight.dtype)))
+        common = dt.result_type(y, weight)  # of which a 0-d input decides nothing
+        y = dt.cast(dt.cast(y, common) * dt.cast(weight, common), y.dtype)
     return layout.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
 

@@ -32,7 +32,9 @@ def _log1p(z: ndarray) -> ndarray:
     out = np.empty_like(z)
     out.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x / 2 + 0.5, y / 2)) + np.log(2))
     out.imag = np.arctan2(y, x + 1)
-    out[np.isnan(x) | np.isnan(y)] = complex(np.nan, np.nan)
+    # torch divides by what 1 + z has left of z, where that is not all: inf by inf.
+    rounded = (z.real + 1) - 1 != z.real
+    out[np.isnan(x) | np.isnan(y) | (np.isinf(y) & np.isfinite(x) & rounded)] = complex(np.nan, np.nan)
     return out
 
 

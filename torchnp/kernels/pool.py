@@ -253,11 +253,12 @@ def max_pool1d(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_m
     step = kernel if is_omitted(stride) else _single(stride, "stride must be None, an int, list of ints, or")
     border = _single(padding, "padding must be an int, list of ints, or")
     spread = _single(dilation, "dilation must be an int, list of ints or")
-    for name, value in (("kernel_size", kernel), ("stride", step), ("dilation", spread)):
+    for name, value in (("kernel_size", kernel), ("stride", step)):
         check(value > 0, f"max_pool1d() {name} must be greater than zero, but got {value}")
     check(border >= 0, f"max_pool1d() padding must be non-negative, but got {border}")
     found = f"but got padding={border} and kernel_size={kernel}"
     check(border <= kernel // 2, f"max_pool1d() padding should be at most half of kernel size, {found}")
+    check(spread > 0, f"max_pool1d() dilation must be greater than zero, but got {spread}")
     out = _windows_along(ceil_mode, self.shape[-1], kernel, step, border, spread)
     check(out > 0, f"max_pool1d() Invalid computed output size: {out}")
     require("max_pool1d_impl", self.dtype, dt.FLOATS)

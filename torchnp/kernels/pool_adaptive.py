@@ -36,6 +36,8 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     """What torch checks of an adaptive pool's input."""
     average = name.startswith("adaptive_avg")
     check(not average or len(output_size) == n, f"{name}: output_size must be {n}")
+    if average and n == 3:
+        check_filled(x, f"{name}(): Expected input", "input has sizes ", 1)
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")

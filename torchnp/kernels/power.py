@@ -101,6 +101,9 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
         # To float and double torch converts an exponent without looking at its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
         base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # which promote with no tensor
+        if self.dtype == common == dt.float32 and number(exponent, common) != exponent and exponent == exponent:
+            # torch rounds the exponent to float where it computes in vectors, and not where elements are few.
+            return el.finish(np.power(dt.cast(self, dt.float64), float(exponent)), common)
         return _POWER(base, convert(exponent, common))
     require(_SHORT_CUTS.get(exponent, "pow"), common, REAL | el.COMPLEX)
     return el.finish(small(dt.cast(self, common)), common)
@@ -199,9 +202,11 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         require("ldexp_cpu", self.dtype, el.FLOATS)
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
-    if dt.is_complex(self.dtype) or self.dtype == dt.float64:
-        return mul(self, pow(np.full((), 2, self.dtype), other))
-    return mul(self, pow_of_scalar(2.0, other))
+    wide = dt.is_complex(self.dtype) or self.dtype == dt.float64
+    power = pow(np.full((), 2, self.dtype), other) if wide else pow_of_scalar(2.0, other)
+    if power.dtype == other.dtype == dt.float32:  # to half a unit, as torch's, where NumPy's loop errs by one
+        power = np.exp2(other.astype(np.float64)).astype(np.float32)
+    return mul(self, power)
 
 
 @kernel("frexp.Tensor", like=np.frexp)

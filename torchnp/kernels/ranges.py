@@ -33,6 +33,9 @@ _ARANGE_WRITES = Writes(
 )
 
 
+_TOO_MANY = f"IntArrayRef contains an int that cannot be represented as a SymInt: {-(2**63)}"
+
+
 def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     check_options(layout, device, pin_memory)
     if dtype is None:
@@ -50,7 +53,8 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
         check(abs(end - start + step) <= 2**63, "invalid size, possible overflow?")
         return _ramp(start, step, max(-(-(end - start) // step), 0), dtype, VECTOR)
     count = math.ceil((float(end) - float(start)) / float(step))
-    check(count < 2**63, "invalid size, possible overflow?")
+    check(count <= 2**63, "invalid size, possible overflow?")
+    check(count < 2**63, _TOO_MANY)
     if dt.is_integral(dtype):
         start, step = whole(start), whole(step)
     return _ramp(start, step, count, dtype, VECTOR)
@@ -99,10 +103,12 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     check_options(layout, device, pin_memory)
     dtype = factory_dtype(dtype)
     require("range_cpu", dtype, _ARANGE)
-    start, end, step = _bounds(start, end, step)
-    if dt.is_integral(dtype):
-        start, end, step = _bounds(*map(whole, (start, end, step)))
-    return _ramp(start, step, math.floor((end - start) / step) + 1, dtype, SCALAR)
+    counted = dt.float32 if dt.is_half(dtype) else dt.float64
+    numbers = [whole(n) if dt.is_integral(dtype) else scalar(n, counted).item() for n in (start, end, step)]
+    start, end, step = _bounds(*numbers)
+    count = math.floor((end - start) / step) + 1
+    check(count < 2**63, _TOO_MANY)
+    return _ramp(start, step, count, dtype, SCALAR)
 
 
 _DOC = "Numbers from start to end, both included, ``step`` apart."
@@ -118,7 +124,7 @@ def _linspace(start, end, steps, *options):
 def _space_dtype(
     name: str, start: Any, end: Any, steps: int, dtype: Any, layout: Any, device: Any, pin_memory: Any
 ) -> np.dtype:
-    check_options(layout, device, pin_memory)
+    check_options(layout, device, False)
     check(steps >= 0, "number of steps must be non-negative")
     if isinstance(start, complex) or isinstance(end, complex):
         inferred = dt.to_complex(dt.get_default_dtype())
@@ -129,6 +135,7 @@ def _space_dtype(
             raise RuntimeError(f"{words} {dt.scalar_name(dtype)}")
     else:
         dtype = factory_dtype(dtype)
+    check_options(None, None, pin_memory)
     if steps > 1:
         refuse(f"{name}_cpu", dtype, NO_SPACE)
     return dtype
@@ -176,7 +183,8 @@ def _logspace(start, end, steps, base, *options):
     if dt.is_complex(dtype):
         inner = dtype if steps > 1 else dt.complex128  # a single power is one of numbers
         powers, base = _two_ended(start, end, steps, inner, False), inner.type(base)
-        return dt.cast(np.exp(powers * np.log(base)), dtype)
+        found = np.exp(powers * np.log(base))
+        return dt.cast(found, dtype) if steps > 1 else single(found[0], dtype).reshape(1).copy()
     if steps == 1:
         return single(float(np.power(dt.float64.type(base), real(start))), dtype).reshape(1).copy()
     # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
@@ -208,10 +216,11 @@ for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", 
     rows(_names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like)
 
 
-def _triangle_indices(row, col, offset, dtype, *options, op):
-    check_options(*options)
+def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):
+    check_options(layout, device, False)
     check(row >= 0, f"row must be non-negative, got{row}")
     check(col >= 0, f"col must be non-negative, got{col}")
+    check_options(None, None, pin_memory)
     dtype = factory_dtype(dtype, dt.int64)
     require(op, dtype, (dt.int32, dt.int64))
     inside = np.tri(row, col, offset, dtype=bool) if op == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
@@ -234,15 +243,16 @@ def _window(
 
     A periodic window is a symmetric one that is longer by one, without its last value.
     """
-    check_options(layout, device, pin_memory)
+    check_options(layout, device, False)
     dtype = factory_dtype(dtype)
     if not dt.is_inexact(dtype):
         named = {"device": (device, "cpu"), "layout": (layout, "Strided"), "requires_grad": (None, "false")}
-        named["pinned_memory"] = (pin_memory, "false")
+        named["pinned_memory"] = (pin_memory, str(bool(pin_memory)).lower())
         given = [f"{k}={word}{' (default)' * (x is None)}" for k, (x, word) in named.items()]
         words = ", ".join([f"dtype={dt.c_name(dtype)}", *given, "memory_format=(nullopt)"])
         raise RuntimeError(f"{op} expects floating point dtypes, got: TensorOptions({words})")
     check(length >= 0, f"{op} requires non-negative window_length, got window_length={length}")
+    check_options(None, None, pin_memory)  # which is only met where memory is
     if length <= 1:
         return ones([length], dtype=dtype)
     points = length + periodic

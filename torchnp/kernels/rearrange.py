@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import layout
 from torchnp.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_types, scalar_name
-from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
+from torchnp.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels.copy import clone
@@ -131,6 +131,7 @@ def repeat_interleave_tensor(repeats, *, output_size=None):
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
     if output_size is not None:
+        check(output_size >= 0, negative_size(output_size, (output_size,)))
         check(int(repeats.sum()) == output_size, "allocated size does not match required size")
     return np.arange(repeats.size, dtype=repeats.dtype).repeat(repeats)
 
@@ -156,10 +157,10 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension ``repeats`` times."""
     if dim is None:
         self, dim = self.reshape(-1), 0
-    check(repeats >= 0, "Repeats must be non-negative")
     if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
         raise dim_out_of_range(1 if dim in (0, -1) else dim, 1)
     dim = wrap_dim(dim, self.ndim)
+    check(repeats >= 0, "Repeats must be non-negative")
     size = repeats * self.shape[dim]
     words = f"repeat_interleave: Invalid output_size, expected {size} but got {output_size}"
     check(output_size in (None, size), words)

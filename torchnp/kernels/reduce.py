@@ -171,11 +171,11 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     if not dt.is_inexact(out):
         words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
         raise RuntimeError(f"{words} a floating point or complex dtype. Got: {dt.scalar_name(out)}")
+    axes = axes_of(dim, self.ndim)
     if self.size:
         refuse("sum_cpu", out, NOT_NUMERIC)
     else:  # the division comes next
         refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
-    axes = axes_of(dim, self.ndim)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
 
@@ -207,7 +207,8 @@ def nanmean(self, dim=None, keepdim=False, *, dtype=None):
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
     words = "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype."
     check(dt.is_inexact(out), f"{words} Got: {dt.scalar_name(out)}")
-    return div(nansum(self, dim, keepdim, dtype=dtype), add_reduce(self == self, axes_of(dim, self.ndim), keepdim))
+    axes = axes_of(dim, self.ndim)
+    return div(nansum(self, dim, keepdim, dtype=dtype), add_reduce(self == self, axes, keepdim))
 
 
 # ---------------------------------------------------------------- prod

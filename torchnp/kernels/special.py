@@ -16,7 +16,7 @@ from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.kernels.numerics.fma import fast_fma, horner
 from torchnp.registry import kernel
-from torchnp.scalars import number
+from torchnp.scalars import number, scalar
 from torchnp.writes import Writes
 
 ndarray = np.ndarray
@@ -259,6 +259,8 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
     out = int_to_float(self.dtype)
     require("logit_cpu", out, FLOATS)
     x = dt.cast(self, out)  # half types are rounded at each step
+    if eps is not None:
+        scalar(float(eps), out)  # has to be one of the dtype
     if eps is not None and eps >= 0:
         low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)
         x = np.where(x < low, low, np.where(x > high, high, x))

@@ -78,7 +78,7 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
         ufunc: Any = np.maximum if ord > 0 else np.minimum
         return ufunc.reduce(x, axes, None, None, keepdim)
     kind = x.dtype.type
-    if math.isnan(ord) and not length_of(x.shape, axes):
+    if not math.isfinite(kind(ord)) and not length_of(x.shape, axes):
         return add_reduce(x, axes, keepdim)
     return add_reduce(x ** kind(ord), axes, keepdim) ** (kind(1) / kind(ord))
 
@@ -132,7 +132,7 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise not_implemented("powsum_cpu", wide)
     x = np.abs(dt.cast(self, dt.opmath(wide)))
     total = add_reduce(x ** x.dtype.type(ord), axes, keepdim)
-    return dt.cast(np.asarray(total), dt.to_real(wide))
+    return dt.cast(np.asarray(total), dt.to_real(wide if dtype is None else dt.as_dtype(dtype)))
 
 
 # ---------------------------------------------------------------- norm
@@ -142,6 +142,7 @@ def norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> n
     """`norm`, in its own words."""
     words = "norm(): input dtype should be either floating point or complex. Got"
     check(dt.is_inexact(x.dtype), f"{words} {dt.scalar_name(x.dtype)} instead.")
+    axes_of(dim, x.ndim)  # looked at first
     return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
 
 

@@ -31,8 +31,9 @@ ndarray = np.ndarray
 @kernel("gather_backward")
 def gather_backward(grad, self, dim, index, sparse_grad):
     """The gradient added at the positions that were gathered."""
+    found = scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
     check(not sparse_grad, "torchnp has strided tensors only, got a sparse gradient")
-    return scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
+    return found
 
 
 rows(
@@ -108,6 +109,7 @@ def trace_backward(grad, sizes):
     """The gradient of a trace: its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
     if min(sizes) < 0:  # torch makes as many numbers, and a range of places in steps
+        check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")
         arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
     check_filler(grad)
     refuse("index_fill_cpu", grad.dtype, RARE)

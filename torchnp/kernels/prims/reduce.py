@@ -17,10 +17,14 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "") -> list[int]:
+def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
     """The dimensions to reduce; torch fails on the None that its schemas offer, and so does this loop."""
     for d in dims:
         check_index(x.ndim, d)
+    if filled:
+        for d in dims:
+            words = f"{name}(): Expected reduction dim {d} to have non-zero size."
+            check(not x.ndim or x.shape[d] != 0, words, IndexError)
     for d in dims:
         check(list(dims).count(d) == 1, f"dim {d} appears multiple times in the list of dims")
     _refuse_dtype(output_dtype, name)
@@ -46,17 +50,23 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     return getattr(xp, name)(inp, axis=axes, **more)
 
 
-def _reduced(inp: Array, dims: Ints, output_dtype: Any, *, op: str, of: str, portable: str) -> Array:
-    axes = _dims(inp, dims, output_dtype, op)
+def _reduced(inp: Array, dims: Ints, output_dtype: Any, *, op: str, of: str, portable: str, filled: bool) -> Array:
+    axes = _dims(inp, dims, output_dtype, op, filled)
     return aten(of)(inp, axes) if type(inp) is ndarray else _portable(portable, inp, axes)
 
 
-for _name, _of, _like, _doc in (
-    ("sum", "sum.dim_IntList", np.sum, "Sum over dimensions; integers give int64."),
-    ("amax", "amax", np.max, "Maximum over dimensions."),
-    ("amin", "amin", np.min, "Minimum over dimensions."),
+for _name, _of, _like, _filled, _doc in (
+    ("sum", "sum.dim_IntList", np.sum, False, "Sum over dimensions; integers give int64."),
+    ("amax", "amax", np.max, True, "Maximum over dimensions."),
+    ("amin", "amin", np.min, True, "Minimum over dimensions."),
 ):
-    _by = {"of": _of, "portable": _like.__name__, "like": _like, "differs": ["empty-dim"]}
+    _by: dict[str, Any] = {
+        "of": _of,
+        "portable": _like.__name__,
+        "like": _like,
+        "differs": ["empty-dim"],
+        "filled": _filled,
+    }
     rows(f"prims::{_name}", _reduced, _doc, **_by)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, wrap_dims
-from torchnp.kernels._memory import window
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace, size_text
@@ -71,12 +70,7 @@ def split_dim(a: Array, dim: int, outer_length: int) -> Array:
     check(outer_length >= 0, NOT_TRUE)
     check(length % outer_length == 0, f"{words} remainder!", ValueError)
     shape = (*a.shape[:dim], outer_length, inner, *a.shape[dim + 1 :])
-    if type(a) is ndarray and not a.size:
-        return aten("view")(a, shape)
-    if type(a) is not ndarray:
-        return namespace(a).reshape(a, shape)
-    steps = (*a.strides[:dim], a.strides[dim] * inner, *a.strides[dim:])
-    return window(a, shape, steps)
+    return aten("view")(a, shape) if type(a) is ndarray else namespace(a).reshape(a, shape)
 
 
 def _collapsed(a: Array, start: int, end: int) -> tuple[int, ...]:
