@@ -194,7 +194,7 @@ el.unary(
     "isreal", lambda x: np.ones_like(x, np.bool_), el.always_bool, takes=el.ALL, complex=lambda z: z.imag == 0,
     like=np.isreal,
 )  # fmt: skip
-el.unary(
+logical_not = el.unary(
     "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu",
     takes=el.BOOL | el.INTS | el.FLOATS | el.COMPLEX,
 )  # fmt: skip

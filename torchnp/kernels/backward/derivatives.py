@@ -21,6 +21,7 @@ from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
 from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
 from torchnp.kernels.linalg import check_square
 from torchnp.kernels.mask import masked_fill
@@ -54,7 +55,7 @@ def cumprod_backward(grad, input, dim, output):
     following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
     following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))
     total, at = sum_dim(following, [axis], True), np.argmax(first, axis, keepdims=True)
-    before = masked_fill(np.take_along_axis(products, np.maximum(at - 1, 0), axis), at == 0, 1.0)
+    before = masked_fill(gather(products, axis, np.maximum(at - 1, 0)), at == 0, 1.0)
     total = in_place(total, mul(total, before))
     common = dt.result_type(tails, total)
     return np.where(first, dt.cast(total, common), np.where(zeros == 0, dt.cast(tails, common), common.type(0)))
