@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.errors import no_primitive, shape_text
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
@@ -111,6 +111,20 @@ def _relu(gates: ndarray, state: State, w: Weights) -> State:
 
 # ---------------------------------------------------------------- layers
 
+_TAKEN = frozenset({dt.float32, *dt.HALVES})  # by oneDNN, which knows of some more
+_KNOWN = _TAKEN | {dt.uint8, dt.int8, dt.float8_e4m3fn, dt.float8_e5m2}
+
+
+def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: ndarray, c: ndarray) -> None:
+    """Refuse the dtypes of a layer that oneDNN has not, or does not mix; the biases of half types are those of float32."""
+    for a in (x, h, c, bias, ih, hh):
+        if a is not None and a.dtype not in _TAKEN:
+            check(a.dtype in _KNOWN, "get_mkldnn_dtype: unsupported data type")
+            raise RuntimeError("itensor_view_from_dense expects float, bfloat16 or half tensor input")
+    same = {a.dtype for a in (x, h, ih, hh)} == {x.dtype}
+    own = c.dtype == x.dtype or (x.dtype == dt.bfloat16 and c.dtype == dt.float32)
+    check(same and own, no_primitive("LSTM"))
+
 
 def run(
     cell: Cell, x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None = None
@@ -133,10 +147,9 @@ def run(
     return out, state
 
 
-def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool, inner: np.dtype | None) -> Iterator[Weights]:
+def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool) -> Iterator[Weights]:
     each = 2 + 2 * has_biases + projected
     check(len(params) % each == 0, "got an incorrect number of RNN parameters")
-    params = [p if inner is None else dt.cast(p, inner) for p in params]
     for i in range(0, len(params), each):
         part = params[i : i + each]
         bias_ih, bias_hh = part[2:4] if has_biases else (None, None)
@@ -149,16 +162,20 @@ def _layers(
 ) -> tuple[ndarray, list[ndarray]]:  # fmt: skip
     """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
     # torch rounds every step of a half type, except in its fused LSTM.
-    fused = len(states) == 2 and dt.is_half(x.dtype)
-    dtype, inner = x.dtype, dt.opmath(x.dtype) if fused else None
+    fused = len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
+    dtype, inner = x.dtype, dt.opmath(x.dtype)
     directions = 2 if bidirectional else 1
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
-    rows = iter(_weights(params, has_biases, projected, inner))
+    rows = iter(_weights([dt.cast(p, inner) if fused else p for p in params], has_biases, projected))
     for s in states:
         check(s.shape[0] <= num_layers * directions, "Expected more hidden states in stacked_rnn")
         words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
         check(s.ndim == 3 and s.shape[0] == num_layers * directions, words)
-    wide = [dt.cast(s, inner) for s in states] if fused else states
+    level = sizes is None or len(set(sizes)) == 1
+    if len(states) == 2 and not projected and level and x.size and x.dtype in (dt.float32, dt.bfloat16):
+        for ih, hh, bias_ih, bias_hh, _ in _weights(params, has_biases, projected):  # torch asks oneDNN then
+            check_vendor(x, ih, hh, None if bias_ih is None or bias_hh is None else add(bias_ih, bias_hh), *states)
+    wide = [dt.cast(s, inner) if fused else s for s in states]
     y = dt.cast(x, inner) if fused else x
     ends: list[State] = []
     for layer in range(num_layers):
