@@ -191,13 +191,13 @@ def _convolution_double_backward(
         return convolution_backward(*(gO, x, w, None, *rest, mask))
 
     of_grad = None
-    for x, w, b in ((ggI, weight, None), (self, ggW, ggb)):
+    for x, w in ((ggI, weight), (self, ggW)):
         if x is not None and w is not None:
-            part = convolution(x, w, b, *rest)
-            of_grad = part if of_grad is None else of_grad + part
-    if ggW is None and ggb is not None:
+            part = convolution(x, w, None, *rest)
+            of_grad = part if of_grad is None else add(of_grad, part)
+    if ggb is not None:
         bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
-        of_grad = bias if of_grad is None else of_grad + bias
+        of_grad = bias if of_grad is None else add(of_grad, bias)
 
     def cut(x: ndarray, image: ndarray, places: Any, *numbers: Any) -> ndarray:
         """As torch cuts it out of what a convolution of ``image`` with ``places`` leaves."""
@@ -208,6 +208,8 @@ def _convolution_double_backward(
         room[...] = x
         return room
 
+    if ggW is not None and gO.dtype != ggW.dtype:  # torch convolves the one with the other, which refuses them
+        convolution(gO, ggW, None, stride, padding, dilation, not transposed, [0], groups)
     of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
     if of_input is not None and transposed and any(_each(output_padding, gO.ndim - 2)):
         of_input = cut(of_input, gO, ggW, dilation, padding, stride)
