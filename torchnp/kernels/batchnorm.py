@@ -49,7 +49,9 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
     """Check the arguments; the dtype of the statistics."""
     wrap_dim(1, x.ndim)
     require("batch_norm", x.dtype, dt.FLOATS)
-    if running_var is not None and not (training or _dense(x, weight, bias, running_mean, running_var)):
+    given = [p for p in (weight, bias, running_mean, running_var) if p is not None]
+    like = bool(given) and given[0].dtype == x.dtype  # else torch looks at all of them first
+    if running_var is not None and like and not (training or _dense(x, *given)):
         refuse("add_stub", running_var.dtype, dt.FLOAT8S)  # torch takes the root of strided variances first
         refuse("sqrt_vml_cpu", running_var.dtype, (dt.complex32,))
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype

@@ -345,15 +345,3 @@ def trace(self):
     check_products("trace", self.dtype)
     check(self.ndim == 2, f"trace: expected a matrix, but got tensor with dim {self.ndim}")
     return sum_all(np.diagonal(self))
-
-
-@kernel("_trilinear", differs=["half-opmath"])
-def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
-    """Products of three tensors, each with sizes of 1 put in, summed over dimensions."""
-    total = i1.ndim + len(expand1)
-    check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
-
-    given = zip((i1, i2, i3), (expand1, expand2, expand3), strict=True)
-    a, b, c = (dt.cast(np.expand_dims(x, tuple(expand)), dt.opmath(x.dtype)) for x, expand in given)
-    out = a * b * c
-    return dt.cast(sum_dim(out, sumdim) if len(sumdim) else out + out.dtype.type(0), i1.dtype)

@@ -36,7 +36,7 @@ from torchnp.kernels._memory import RARE_OR_CHALF, check_size, new_like
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import out_sizes
 from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.backward.conv import convolution_backward, gradients
+from torchnp.kernels.backward.conv import gradients
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.correlate import correlate, correlate_input
 from torchnp.kernels.reduce import sum_dim
@@ -381,9 +381,18 @@ def conv_tbc_backward(self, input, weight, bias, pad):
     """Gradients of `conv_tbc` in its input, weight and bias."""
     for x in (self, input, new_like(input, input.dtype)):
         check_steps(x, len(input), weight, pad)
-    grad, x = (a.transpose(1, 2, 0) for a in (self, input))
-    w = weight.transpose(2, 1, 0)
-    rest = ((1,), (pad,), (1,), False, (0,), 1, (True, True, True))
-    of_x, of_w, of_b = convolution_backward(grad, x, np.ascontiguousarray(w), [bias.shape[0]], *rest)
-    of_x, of_w = np.asarray(of_x).transpose(2, 0, 1), np.asarray(of_w).transpose(2, 1, 0)
-    return np.ascontiguousarray(of_x), np.ascontiguousarray(of_w), of_b
+    of_x, of_w = new_like(input, input.dtype), new_like(weight, weight.dtype)
+    of_x[...], of_w[...] = 0, 0
+    spans = []
+    for tap in range(len(weight)):
+        shift, start = max(tap - pad, 0), max(pad - tap, 0)
+        n = min(len(input) + pad - tap, len(input) + 2 * pad - len(weight) + 1) - start
+        if n > 0:
+            spans.append((tap, slice(shift, shift + n), slice(start, start + n)))
+    rows = lambda a: a.reshape(-1, a.shape[2])
+    for tap, steps, taken in spans:
+        part = of_x[steps]
+        part[...] = addmm(rows(part), rows(self[taken]), weight[tap].T).reshape(part.shape)
+    for tap, steps, taken in spans:
+        of_w[tap] = addmm(of_w[tap], rows(input[steps]).T, rows(self[taken]))
+    return of_x, of_w, dt.cast(sum_dim(sum_dim(self, [0]), [0]), bias.dtype)

@@ -20,7 +20,7 @@ _NEVER = -np.inf
 def _lengths(*lengths: Any) -> list[list[int]]:
     for name, given in zip(("input_lengths", "target_lengths"), lengths, strict=True):
         if isinstance(given, ndarray):
-            check(dt.is_integral(given.dtype) or dt.is_bool(given.dtype), f"{name} must be integral")
+            check(dt.is_integral(given.dtype), f"{name} must be integral")
     return [[int(n) for n in np.ravel(given)] for given in lengths]
 
 
@@ -123,7 +123,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     _, lengths = _lengths(input_lengths, target_lengths)
     wrap_dim(1, log_probs.ndim + 1)
     scores = log_probs if batched else log_probs[:, None]
-    loss = _ctc_loss(scores, targets, input_lengths, target_lengths, blank, zero_infinity)[0]
+    labels = dt.cast(targets, dt.int64)  # of any dtype, which `_ctc_loss` itself does not take
+    loss = _ctc_loss(scores, labels, input_lengths, target_lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = np.where(loss == np.inf, loss.dtype.type(0), loss)
     if reduction == MEAN:

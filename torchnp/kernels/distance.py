@@ -120,6 +120,7 @@ def _cdist_backward(grad, x1, x2, p, cdist):
         none[...] = 0
         return none
     require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
+    check_type(x1.dtype, grad, cdist, x2)
     for part, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., part, :], p)
         out[..., part, :] = np.add.reduce(grad[..., part, :, None] * slope, -2)

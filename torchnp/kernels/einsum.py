@@ -1,19 +1,21 @@
-"""Einstein summation."""
+"""Einstein summation, and the product of three operands."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
+from torchnp.checks import check, wrap_dims
+from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import window
-from torchnp.kernels.arithmetic import mul
+from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.matmul import batched
 from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import reshape, view
 from torchnp.layout import dense, iterated, layout_of, place, preserved
 from torchnp.registry import kernel
@@ -118,17 +120,26 @@ def _ordered(x: ndarray, letters: list[str], order: list[str]) -> ndarray:
 def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> ndarray:
     """The product of two operands, summed over the dimensions from ``first`` on that no other operand has."""
     done = [d for d in range(first, a.ndim) if all(x.shape[d] == 1 for x in others)]
-    alone = lambda x, y, dims: [d for d in dims if x.shape[d] != 1 == y.shape[d]]
-    of_a, of_b = alone(a, b, done), alone(b, a, done)
+    of_a, of_b = _alone(a, b, done), _alone(b, a, done)
     a, b = (dense(sum_dim(x, dims, True)) if dims else x for x, dims in ((a, of_a), (b, of_b)))
     both = [d for d in done if a.shape[d] != 1]
     if not both:
         common = dt.result_type(a, b)
         laid = [layout_of(x) if x.dtype == common else (x.shape, preserved(*layout_of(x))) for x in (a, b)]
         return place(mul(a, b), iterated(laid))
+    return contracted(a, b, both)
+
+
+def _alone(x: ndarray, y: ndarray, dims: Iterable[int]) -> list[int]:
+    """The dimensions that one operand has and the other has not."""
+    return [d for d in dims if x.shape[d] != 1 == y.shape[d]]
+
+
+def contracted(a: ndarray, b: ndarray, both: list[int]) -> ndarray:
+    """The product of two operands of as many dimensions, summed over those that both have, of size 1 then."""
     kept = [d for d in range(a.ndim) if d not in both]
     shared = [d for d in kept if a.shape[d] != 1 != b.shape[d]]
-    left, right = alone(a, b, kept), [d for d in kept if a.shape[d] == 1]
+    left, right = _alone(a, b, kept), [d for d in kept if a.shape[d] == 1]
     if left and right and right[-1] < left[0]:
         a, b, left, right = b, a, right, left
     size = lambda x, dims: math.prod(x.shape[d] for d in dims)
@@ -138,3 +149,35 @@ def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> nd
     order = shared + left + both + right
     shape = [1 if d in both else (b if d in right else a).shape[d] for d in order]
     return view(dense(batched(rows, columns)), shape).transpose([order.index(d) for d in range(a.ndim)])
+
+
+# ---------------------------------------------------------------- three operands
+
+
+def _pair(a: ndarray, b: ndarray, dims: list[int]) -> ndarray:
+    """The product of two operands, summed over dimensions."""
+    if not dims:
+        return mul(a, b)
+    of_a, of_b = _alone(a, b, dims), _alone(b, a, dims)
+    a, b = (sum_dim(x, own, True) if own else x for x, own in ((a, of_a), (b, of_b)))
+    return contracted(a, b, [d for d in dims if d not in (*of_a, *of_b)])
+
+
+@kernel("_trilinear", differs=["half-opmath"])
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """Products of three tensors, each with sizes of 1 put in, summed over dimensions, slice by slice of one."""
+    total = i1.ndim + len(expand1)
+    check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
+    sumdim, *expanded = (wrap_dims(dims, total) for dims in (sumdim, expand1, expand2, expand3))
+    given = [np.expand_dims(x, dims) for x, dims in zip((i1, i2, i3), expanded, strict=True)]
+    sizes = [0] * total
+    for x, dims in zip(given, expanded, strict=True):  # the last operand counts that has a dimension
+        sizes = [n if d in dims else x.shape[d] for d, n in enumerate(sizes)]
+    out = np.zeros([1 if d in sumdim else n for d, n in enumerate(sizes)], i1.dtype)
+    summed = [d for d in sumdim if d != unroll_dim]
+    early, late = [d for d in summed if d in expanded[2]], [d for d in summed if d not in expanded[2]]
+    for k in range(sizes[unroll_dim] if all(x.size for x in given) else 0):
+        a, b, c = (x if unroll_dim in e else narrow(x, unroll_dim, k, 1) for x, e in zip(given, expanded))
+        target = out if unroll_dim in sumdim else narrow(out, unroll_dim, k, 1)
+        target[...] = in_place(target, add(target, _pair(_pair(a, b, early), c, late)))
+    return out.squeeze(sumdim)

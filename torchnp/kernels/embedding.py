@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.checks import check, refuse, require
-from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types
+from torchnp.checks import check, check_type, refuse, require
+from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types, scalar_name
 from torchnp.errors import expected_true, index_out_of_range, shape_text, tensor_type
-from torchnp.kernels._memory import bits
+from torchnp.kernels._memory import RARE, bits
 from torchnp.kernels._rows import rows
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
+from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.vectornorm import norm_of
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
@@ -192,16 +193,18 @@ def _check_dense(name: str, x: ndarray) -> None:
     check(x.flags.c_contiguous, f"{words} (while checking arguments for embedding_bag)")
 
 
-def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> ndarray:
-    """The bag of each index, which torch's vector loop does not save."""
+def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> tuple[ndarray, ndarray]:
+    """The indices in a dtype that the offsets have too, and the bag of each, which torch's vector loop does not save."""
+    common = promote_types(offsets.dtype, indices.dtype)
+    indices, offsets = (x if x.dtype == common else cast(x, common) for x in (indices, offsets))
     for name, x in zip(names, (indices, offsets), strict=False):
         check_indices(x, "embedding_bag", 1, name)
         _check_dense(name, x)
     if indices.size and not offset2bag.size:
-        return bags_of(indices, offsets)
+        return indices, cast(bags_of(indices, offsets), common)
     check_indices(offset2bag, "embedding_bag", 1, "offset2bag")
     _check_dense("offset2bag", offset2bag)
-    return offset2bag
+    return indices, offset2bag
 
 
 @kernel("_embedding_bag_dense_backward")
@@ -210,16 +213,27 @@ def _embedding_bag_dense_backward(
     padding_idx=-1,
 ):  # fmt: skip
     """The gradient of each bag added to the rows that it was made of."""
-    require("embedding_bag_backward", grad.dtype, FLOATS)
+    check_indices(grad, "embedding_bag", 1, "grad_", FLOATS)
     wide = opmath(grad.dtype)
     width = grad.shape[1]
     out = np.zeros((num_weights, width), wide)
     if mode == MAX:
+        refuse("nonzero_count_cpu", bag_size.dtype, RARE)
         full = np.flatnonzero(bag_size)
-        places = maximum_indices[full].astype(int64) * width + np.arange(width)
+        chosen = index_select(maximum_indices, 0, full)
+        found = f"index_add_(): Expected dtype int32/int64 for index but got: {scalar_name(chosen.dtype)}"
+        check(not width or chosen.dtype in INDEX_DTYPES, found)
+        places = chosen.astype(int64) * width + np.arange(width)
         np.add.at(out.reshape(-1), places.reshape(-1), cast(grad, wide)[full].reshape(-1))
         return cast(out, grad.dtype)
     check(offset2bag.size == indices.size, index_out_of_range())
+    # torch puts the bags and the weights in the order of the indices, which not all dtypes have.
+    order = sort_stable(indices, stable=False)[1]
+    for x in (offset2bag,) if per_sample_weights is None else (offset2bag, per_sample_weights):
+        index_select(x, 0, order)
+    check_type(grad.dtype, per_sample_weights)
+    require("_embedding_bag_dense_backward_cpu_sum_mean", indices.dtype, INDEX_DTYPES)
+    check_type(indices.dtype, offset2bag, bag_size)
     used = np.ones(indices.size, bool) if padding_idx < 0 else indices != padding_idx
     index, bag = indices[used], offset2bag[used]
     scale: Any = None
@@ -241,7 +255,7 @@ def _bag_backward(
     grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode, sparse, *rest
 ):
     check(not sparse, "torchnp has strided tensors only, got a sparse gradient")
-    offset2bag = _dense_bags(indices, offsets, offset2bag, "indices", "offsets")
+    indices, offset2bag = _dense_bags(indices, offsets, offset2bag, "indices", "offsets")
     given = (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, by_freq, mode)
     return _embedding_bag_dense_backward(*given, *rest)
 
@@ -252,8 +266,11 @@ rows("_embedding_bag_backward", _bag_backward, "The gradient of the table; spars
 @kernel("_embedding_bag_per_sample_weights_backward")
 def _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
     """The gradient of each sample's weight: its row times the gradient of its bag."""
+    require("_embedding_bag_per_sample_weights_backward_cpu", grad.dtype, FLOATS)
     check(mode == SUM, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")
-    offset2bag = _dense_bags(indices, offsets, offset2bag, "indices")
+    indices, offset2bag = _dense_bags(indices, offsets, offset2bag, "indices")
+    check_type(grad.dtype, weight)
+    check_type(indices.dtype, offset2bag)
     wide = opmath(grad.dtype)
     rows, mine = cast(weight, wide).take(indices, 0), cast(grad, wide).take(offset2bag, 0)
     out = cast((rows * mine).sum(1, dtype=wide), grad.dtype)

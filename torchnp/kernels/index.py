@@ -15,6 +15,7 @@ from torchnp.kernels._memory import RARE_OR_CHALF, bits, element_strides
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear, out_of_bounds
+from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
 from torchnp.overlap import check_target, check_written_at, overlaps_itself
 from torchnp.quick import exact, is_axis
@@ -111,7 +112,7 @@ def _unsafe_index(self, indices):
 def _unsafe_masked_index(self, mask, indices, fill):
     """`index` where the mask is true, and a number elsewhere; indices out of range there are clamped."""
     _check_numbers("_unsafe_masked_index", indices)
-    return masked_fill(index(self, _clamped(self, indices)), ~mask, fill)
+    return masked_fill(index(self, _clamped(self, indices)), logical_not(mask), fill)
 
 
 def _check_numbers(name: str, indices: Sequence[ndarray | None]) -> None:
@@ -237,7 +238,7 @@ def put_expanded(self: ndarray, indices: Sequence[ndarray | None], values: ndarr
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """`index_put` that adds the values where the mask is true."""
     _check_numbers("_unsafe_masked_index", indices)
-    values = masked_fill(values, ~mask, 0)
+    values = masked_fill(values, logical_not(mask), 0)
     return index_put(self, _clamped(self, indices), values, True)
 
 

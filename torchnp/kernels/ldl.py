@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, refuse
 from torchnp.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels.linalg import (
@@ -51,6 +51,7 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
     """Solution of A X = B from the packed LDL factors of A."""
     _check_solve(LD, pivots, B)
     if LD.size:
+        refuse("abs_cpu", pivots.dtype, dt.BARE_UNSIGNED)
         check_lapack("ldl_solve_kernel_cpu", LD, True)
         words = "Pivots given to ldl_solve must all satisfy |pivot| {}. Did you properly pass the result of ldl_factor?"
         size = np.abs(pivots.astype(np.int64))

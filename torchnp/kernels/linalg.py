@@ -10,8 +10,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check
+from torchnp.checks import broadcast_shapes, check, refuse_elements
 from torchnp.errors import ALGORITHM_FAILED, INTERNAL_ASSERT, no_dimensions, not_implemented, shape_text
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.slicing import diagonal
@@ -225,8 +226,12 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
         "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor",
     )
     p, lower, upper = (np.empty(0, LU_data.dtype) for _ in range(3))
+    if unpack_data:
+        refuse_elements("tril", LU_data, RARE)
     if unpack_pivots:
-        p = _permutation_matrix(_row_pivots(LU_data, LU_pivots), LU_data.shape[-2], LU_data.dtype)
+        exchanges = _row_pivots(LU_data, LU_pivots)
+        refuse_elements("scatter_gather_scalar_cpu", LU_data, RARE_OR_CHALF)
+        p = _permutation_matrix(exchanges, LU_data.shape[-2], LU_data.dtype)
     if unpack_data:
         lower, upper = _unpacked(LU_data)
     return p, lower, upper

@@ -24,22 +24,22 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
     """
     chosen = "gelsy" if driver is None else driver
-    check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    if rcond is None:
-        check_epsilon(self)
     check(self.ndim >= 2, f"{_NAME}: input must have at least 2 dimensions.")
     check(b.ndim >= 1, f"{_NAME}: other must have at least 1 dimension.")
     words = "input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
     check(0 <= self.ndim - b.ndim <= 1, f"{_NAME}: {words}")
     pair = f"input's dtype {dt.scalar_name(self.dtype)} and other's dtype {dt.scalar_name(b.dtype)}"
     check(self.dtype == b.dtype, f"{_NAME}: Expected input and other to have the same dtype, but got {pair}")
-    check_lapack("linalg_lstsq_cpu", self, True)
     vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
     right = b[..., None] if vector else b
     m, n = self.shape[-2:]
     check(right.shape[-2] == m, f"{_NAME}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    if rcond is None:
+        check_epsilon(self)
     # torch takes the rows of a matrix without batch dimensions for its batch.
     batch = broadcast_shapes(self.shape[:-2], b.shape[:-1] if b.ndim < self.ndim else right.shape[:-2])
+    check_lapack("linalg_lstsq_cpu", self, True)
     a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
     limit = np.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
     x, rank, values = _solve(a, right, float(limit), chosen)

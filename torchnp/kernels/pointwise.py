@@ -44,10 +44,11 @@ exp = _of_floats("exp", np.exp, cpu="exp_vml_cpu")
 log = _of_floats("log", np.log, cpu="log_vml_cpu")
 sqrt = _of_floats("sqrt", np.sqrt, cpu="sqrt_vml_cpu")
 cos = _of_floats("cos", np.cos, cpu="cos_vml_cpu")
+tanh = _of_floats("tanh", np.tanh, cpu="tanh_vml_cpu")
 _function: np.ufunc
 for _names, _function in (
     ("expm1 special_expm1", np.expm1), ("log10", np.log10), ("log2", np.log2), ("sin", np.sin), ("tan", np.tan),
-    ("asin arcsin", np.arcsin), ("atan arctan", np.arctan), ("tanh", np.tanh),
+    ("asin arcsin", np.arcsin), ("atan arctan", np.arctan),
 ):  # fmt: skip
     _of_floats(_names, _function, cpu=f"{_names.split()[0]}_vml_cpu")
 for _names, _function in (
@@ -196,7 +197,7 @@ el.unary(
     "isreal", lambda x: np.ones_like(x, np.bool_), el.always_bool, takes=el.ALL, complex=lambda z: z.imag == 0,
     like=np.isreal,
 )  # fmt: skip
-el.unary(
+logical_not = el.unary(
     "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu",
     takes=el.BOOL | el.INTS | el.FLOATS | el.COMPLEX,
 )  # fmt: skip

@@ -381,8 +381,8 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
         check(len(value) == n, f"{words} {name}, but got: {len(value)} elements.")
     for stride in window[:1]:
         check(min(stride) > 0, f"strides should be greater than zero, but got stride: {shape_text(stride)}")
-    found = dt.scalar_name(indices.dtype)
-    check(indices.dtype == dt.int64, f"elements in indices should be type int64 but got: {found}")
+    found = f" but got: {dt.scalar_name(indices.dtype)}" if n == 2 else ""
+    check(indices.dtype == dt.int64, f"elements in indices should be type int64{found}")
     words = f"Input to max_unpooling{n}d should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with"
     check(x.ndim in (n + 1, n + 2), f"{words} {x.ndim} dimensions.")
     words = f"Expected shape of indices to be same as that of the input tensor ({shape_text(x.shape)}) but got"

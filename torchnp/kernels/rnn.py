@@ -9,9 +9,12 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, wrap_dim
-from torchnp.errors import shape_text
+from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
+from torchnp.errors import no_primitive, shape_text
+from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import add, mul
+from torchnp.kernels.contraction import linear as any_linear
 from torchnp.kernels.dropout import dropout as drop
 
 ndarray = np.ndarray
@@ -39,8 +42,20 @@ def _sigmoid(x: ndarray) -> ndarray:
     return dt.cast(one / (one + np.exp(-wide)), x.dtype)
 
 
+def _differ(*given: ndarray | None) -> bool:
+    """Whether torch has a say about dtypes: it refuses nearly all that are not one."""
+    return len({x.dtype for x in given if x is not None}) > 1
+
+
+def _added(x: ndarray, y: ndarray) -> ndarray:
+    """A sum in place of the first."""
+    return x + y if x.dtype == y.dtype else in_place(x, add(x, y))
+
+
 def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     """``x @ weight.T + bias``, or torch's error where sizes do not fit."""
+    if _differ(x, weight, bias):
+        return any_linear(x, weight, bias)
     sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
     check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
@@ -70,27 +85,45 @@ def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, n
 def lstm(gates: ndarray, state: State, w: Weights) -> State:
     """One step of an LSTM."""
     h, c = state
-    i, f, g, o = lstm_gates(gates + linear(h, w.hh, w.bias_hh))
-    c = f * c + i * g
-    h = o * np.tanh(c)
+    i, f, g, o = lstm_gates(_added(linear(h, w.hh, w.bias_hh), gates))
+    c = (f * c if f.dtype == c.dtype else mul(f, c)) + i * g
+    h = o * np.tanh(c) if o.dtype == c.dtype else mul(o, np.tanh(c))
     return (h if w.projection is None else linear(h, w.projection, None)), c
 
 
 def _gru(gates: ndarray, state: State, w: Weights) -> State:
     (h,) = state
-    _, update, new, _ = gru_gates(gates, linear(h, w.hh, w.bias_hh))
+    of_state = linear(h, w.hh, w.bias_hh)
+    if _differ(of_state, gates):
+        _added(of_state, gates)
+    _, update, new, _ = gru_gates(gates, of_state)
     return (new + update * (h - new),)
 
 
 def _tanh(gates: ndarray, state: State, w: Weights) -> State:
-    return (np.tanh(gates + linear(state[0], w.hh, w.bias_hh)),)
+    return (np.tanh(_added(linear(state[0], w.hh, w.bias_hh), gates)),)
 
 
 def _relu(gates: ndarray, state: State, w: Weights) -> State:
-    return (np.maximum(gates + linear(state[0], w.hh, w.bias_hh), np.asarray(0, gates.dtype)),)
+    total = _added(linear(state[0], w.hh, w.bias_hh), gates)
+    return (np.maximum(total, np.asarray(0, total.dtype)),)
 
 
 # ---------------------------------------------------------------- layers
+
+_TAKEN = frozenset({dt.float32, *dt.HALVES})  # by oneDNN, which knows of some more
+_KNOWN = _TAKEN | {dt.uint8, dt.int8, dt.float8_e4m3fn, dt.float8_e5m2}
+
+
+def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: ndarray, c: ndarray) -> None:
+    """Refuse the dtypes of a layer that oneDNN has not, or does not mix; the biases of half types are those of float32."""
+    for a in (x, h, c, bias, ih, hh):
+        if a is not None and a.dtype not in _TAKEN:
+            check(a.dtype in _KNOWN, "get_mkldnn_dtype: unsupported data type")
+            raise RuntimeError("itensor_view_from_dense expects float, bfloat16 or half tensor input")
+    same = {a.dtype for a in (x, h, ih, hh)} == {x.dtype}
+    own = c.dtype == x.dtype or (x.dtype == dt.bfloat16 and c.dtype == dt.float32)
+    check(same and own, no_primitive("LSTM"))
 
 
 def run(
@@ -114,10 +147,9 @@ def run(
     return out, state
 
 
-def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool, inner: np.dtype) -> Iterator[Weights]:
+def _weights(params: Sequence[ndarray], has_biases: bool, projected: bool) -> Iterator[Weights]:
     each = 2 + 2 * has_biases + projected
     check(len(params) % each == 0, "got an incorrect number of RNN parameters")
-    params = [dt.cast(p, inner) for p in params]
     for i in range(0, len(params), each):
         part = params[i : i + each]
         bias_ih, bias_hh = part[2:4] if has_biases else (None, None)
@@ -130,19 +162,21 @@ def _layers(
 ) -> tuple[ndarray, list[ndarray]]:  # fmt: skip
     """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
     # torch rounds every step of a half type, except in its fused LSTM.
-    dtype, inner = x.dtype, x.dtype if len(states) == 1 else dt.opmath(x.dtype)
+    fused = len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
+    dtype, inner = x.dtype, dt.opmath(x.dtype)
     directions = 2 if bidirectional else 1
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
-    rows = iter(_weights(params, has_biases, projected, inner))
+    rows = iter(_weights([dt.cast(p, inner) if fused else p for p in params], has_biases, projected))
     for s in states:
         check(s.shape[0] <= num_layers * directions, "Expected more hidden states in stacked_rnn")
-        if len(states) == 1 and params and s.dtype != params[0].dtype:
-            names = f"{dt.scalar_name(s.dtype)} and {dt.scalar_name(params[0].dtype)}"
-            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names}")
         words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
         check(s.ndim == 3 and s.shape[0] == num_layers * directions, words)
-    wide = [dt.cast(s, inner) for s in states]
-    y = dt.cast(x, inner)
+    level = sizes is None or len(set(sizes)) == 1
+    if len(states) == 2 and not projected and level and x.size and x.dtype in (dt.float32, dt.bfloat16):
+        for ih, hh, bias_ih, bias_hh, _ in _weights(params, has_biases, projected):  # torch asks oneDNN then
+            check_vendor(x, ih, hh, None if bias_ih is None or bias_hh is None else add(bias_ih, bias_hh), *states)
+    wide = [dt.cast(s, inner) if fused else s for s in states]
+    y = dt.cast(x, inner) if fused else x
     ends: list[State] = []
     for layer in range(num_layers):
         outs = []
@@ -164,8 +198,10 @@ def _sequence(input: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:
 
 
 def _packed(data: ndarray, batch_sizes: ndarray | None, hx: Any, *rest: Any, cell: Cell) -> tuple:
+    states = _states(cell, hx, "lstm")
+    check_type(dt.int64, batch_sizes)
     sizes = None if batch_sizes is None else batch_sizes.tolist()
-    y, ends = _layers(cell, data, sizes, _states(cell, hx, "lstm"), *rest)
+    y, ends = _layers(cell, data, sizes, states, *rest)
     return (y, *ends)
 
 
@@ -198,6 +234,8 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
         check(input.shape[0] == batch, words)
         check(size == wanted, f"hidden{i} has inconsistent hidden_size: got {size}, expected {wanted}")
     _check_gates(cell, w_ih, w_hh)
+    if cell is not _gru and _differ(states[0], w_hh, b_hh):  # torch multiplies the state first
+        linear(states[0], w_hh, b_hh)
     ends = cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
     if cell is not _gru:
         return ends

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, require
+from torchnp.checks import check, check_type, refuse, require
 from torchnp.errors import dim_out_of_range, empty_list, expected_true
-from torchnp.kernels._memory import storage
+from torchnp.kernels._memory import RARE_OR_CHALF, storage
 from torchnp.kernels._reduction import ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
@@ -35,6 +35,7 @@ def _compute_linear_combination(input, coefficients):
     check(input.ndim > 0 and input.size > 0, "Empty tensor not supported")
     if coefficients.ndim < 2:
         raise dim_out_of_range(1, coefficients.ndim)
+    refuse("_compute_linear_combination_cpu", input.dtype, RARE_OR_CHALF)
     inner, real = dt.opmath(input.dtype), dt.to_real(input.dtype)
     if coefficients.dtype != real and coefficients.itemsize >= real.itemsize:
         # torch reads their memory as the dtype of the input's parts, with as many elements between the columns.

@@ -65,6 +65,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
 @kernel("_pad_packed_sequence")
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
     """Packed sequences in one tensor, filled up at the end, and their lengths."""
+    check(batch_sizes.dtype == dt.int64 and batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     check(batch_sizes.size, "batch_sizes can not be empty")
     longest, batch = batch_sizes.size, int(batch_sizes[0])
     if total_length > 0:
@@ -89,7 +90,7 @@ def _unpacked(out, packed, batch_sizes, batch_first):
 def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     """The gradient of packed steps in the shape of the padded tensor."""
     check(min(input_size, default=0) >= 0, "zeros: Dimension size must be non-negative.")
-    check(batch_sizes.ndim == 1, _no_lengths(batch_sizes))
+    check(batch_sizes.dtype == dt.int64 and batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
     out = empty_in_order(shape, grad.dtype, None)
     out[...] = 0

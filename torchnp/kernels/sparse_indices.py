@@ -46,7 +46,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
     counts = np.diff(crow_indices.astype(np.int64), axis=-1)
     *batch, rows = np.indices(counts.shape).reshape(counts.ndim, -1)
     found = [np.repeat(x, counts.reshape(-1)) for x in (*batch, rows)]
-    last = [found[-1], col_indices.reshape(-1)]
+    last = [found[-1], dt.cast(col_indices.reshape(-1), dt.int64)]
     return np.stack([*found[:-1], *(last[::-1] if transpose else last)]).astype(_WIDTH[bool(out_int32)])
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check
-from torchnp.kernels._memory import element_strides, storage_offset
+from torchnp.checks import check, refuse_elements
+from torchnp.kernels._memory import RARE, element_strides, storage_offset
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import check_matrix
 from torchnp.layout import dense, empty, layout_of
@@ -99,8 +99,15 @@ conj, _ = rows(
     "The conjugate, computed: torch sets a bit on a view, which an array cannot carry.", like=np.conjugate,
     differs=["conj-of-real"],
 )  # fmt: skip
+
+
+def _negative(x):
+    refuse_elements("neg_cpu", x, RARE | {dt.bool_})
+    return _beside(np.negative, x) if x.size else x
+
+
 rows(
-    "_neg_view", lambda x: _beside(np.negative, x),
+    "_neg_view", _negative,
     "The negative, computed: torch sets a bit on a view, which an array cannot carry.", like=np.negative,
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
 from torchnp.kernels.fft_kernels import copied
+from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
 from torchnp.kernels.linalg import check_square
 from torchnp.kernels.mask import masked_fill
@@ -54,7 +55,7 @@ def cumprod_backward(grad, input, dim, output):
     following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
     following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))
     total, at = sum_dim(following, [axis], True), np.argmax(first, axis, keepdims=True)
-    before = masked_fill(np.take_along_axis(products, np.maximum(at - 1, 0), axis), at == 0, 1.0)
+    before = masked_fill(gather(products, axis, np.maximum(at - 1, 0)), at == 0, 1.0)
     total = in_place(total, mul(total, before))
     common = dt.result_type(tails, total)
     return np.where(first, dt.cast(total, common), np.where(zeros == 0, dt.cast(tails, common), common.type(0)))
@@ -190,13 +191,13 @@ def _convolution_double_backward(
         return convolution_backward(*(gO, x, w, None, *rest, mask))
 
     of_grad = None
-    for x, w, b in ((ggI, weight, None), (self, ggW, ggb)):
+    for x, w in ((ggI, weight), (self, ggW)):
         if x is not None and w is not None:
-            part = convolution(x, w, b, *rest)
-            of_grad = part if of_grad is None else of_grad + part
-    if ggW is None and ggb is not None:
+            part = convolution(x, w, None, *rest)
+            of_grad = part if of_grad is None else add(of_grad, part)
+    if ggb is not None:
         bias = expand(view(np.ascontiguousarray(ggb), (1, ggb.size, *(1,) * (gO.ndim - 2))), gO.shape)
-        of_grad = bias if of_grad is None else of_grad + bias
+        of_grad = bias if of_grad is None else add(of_grad, bias)
 
     def cut(x: ndarray, image: ndarray, places: Any, *numbers: Any) -> ndarray:
         """As torch cuts it out of what a convolution of ``image`` with ``places`` leaves."""
@@ -207,6 +208,8 @@ def _convolution_double_backward(
         room[...] = x
         return room
 
+    if ggW is not None and gO.dtype != ggW.dtype:  # torch convolves the one with the other, which refuses them
+        convolution(gO, ggW, None, stride, padding, dilation, not transposed, [0], groups)
     of_input = through(self, ggW, (True, False, False))[0] if ggW is not None else None
     if of_input is not None and transposed and any(_each(output_padding, gO.ndim - 2)):
         of_input = cut(of_input, gO, ggW, dilation, padding, stride)

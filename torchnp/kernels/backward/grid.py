@@ -24,7 +24,7 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     check_grid(input, grid, n, mode)
     name = "grid_sampler_2d_backward_cpu_kernel_impl" if n == 2 else "grid_sampler_3d_backward_cpu"
     require(name, input.dtype, dt.FLOATS)
-    check_type(input.dtype, grad, grid)
+    check_type(input.dtype, grid, grad)
     inner, sizes = input.dtype, input.shape[2:]  # torch rounds every step to the dtype, of half types too
     planes = input.reshape(*input.shape[:2], math.prod(sizes))
     of_input = np.zeros(planes.shape, inner)

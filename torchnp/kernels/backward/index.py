@@ -10,7 +10,7 @@ import numpy as np
 
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, check_fits, dim_of, refuse, refuse_elements, wrap_dim
-from torchnp.dtypes import cast, opmath
+from torchnp.dtypes import cast, is_complex, opmath
 from torchnp.errors import output_shape
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._rows import rows
@@ -130,6 +130,8 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         wide = opmath(rows.dtype)
         scale = (1.0 / counts[index]).astype(wide)
         rows = cast(cast(rows, wide) * scale[:, None], rows.dtype)
+    elif is_complex(rows.dtype):  # torch multiplies by a complex 1, which makes NaN of infinities
+        rows = cast(cast(rows, opmath(rows.dtype)) * opmath(rows.dtype).type(1), rows.dtype)
     refuse_elements("add_stub", rows, RARE)
     out = zeros_of((num_weights, width), grad_output.dtype)
     add_rows(out, index, rows)

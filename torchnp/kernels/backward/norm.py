@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_type, require
-from torchnp.errors import expected_true
+from torchnp.errors import expected_true, expected_type, found_dtype
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, per_channel
-from torchnp.kernels.norm import check_layer, inner, mixed
+from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
+from torchnp.kernels.reduce import sum_dim
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -118,6 +121,7 @@ def native_batch_norm_backward(
 ):
     """Gradients of `native_batch_norm` with respect to input, weight and bias."""
     require("batch_norm_backward_cpu", input.dtype, dt.FLOATS)
+    _check_dtypes(grad_out, input, weight, save_mean, save_invstd, running_mean, running_var)
     x, grad = inner(input), inner(grad_out)
     kind = x.dtype.type
     if train:
@@ -141,6 +145,22 @@ def native_batch_norm_backward(
     grad_weight = dt.cast(along, parameter) if output_mask[1] else None
     grad_bias = dt.cast(total, parameter) if output_mask[2] else None
     return grad_input, grad_weight, grad_bias
+
+
+def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> None:
+    """Refuse what torch does not mix: of strided memory it takes the sum of the gradients first."""
+    held = dt.float32 if mixed(x, weight, *statistics[2:], *statistics[:2]) else x.dtype
+    if (x.flags.c_contiguous and grad.flags.c_contiguous) or (
+        x.ndim in (4, 5) and channels_last(x) and channels_last(grad)
+    ):
+        check_type(x.dtype, grad)
+        check_type(held, *statistics)
+        return
+    check_type(held, *statistics)
+    if grad.dtype != x.dtype:
+        total, own = sum_dim(grad, (0, *range(2, grad.ndim))).dtype, x.dtype
+        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # torch sums float16 so
+        raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 
 _DOC = "`native_batch_norm_backward`; the reserve is for other devices."

@@ -133,8 +133,9 @@ def _adaptive_max_backward(grad: ndarray, x: ndarray, indices: ndarray, *, n: in
         check(indices.ndim == ndim, f"expected dimensions {ndim} for `indices` but got dimensions {indices.ndim}")
     words = f"expected sizes {shape_text(indices.shape)} for `{what}` but got sizes {shape}"
     check(indices.shape == grad.shape, words)
-    _same_dtype(x, grad, "grad_output")
+    _same_dtype(x, grad, what)
     require(code_for(name, x) if n == 2 else name, x.dtype, dt.FLOATS)
+    check_type(dt.int64, indices)
     return result(scatter_planes(grad, indices, x.shape, n), x, n)
 
 
@@ -149,7 +150,9 @@ def _fractional_backward(grad, x, kernel_size, output_size, indices, *, n):
         for name, a, b in zip(("time", "height", "width"), grad.shape[-3:], output_size, strict=True):
             check(a == b, f"fractional_max_pool3d_backward_out(): gradOutput {name} unexpected")
     require(f"fractional_max_pool{n}d_backward_out_frame", x.dtype, dt.FLOATS)
-    check_type(x.dtype, grad)
+    asked = ((x.dtype, grad), (dt.int64, indices))
+    for dtype, operand in asked if n == 2 else asked[::-1]:  # torch asks for the indices of volumes first
+        check_type(dtype, operand)
     return scatter_planes(grad, indices, x.shape, n)
 
 

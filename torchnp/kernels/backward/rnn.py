@@ -9,8 +9,13 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check
+from torchnp.kernels.activation import sigmoid
+from torchnp.kernels.arithmetic import add, mul, sub
 from torchnp.kernels.backward.activation import sigmoid_backward, tanh_backward
-from torchnp.kernels.rnn import Weights, gru_gates, lstm, lstm_gates, run
+from torchnp.kernels.join import cat
+from torchnp.kernels.pointwise import tanh
+from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.rnn import Weights, check_vendor, gru_gates, lstm, lstm_gates, run
 from torchnp.registry import kernel
 
 ndarray = np.ndarray
@@ -110,21 +115,39 @@ def _thnn_differentiable_lstm_cell_backward(
     """Gradients of an LSTM cell's gates, cell and biases, from the gates before their sigmoids and tanh."""
     if grad_hy is None and grad_cy is None:
         return None, None, None, None, None
-    given = input_gates + hidden_gates
+    given = add(input_gates, hidden_gates)
     for b in (input_bias, hidden_bias):
-        given = given if b is None else given + b
-    gates, of_cx = _lstm_grads(grad_hy, grad_cy, cx, cy, lstm_gates(given))
-    bias = None if input_bias is None else _summed(gates)
+        given = given if b is None else add(given, b)
+    i, f, g, o = np.split(given, 4, 1)
+    i, f, g, o = sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)
+    t = tanh(cy)
+    if grad_hy is None:
+        of_o, of_c = np.zeros_like(cx), grad_cy
+    else:
+        of_o, of_c = sigmoid_backward(mul(grad_hy, t), o), tanh_backward(mul(grad_hy, o), t)
+        of_c = of_c if grad_cy is None else add(of_c, grad_cy)
+    of_i, of_f, of_g = mul(of_c, g), mul(of_c, cx), mul(of_c, i)
+    of_cx = mul(of_c, f)
+    gates = cat([sigmoid_backward(of_i, i), sigmoid_backward(of_f, f), tanh_backward(of_g, g), of_o], 1)
+    bias = None if input_bias is None else sum_dim(gates, [0])
     return gates, gates, of_cx, bias, bias
 
 
 @kernel("_thnn_differentiable_gru_cell_backward")
 def _thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, hx, input_bias, hidden_bias):
     """Gradients of a GRU cell's gates, state and biases, from the gates before their sigmoids and tanh."""
-    r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, input_gates.dtype))
-    of_input, of_state, of_hx = _gru_grads(grad_hy, r, z, n, hx, hn)
-    biases = (None, None) if input_bias is None else (_summed(of_input), _summed(of_state))
-    return of_input, of_state, of_hx, *biases
+    of_input = input_gates if input_bias is None else add(input_gates, input_bias)
+    of_state = hidden_gates if hidden_bias is None else add(hidden_gates, hidden_bias)
+    (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, 1), np.split(of_state, 3, 1)
+    r, z = sigmoid(add(ir, hr)), sigmoid(add(iz, hz))
+    of_hx = mul(grad_hy, z)
+    n = tanh(add(i_n, mul(r, hn)))
+    of_z = sigmoid_backward(mul(grad_hy, sub(hx, n)), z)
+    of_n = tanh_backward(mul(grad_hy, sub(np.ones((), z.dtype), z)), n)
+    of_hn, of_r = mul(of_n, r), sigmoid_backward(mul(of_n, hn), r)
+    grads = cat([of_r, of_z, of_n], 1), cat([of_r, of_z, of_hn], 1)
+    biases = (None, None) if input_bias is None else tuple(sum_dim(x, [0]) for x in grads)
+    return *grads, of_hx, *biases
 
 
 # ---------------------------------------------------------------- one layer of an LSTM, as oneDNN runs it
@@ -142,6 +165,7 @@ def mkldnn_rnn_layer(
     The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
     """
     check(mode == _LSTM, "wrong cell type")
+    check_vendor(input, weight0, weight1, add(weight2, weight3) if has_biases else None, hx_, cx_)
     inner = dt.opmath(input.dtype)
     weights = _layer(weight0, weight1, weight2, weight3, has_biases, inner)
     state = tuple(dt.cast(s, inner).reshape(s.shape[-2:]) for s in (hx_, cx_))
