@@ -186,6 +186,36 @@ BOUNDS = [
       for on, axis, even in ((1, 0, False), (1, 1, False), (1, 0, True))),
 ]  # fmt: skip
 
+# Where a distribution is drawn from in another way: small and large means, both sides of each limit.
+REGIMES = [
+    *(f"s    binomial  (torch.full((300,), {n}.), torch.full((300,), {p}), g())" for n in (1, 5, 25, 40, 1000) for p in (0.01, 0.3, 0.5, 0.9, 0.99)),
+    *(f"f    poisson  (torch.full((300,), {rate}).to(x(1).dtype), g())" for rate in (0.0, 0.5, 3.0, 9.75, 10.0, 12.0, 30.0, 1000.0)),
+    *(f"s    _standard_gamma  (torch.full((300,), {alpha}), g())" for alpha in (0.01, 0.5, 0.999, 1.0, 1.5, 10.0, 1000.0)),
+    *(f"s    _sample_dirichlet  (torch.full((60,3), {alpha}), g())" for alpha in (0.01, 0.5, 1.0, 10.0)),
+    *(f"s    {op}  (torch.zeros(300), {given}, generator=g())" for op, rest in (("exponential_", (0.01, 1.0, 50.0)), ("geometric_", (0.01, 0.5, 0.99)), ("cauchy_", ("0.0, 0.01", "5.0, 2.0")), ("log_normal_", ("0.0, 0.1", "-3.0, 2.0")), ("normal_", ("5.0, 0.01", "-1e6, 3.0"))) for given in rest),
+]  # fmt: skip
+
+# What a fresh look at the kernels asked: places that are no numbers, memory of one order among arguments of another, what stands for nothing.
+ASKED = [
+    *(f"s    grid_sampler_{n}d  (x(1,2,{size}), torch.tensor([float('nan'), float('inf'), -float('inf'), 0.25, -1.0, 1e30]*{n}).reshape(1,{grid},{n}), {interpolation}, {padding}, {corners})"
+      for n, size, grid in ((2, "3,4", "1,6"), (3, "2,3,4", "1,1,6")) for interpolation in ((0, 1, 2) if n == 2 else (0, 1)) for padding in (0, 1, 2) for corners in (False, True)),
+    *(f"s    scaled_dot_product_attention  ({q}.{kind}(), {k}.{kind}(), {k}.{kind}(), x({mask}))" for kind in ("bfloat16", "half", "double") for q, k, mask in (("x(3,4)", "x(5,4)", "3,5"), ("x(1,2,3,4)", "x(1,2,5,4)", "1,1,3,5"))),
+    *(f"f    _weight_norm_interface_backward  ({', '.join(f'x({b},{a}).t()' if i == turned else f'x({a},{b})' for i, (a, b) in enumerate(((3, 4), (3, 4), (3, 1), (3, 1))))}, 0)" for turned in (-1, 1)),
+    *(f"f    _weight_norm_interface_backward  (x(3,4), x(3,4), {g}, {n}, 0)" for g, n in (("x(3,2)[:,:1]", "x(3,1)"), ("x(3,1)", "x(3,2)[:,:1]"))),
+    *(f"-    {op}  (torch.ones(2,30,dtype=torch.{a}), torch.ones(2,30,30,dtype=torch.{b}), 2)" for op in ("_sobol_engine_scramble_",) for a, b in (("int32", "int64"), ("int64", "int32"), ("int64", "int64"))),
+    *(f"f    rrelu_with_noise_backward  (x(3), x(3), x(3), {low}, {high}, {training}, {result})" for low, high in ((-0.5, -0.25), (0.1, 0.3), (-0.5, 0.75)) for training in (False, True) for result in (False, True)),
+    *(f"s    {op}  (x(2,3), {dim}, False, dtype=torch.{dtype}, out=torch.empty(3))" for op, dims in (("prod.int_out", (5, 0)), ("sum.IntList_out", ("[5]", "[0,0]", "[0]")), ("mean.out", ("[5]", "[0,0]", "[0]"))) for dim in dims for dtype in ("float64", "float32")),
+    *(f"s    {op}.out  (x(2,3), {dim}, dtype=torch.{dtype}, out=torch.empty(2,3))" for op in ("cumsum", "cumprod") for dim in (5, 0) for dtype in ("float64", "float32")),
+    *(f"s    lstm.input  (x(3,2,4), [x({d},2,3), x({d},2,5)], [{', '.join(f'x(20,{k}), x(20,3), x(3,5)' for k in ([4] * d if d < 3 else []))}], False, 1, 0., False, {d == 2}, False)" for d in (1, 2)),
+    *(f"{kinds}   {op}  (x(2,3,4,5).to(memory_format=torch.channels_last), {n})" for kinds, op in (("sc", "fft_fft"), ("sc", "fft_ifft"), ("s ", "fft_rfft"), ("sc", "fft_irfft"), ("sc", "fft_hfft"), ("s ", "fft_ihfft")) for n in (7, 3, 5)),
+    *(f"sc   {op}  (x(2,3,4,5).to(memory_format=torch.channels_last), {s})" for op in ("fft_fft2", "fft_ifft2", "fft_irfft2") for s in ("[7,3]", "[2,6]")),
+    *(f"s    linalg_solve.out  (x(2,2) + 5*torch.eye(2), (b := x(2,2)), out=b{view})" for view in ("", ".t()")),
+    *(f"s    _scaled_mm  (torch.ones(16,16).to(torch.float8_e4m3fn), torch.ones(16,16).to(torch.float8_e4m3fn).t(), torch.tensor(1.), torch.tensor(1.), None, torch.tensor(2.){given})" for given in ("", ", torch.float8_e4m3fn", ", torch.bfloat16")),
+    *(f"fi   {op}  (x({shape}){more})" for op, more in (("_unique2", ""), ("_unique2", ", True, True, True"), ("_unique2", ", False, True, True"), ("unique_consecutive", ", True, True"), ("_unique", ", True, True")) for shape in ("0", "0,3", "1")),
+    *(f"-    set_.source_Tensor_storage_offset  (torch.ones(3,dtype=torch.{dtype}), torch.ones(10), 1, [3])" for dtype in ("int32", "float32", "float16")),
+    *(f"-    _padded_dense_to_jagged_forward  (torch.ones(2,3,4), [torch.tensor([0,2,3])], {total})" for total in (0, 3, 4, "None")),
+]  # fmt: skip
+
 ROWS = [
     *IMAGES,
     *SIGNALS,
@@ -199,5 +229,7 @@ ROWS = [
     *CONVOLVED,
     *ATTENDED,
     *BOUNDS,
+    *REGIMES,
+    *ASKED,
 ]
 EDGES = "\n".join(ROWS) + OTHERS

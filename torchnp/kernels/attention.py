@@ -139,7 +139,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     check(dropout_p == 0, f"{_FLASH}Currently do not support dropout > 0")
     check(query.shape[3] == key.shape[3] == value.shape[3], f"{_FLASH}Q/K/V should have the same head size")
     if attn_mask is not None:
-        check(attn_mask.dtype == dtype, f"{_FLASH}Attention mask is the same data type as query")
+        check(attn_mask.dtype in (dtype, dt.float32), f"{_FLASH}Attention mask is the same data type as query")
         check(attn_mask.ndim in (2, 4), f"{_FLASH}Attention mask dim in {{2, 4}}")
     require("flash_attention", dtype, dt.FLOATS)
     check_type(dtype, key, value)
