@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
-from torchnp.cli import like_name
 from torchnp.differences import Difference
+from torchnp.lookup.naming import public_name
 
 SHOWN = 12  # operators named below a difference
 
@@ -43,7 +43,7 @@ def op_page(packet: str, names: list[str]) -> str:
     table = torchnp.table
     lines = ["---", "orphan: true", "---", "", f"# `{packet}`", ""]
     rows = [table[n] for n in names]
-    likes = list(dict.fromkeys(like_name(r.like) for r in rows if r.like is not None))
+    likes = list(dict.fromkeys(filter(None, (public_name(r.like) for r in rows))))
     if likes:
         lines += [f"NumPy or SciPy counterpart: {', '.join(f'`{x}`' for x in likes)}.", ""]
     lines += ["| overload | status | family | made from |", "|---|---|---|---|"]

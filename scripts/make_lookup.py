@@ -1,4 +1,4 @@
-"""Write what `torchnp explain` reads in place of the table: ops.tsv and examples.tsv in torchnp/data.
+"""Write what `torchnp explain` reads in place of the table: ops.tsv, callers.tsv and examples.tsv in torchnp/data.
 
     python scripts/make_lookup.py [--check] [--examples]
 
@@ -38,9 +38,24 @@ def ops_lines() -> list[str]:
     return lines
 
 
+def callers_lines() -> list[str]:
+    """How Python code calls each op that has a public name."""
+    found = {}
+    for op in dict.fromkeys(n.partition(".")[0] for n in torchnp.table.schemas if n.startswith("aten::")):
+        called = examples.torch_names(op)[0].replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.")
+        if not called.startswith("torch.ops.") and "._" not in called:
+            found[op] = called
+    return ["# by scripts/make_lookup.py: op, its public name", *("\t".join(pair) for pair in sorted(found.items()))]
+
+
 def main() -> int:
     stale = []
-    for name, made in (("ops.tsv", ops_lines), ("examples.tsv", lambda: examples.lines("--examples" in sys.argv))):
+    asked = {
+        "ops.tsv": ops_lines,
+        "callers.tsv": callers_lines,
+        "examples.tsv": lambda: examples.lines("--examples" in sys.argv),
+    }
+    for name, made in asked.items():
         text, path = "\n".join(made()) + "\n", DATA / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)

@@ -63,6 +63,12 @@ def examples() -> dict[tuple[str, str], Example]:
     return found
 
 
+@functools.cache
+def callers() -> dict[str, str]:
+    """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
+    return dict(line.split("\t") for line in _lines("callers.tsv"))  # type: ignore[misc]
+
+
 def _lines(name: str) -> list[str]:
     return (DATA / name).read_text(encoding="utf-8").splitlines()[1:]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 _ERF = "torchnp.kernels.numerics.erf"  # SciPy's functions, looked up at the call, and torchnp's own forms of them
 _OWN = {"_sigmoid": "scipy.special.expit", "_entr": "scipy.special.entr", "spherical_j0": "scipy.special.spherical_jn"}
 
@@ -16,9 +18,9 @@ def public_name(like: Any) -> str:
     name = getattr(like, "__name__", "")
     owner = getattr(like, "__objclass__", None) or getattr(like, "__self__", None)
     module = getattr(like, "__module__", None) or ""
-    if hasattr(owner, "nin"):  # a method of a ufunc
+    if isinstance(owner, np.ufunc):
         return f"numpy.{owner.__name__}.{name}"
-    if getattr(owner, "__name__", "") == "ndarray":
+    if owner is np.ndarray:
         return f"numpy.ndarray.{name}"
     if module.startswith("torchnp."):
         return _OWN.get(name, f"scipy.special.{name}" if module == _ERF else "")
