@@ -14,17 +14,80 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference, run
 from torchnp.lookup.naming import public_name
 from torchnp.registry import REGISTERED
 
-HEAD = "# by scripts/make_lookup.py: operator, difference, torch, its value, NumPy, its value, kernel"
+HEAD = "# by scripts/make_lookup.py: operator, difference, torch, value, NumPy, value, kernel, torch's in NumPy, NumPy's in torch"
 PATH = Path(torchnp.__file__).parent / "data" / "examples.tsv"
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide", ast.Mod: "remainder",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.Eq: "eq", ast.Lt: "lt",
+}  # fmt: skip
+FIELDS = ("torch", "numpy", "kernel", "in_numpy", "in_torch")
+# Where the catalogue's own arguments do not fit other operators that differ alike: for torch, NumPy and the kernel.
+X, V, Y = "torch.ones(1)", "torch.tensor(0.1, dtype=torch.float64)", "torch.tensor([0.1])"
+BIG = "[6e4, 6e4, -6e4]"
+MORE = {
+    "zero-dim-axis": [
+        (f"torch.tensor(2.0){a}", f"np.array(2.0, np.float32){b}", f"np.array(2.0, np.float32){c}")
+        for a, b, c in (
+            (", 0", ", 0", ", 0"), (", 0", ", 0", ", [0]"), (", [0]", ", 0", ", [0]"), (", 0, 0", ", 0, 0", ", 0, 0"),
+            (", 0.5, 0", ", 0.5, 0", ", 0.5, 0"), (", 1, 0", ", 0, 0", ", 1, 0"), (", 0, 0", ", 0, 0", ", [0], [0]"),
+        )
+    ],
+    "max-with-indices": [
+        (f"torch.tensor([1.0, 3.0, 2.0]){a}", f"np.array([1.0, 3.0, 2.0], np.float32){b}", f"np.array([1.0, 3.0, 2.0], np.float32){a}")
+        for a, b in ((", 0", ", 0"), (", 2, 0", ", 1, 0"))
+    ],
+    "three-tier-promotion": [
+        ("torch.tensor([0.1]), torch.tensor(0.1, dtype=torch.float64)", "np.array([0.1], np.float32), np.array(0.1)", "np.array([0.1], np.float32), np.array(0.1)"),
+        ("torch.tensor([True]), torch.ones(1), torch.tensor(1.0, dtype=torch.float64)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)"),
+        ("torch.ones(1), torch.tensor(0.0, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)"),
+        ("torch.ones(1, dtype=torch.int32), torch.tensor(1)", "np.ones(1, np.int32), np.array(1)", "np.ones(1, np.int32), np.array(1)"),
+    ],
+    "comparison-in-promoted-dtype": [
+        ("torch.tensor([16777217], dtype=torch.int32), torch.tensor(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0, np.float32)"),
+        ("torch.tensor([16777216], dtype=torch.int32), torch.tensor(16777217, dtype=torch.int32) * 1.0", "np.array([16777216], np.int32), np.array(16777217.0)", "np.array([16777216], np.int32), np.array(16777217.0, np.float32)"),
+    ],
+    "comparison-wraps-number": [
+        (f"torch.tensor([{k}], dtype=torch.uint8), {n}", f"np.array([{k}], np.uint8), {n}", f"np.array([{k}], np.uint8), {n}")
+        for k, n in ((255, -1), (0, -1), (3, 258))
+    ],
+    "half-opmath": [
+        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, 1, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)"),
+        (f"torch.tensor({BIG}, dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)"),
+        (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)"),
+        (f"torch.tensor([[{BIG}]], dtype=torch.float16), torch.ones(1, 3, 1, dtype=torch.float16)", f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)", f"np.array([[{BIG}]], np.float16), np.ones((1, 3, 1), np.float16)"),
+        (f"torch.tensor({BIG}, dtype=torch.float16)", f"np.array({BIG}, np.float16)", f"np.array({BIG}, np.float16)"),
+        ("torch.full((5000,), 1.0, dtype=torch.float16)", "np.full(5000, 1.0, np.float16)", "np.full(5000, 1.0, np.float16)"),
+        ("torch.tensor([0.1, 0.7, 3.3, 9.1], dtype=torch.float16)", "np.array([0.1, 0.7, 3.3, 9.1], np.float16)", "np.array([0.1, 0.7, 3.3, 9.1], np.float16)"),
+    ],
+    "default-dtype": [
+        ("(1,), 1.0", "(1,), 1.0", "[1], 1.0"), ("2", "2", "2"), ("0.0, 1.0, 2", "0.0, 1.0, 2", "0.0, 1.0, 2"),
+        ("1.0", "1.0", "1.0"), ("2, periodic=False", "2", "2, False"), ("2, periodic=False, beta=1.0", "2, 1.0", "2, False, 1.0"),
+    ],
+    "int-to-default-float": [
+        ("torch.tensor([1]), torch.tensor([2])", "np.array([1]), np.array([2])", "np.array([1]), np.array([2])"),
+    ],
+    "int-float-promotion": [
+        ("[torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)]", "[np.ones(1, np.int64), np.ones(1, np.float16)]", "[np.ones(1, np.int64), np.ones(1, np.float16)]"),
+    ],
+    "no-mixed-products": [
+        ("[torch.ones(1, 1), torch.ones(1, 1, dtype=torch.float64)]", "[np.ones((1, 1), np.float32), np.ones((1, 1))]", "[np.ones((1, 1), np.float32), np.ones((1, 1))]"),
+    ],
+    "no-half-fft": [("torch.ones(2, 2, dtype=torch.float16)", "np.ones((2, 2), np.float16)", "np.ones((2, 2), np.float16)")],
+    "fft-of-integers": [("torch.ones(2, 2, dtype=torch.int64)", "np.ones((2, 2), np.int64)", "np.ones((2, 2), np.int64)")],
+    "memory-format": [("torch.zeros(2, 3).t()", "np.zeros((2, 3), np.float32).T", "np.zeros((2, 3), np.float32).T")],
+    "gather-negative": [],
+    "pad-crops": [
+        ("torch.arange(4.0)[None], (-1, -1)", "np.arange(4, dtype=np.float32)[None], ((0, 0), (-1, -1))", "np.arange(4, dtype=np.float32)[None], [-1, -1]"),
+        ("torch.ones(1, 4, 4), (-1, -1, 0, 0)", "np.ones((1, 4, 4), np.float32), ((0, 0), (0, 0), (-1, -1))", "np.ones((1, 4, 4), np.float32), [-1, -1, 0, 0]"),
+    ],
 }  # fmt: skip
 NOT_THE_POINT = re.compile(
     r"missing|positional|unexpected keyword|Expected a value of type|invalid combination|must be Tensor|at most|takes"
@@ -55,8 +118,12 @@ def lines(afresh: bool) -> list[str]:
     for pair in fresh:
         example = next(of_pair(*pair, declared), None)
         if example is not None:
-            values = run(example)
-            cells = (*pair, example.torch, values["torch"], example.numpy, values["numpy"], example.kernel)
+            values = {"in_numpy": "", "in_torch": ""} | asked_of(example)
+            advice = [
+                getattr(example, field) if values[field] == values[other] else ""
+                for field, other in (("in_numpy", "torch"), ("in_torch", "numpy"))
+            ]
+            cells = (*pair, example.torch, values["torch"], example.numpy, values["numpy"], example.kernel, *advice)
             if not any("\t" in c or "\n" in c for c in cells):
                 found[pair] = "\t".join(cells)
     return [HEAD, *(found[pair] for pair in sorted(found))]
@@ -67,10 +134,18 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
     shown = CATALOGUE[i]
     mine = torch_names(op)
     called = [f"aten::{b}" for b in re.findall(r"aten\.(\w+)\(", shown.kernel)]
-    if op in called or op.startswith("prims::"):
-        if op in called:
-            yield shown
+    if {op, f"{op}_"} & {*called} or f"{op}.out(".replace("::", ".") in shown.kernel:
+        yield shown
         return
+    if op.startswith("prims::"):
+        return
+    for (a, b, c), spelled, n_to in itertools.product(MORE.get(i, ()), mine, declared[op, i]):
+        kernel = f"aten.{op.partition('::')[2]}({c})"
+        made = Difference(
+            i, "", f"{spelled}({a})", "", f"{n_to.replace('numpy.', 'np.')}({b})", "", kernel, where=shown.where
+        )
+        if apart(asked_of(made)):
+            yield made
     subjects = [c for c in called if (c, i) in declared] or called[:1]
     for subject, spelled in itertools.product(dict.fromkeys(subjects), mine):
         for n_from, n_to in itertools.product(declared.get((subject, i), ()) or ("",), declared[op, i]):
@@ -78,17 +153,15 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
                 try:
                     made = Difference(
                         shown.id, shown.title, numpy_value="", torch_value="", where=shown.where,
-                        torch=rewritten(shown.torch, subject, spelled, change),
-                        numpy=rewritten(shown.numpy, n_from, n_to, change),
+                        torch=shown.torch if spelled in shown.torch else rewritten(shown.torch, subject, spelled, change),
+                        numpy=shown.numpy if n_from == n_to and spelled in shown.torch else rewritten(shown.numpy, n_from, n_to, change),
                         kernel=rewritten(shown.kernel, subject, f"aten.{op.partition('::')[2]}", change),
+                        in_torch=_if_can(shown.in_torch, subject, spelled, change),
+                        in_numpy=_if_can(shown.in_numpy, n_from, n_to, change),
                     )  # fmt: skip
                 except LookupError:
                     continue
-                try:
-                    values = run(made)
-                except AssertionError:  # torch's Python code refuses so; the catalogue shows refusals of operators
-                    continue
-                if same_manner(shown, values):
+                if same_manner(shown, asked_of(made)):
                     yield made
 
 
@@ -186,7 +259,10 @@ def rewritten(text: str, subject: str, new: str, change) -> str:
             raise LookupError("no counterpart")
         if not new.startswith(("numpy.", "scipy.special")):
             raise LookupError(new)
-        spelled, new = {subject.replace("numpy.", "np."), f"op.{OF_NUMPY.get(subject)}"}, new.replace("numpy.", "np.")
+        spelled = {f"op.{OF_NUMPY.get(subject)}"} | set(
+            filter(lambda n: _is(n, subject), re.findall(r"np\.[\w.]+", text))
+        )
+        new = new.replace("numpy.", "np.")
         if new.startswith("np.ndarray.__"):
             raise LookupError(new)
     calls = _Calls(spelled.__contains__, new, change)
@@ -194,6 +270,37 @@ def rewritten(text: str, subject: str, new: str, change) -> str:
     if not calls.count:
         raise LookupError(subject)
     return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _is(spelled: str, full: str) -> bool:
+    """Whether ``np.amax`` stands for the function of that public name."""
+    try:
+        return spelled == full.replace("numpy.", "np.") or public_name(eval(spelled, {"np": np})) == full
+    except AttributeError:
+        return False
+
+
+def asked_of(made: Difference) -> dict[str, str]:
+    """The values of the expressions that there are; a refusal by torch's Python code counts as no difference."""
+    try:
+        return run(made, [field for field in FIELDS if getattr(made, field)])
+    except AssertionError:
+        return {"torch": "", "numpy": "", "kernel": ""}
+
+
+def _if_can(text: str, *how) -> str:
+    try:
+        return rewritten(text, *how) if text else ""
+    except LookupError:
+        return ""
+
+
+def apart(values: dict[str, str]) -> bool:
+    """Whether torch and NumPy differ, not for want of an argument, and the kernel is on torch's side."""
+    torch, numpy, kernel = values["torch"], values["numpy"], values["kernel"]
+    agree = torch.split()[:6] == kernel.split()[:6] if "Error:" in torch else torch == kernel
+    wrong = any("Error:" in v and (NOT_THE_POINT.search(v) or v.startswith("TypeError")) for v in (torch, numpy))
+    return agree and torch != numpy and not wrong
 
 
 def same_manner(shown: Difference, values: dict[str, str]) -> bool:

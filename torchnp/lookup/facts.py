@@ -37,6 +37,8 @@ class Example:
     numpy: str
     numpy_value: str
     kernel: str
+    in_numpy: str
+    in_torch: str
 
 
 @functools.cache

@@ -46,7 +46,7 @@ def search(query: str, n: int = 10) -> list[Hit]:
         if quality is not None:
             found.append(((quality, KINDS.index(entry.hit.kind), *entry.weight), entry.hit))
     hits = [hit for _, hit in sorted(found, key=lambda pair: pair[0])]
-    if len(hits) < n and len(words) == 1:
+    if len(hits) < n and " " not in wanted:
         hits += _nearly(wanted)
     return list(dict.fromkeys(hits))[:n]
 

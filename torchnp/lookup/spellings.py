@@ -195,6 +195,7 @@ NUMPY = {
     "np.identity": "eye",
     "np.matvec": "mv matmul",
     "np.radians": "deg2rad",
+    "np.transpose": "permute transpose numpy_T",
     "np.vecdot": "linalg_vecdot",
     "np.vecmat": "matmul",
     "np.linalg.matmul": "matmul",

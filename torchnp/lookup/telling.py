@@ -11,6 +11,7 @@ from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference
 from torchnp.lookup import facts
 from torchnp.lookup.facts import Fact
+from torchnp.lookup.instead import EXAMPLE
 from torchnp.lookup.meaning import Meaning
 from torchnp.schema import load
 
@@ -28,6 +29,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "says": meaning.says,
         "does": body.doc if body else "",
         "numpy": _counterparts(ops[:1]),
+        "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
         "differences": _differences(meaning, ops),
         "op": main,
@@ -87,6 +89,8 @@ def _difference(d: Difference, example: Any, op: str | None) -> dict[str, Any]:
         "torch_value": own.torch_value if own else "",
         "numpy": own.numpy if own else "",
         "numpy_value": own.numpy_value if own else "",
+        "in_numpy": own.in_numpy if own else "",
+        "in_torch": own.in_torch if own else "",
         "array_api": d.array_api if example or (own and own.torch == d.torch) else "",
         "versions": d.where,
     }
@@ -141,11 +145,15 @@ def _spoken(op: str) -> str:
 
 def _calls(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     lines = []
+    used = {w for call in told["calls"] for w in re.findall(r"\b[a-z]+\b", f"{call['numpy']} {call['torch']}")}
+    given = [f"{name} = {array}" for name, array in EXAMPLE.items() if name in used]
     for call in told["calls"]:
         lines += [f"  NumPy  {call['numpy']}", f"  torch  {call['torch']}"]
         if call["says"]:
             lines.append(_folded(call["says"], "         "))
-    return "\n".join([bold("The same in both"), *lines]) if lines else ""
+    title = "How to write it" if told["kind"] == "numpy" and not told["op"] else "The same in both"
+    where = [_folded(f"where {', '.join(given)}", "  ")] if given else []
+    return "\n".join([bold(title), *lines, *where]) if lines else ""
 
 
 def _shown(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[str], str]) -> str:
@@ -157,11 +165,14 @@ def _shown(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[st
         lines.append(f"  {d['title']}.  {faint(d['id'])}{where}")
         if d["advice"]:
             lines.append(_folded(d["advice"], "    "))
+        for word, call in (("torch's in NumPy", d["in_numpy"]), ("NumPy's in torch", d["in_torch"])):
+            if call:
+                lines.append(f"    to get {word}  {bold(call)}")
         if d["torch"]:
-            lines += [f"    torch  {d['torch']}", f"           {d['torch_value']}"]
-            lines += [f"    NumPy  {d['numpy']}", f"           {d['numpy_value']}"]
+            lines += [f"      torch  {d['torch']}", f"             {d['torch_value']}"]
+            lines += [f"      NumPy  {d['numpy']}", f"             {d['numpy_value']}"]
         if d["array_api"]:
-            lines.append(f"    array API  {d['array_api']}")
+            lines.append(f"      array API  {d['array_api']}")
     return "\n".join(lines)
 
 
