@@ -99,6 +99,9 @@ def difference_lines(d: Difference, level: int) -> list[str]:
     lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
     if d.why:
         lines += [d.why, ""]
+    for word, call in (("torch's value in NumPy", d.in_numpy), ("NumPy's value in torch", d.in_torch)):
+        if call:
+            lines += [f"To get {word}: `{call}`", ""]
     if d.where:
         lines += [f"In `{d.where}`; the others give torch's value.", ""]
     if d.array_api:

@@ -139,7 +139,7 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
         return
     if op.startswith("prims::"):
         return
-    for (a, b, c), spelled, n_to in itertools.product(MORE.get(i, ()), mine, declared[op, i]):
+    for (a, b, c), spelled, n_to in itertools.product(MORE.get(i, ()), mine[:1], declared[op, i]):
         kernel = f"aten.{op.partition('::')[2]}({c})"
         made = Difference(
             i, "", f"{spelled}({a})", "", f"{n_to.replace('numpy.', 'np.')}({b})", "", kernel, where=shown.where
@@ -153,8 +153,8 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
                 try:
                     made = Difference(
                         shown.id, shown.title, numpy_value="", torch_value="", where=shown.where,
-                        torch=shown.torch if spelled in shown.torch else rewritten(shown.torch, subject, spelled, change),
-                        numpy=shown.numpy if n_from == n_to and spelled in shown.torch else rewritten(shown.numpy, n_from, n_to, change),
+                        torch=shown.torch if f"{spelled}(" in shown.torch else rewritten(shown.torch, subject, spelled, change),
+                        numpy=shown.numpy if n_from == n_to and f"{spelled}(" in shown.torch else rewritten(shown.numpy, n_from, n_to, change),
                         kernel=rewritten(shown.kernel, subject, f"aten.{op.partition('::')[2]}", change),
                         in_torch=_if_can(shown.in_torch, subject, spelled, change),
                         in_numpy=_if_can(shown.in_numpy, n_from, n_to, change),

@@ -212,7 +212,8 @@ def _numpy(name: str) -> Meaning | None:
 def _argument(name: str) -> Meaning | None:
     word = name.rstrip("=")
     if word in spellings.ARGUMENTS:
-        return Meaning(f"{word}=", "argument", _ops(spellings.ARGUMENTS[word]))
+        calls = tuple(row for row in instead.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        return Meaning(f"{word}=", "argument", _ops(spellings.ARGUMENTS[word]), calls)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Search among names, arguments, differences and examples, in this order."""
+"""Search among names, arguments, descriptions of operators, differences and examples, in this order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import facts, instead, spellings
-from torchnp.lookup.meaning import numpy_name, torch_name
+from torchnp.lookup.meaning import meaning_of, numpy_name, torch_name
 from torchnp.schema import load
 
-KINDS = ("name", "argument", "difference", "example")
+KINDS = ("name", "argument", "description", "difference", "example")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class _Entry:
 def search(query: str, n: int = 10) -> list[Hit]:
     """What matches a query, best first: exactly, by all of its words, by how it begins, by a part, nearly.
 
-    Among matches of one quality names come before arguments, these before differences, and examples last.
+    What a name means comes first. Among matches of one quality names come before arguments, these before descriptions
+    and differences, and examples last.
     """
     wanted = _plain(query)
     words = _words(wanted)
@@ -46,6 +47,9 @@ def search(query: str, n: int = 10) -> list[Hit]:
         if quality is not None:
             found.append(((quality, KINDS.index(entry.hit.kind), *entry.weight), entry.hit))
     hits = [hit for _, hit in sorted(found, key=lambda pair: pair[0])]
+    meant = meaning_of(query)
+    if meant is not None:
+        hits.insert(0, Hit(meant.name, meant.kind if meant.kind in KINDS else "name", meant.ops))
     if len(hits) < n and " " not in wanted:
         hits += _nearly(wanted)
     return list(dict.fromkeys(hits))[:n]
@@ -53,7 +57,7 @@ def search(query: str, n: int = 10) -> list[Hit]:
 
 def near(query: str, n: int = 5) -> list[str]:
     """Names that are near to one that is not known, best first."""
-    return list(dict.fromkeys(hit.name for hit in search(query, 3 * n) if hit.kind in KINDS[:3]))[:n]
+    return list(dict.fromkeys(hit.name for hit in search(query, 3 * n) if hit.kind != "example"))[:n]
 
 
 def _quality(wanted: str, words: frozenset[str], entry: _Entry) -> int | None:
@@ -80,7 +84,7 @@ def _words(text: str) -> frozenset[str]:
 
 @functools.cache
 def _entries() -> list[_Entry]:
-    return [*_names(), *_arguments(), *_differences(), *_examples()]
+    return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_examples()]
 
 
 def _names() -> list[_Entry]:
@@ -119,6 +123,16 @@ def _arguments() -> list[_Entry]:
     ]  # fmt: skip
 
 
+def _descriptions() -> list[_Entry]:
+    made = []
+    for op in facts.overloads():
+        if op.startswith("aten::") and "backward" not in op and not op.startswith("aten::_"):
+            weight = (0, 0, 0, not facts.is_core(op), len(op), op)
+            base = op.partition("::")[2]
+            made += [_entry(base, "description", (op,), f"{base} {body.doc}", weight) for body in facts.bodies(op)[:1]]
+    return made
+
+
 def _differences() -> list[_Entry]:
     return [
         _entry(i, "difference", (), f"{i} {d.title} {d.why}", (0, 0, 0, 0, order, i))
@@ -139,19 +153,22 @@ def _entry(name: str, kind: str, ops: tuple[str, ...], text: str, weight: tuple)
 
 def _nearly(wanted: str) -> list[Hit]:
     """Names that are spelt nearly so: those that share letters and pairs of them, then by how much is in common."""
+    wanted = wanted.rpartition(".")[2]
     mine = _pieces(wanted)
     shared = []
     for entry in _entries():
-        if entry.hit.kind in ("name", "argument") and abs(len(entry.text) - len(wanted)) <= 1 + len(wanted) // 3:
-            theirs = _pieces(entry.text)
+        last = entry.text.rpartition(".")[2]
+        is_one = entry.hit.kind == "name" or entry.hit.name.endswith("=")
+        if is_one and abs(len(last) - len(wanted)) <= 1 + len(wanted) // 3:
+            theirs = _pieces(last)
             common = (mine & theirs).total()
             if 2 * common >= max(mine.total(), theirs.total()):
-                shared.append((-common / (mine.total() + theirs.total()), entry))
-    shared.sort(key=lambda pair: (pair[0], pair[1].weight))
+                shared.append((-common / (mine.total() + theirs.total()), last, entry))
+    shared.sort(key=lambda row: (row[0], row[2].weight))
     matcher = difflib.SequenceMatcher(b=wanted)
     rated = []
-    for _, entry in shared[:40]:
-        matcher.set_seq1(entry.text)
+    for _, last, entry in shared[:40]:
+        matcher.set_seq1(last)
         rated.append((-matcher.ratio(), KINDS.index(entry.hit.kind), entry.weight, entry.hit))
     rated.sort(key=lambda row: row[:3])
     return [hit for *_, hit in rated]

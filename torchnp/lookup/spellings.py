@@ -227,6 +227,7 @@ NUMPY = {
 # Arguments by the name that the other library does not know.
 ARGUMENTS = {
     "ddof": "var std cov",
+    "correction": "var std cov",
     "unbiased": "var std var_mean std_mean",
     "axis": "sum",
     "keepdims": "sum",
@@ -248,4 +249,9 @@ ARGUMENTS = {
     "weights": "bincount",
     "prepend": "diff",
     "side": "searchsorted",
+    "edge": "pad",
+    "wrap": "pad",
+    "symmetric": "pad",
+    "replicate": "pad",
+    "circular": "pad",
 }

@@ -102,6 +102,7 @@ def _overload(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "schema": str(load()[name]),
+        "out": load()[name].is_out,
         "status": facts.status(name),
         "rule": fact.rule if fact else "",
         "source": fact.source if fact else "",
@@ -130,12 +131,14 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
         return f"{title}  of {', '.join(_spoken(o) for o in [op, *told['also']])}"
     counterparts = ", ".join(told["numpy"])
     if kind == "numpy":
-        called = f"is {_spoken(op)} in torch" if op else "has no counterpart of its own in torch"
+        called = f"is {_spoken(op)}" if op else "has no counterpart of its own in torch"
+    elif kind == "python":
+        called = f"runs {_spoken(op)}" + (f", {counterparts} in NumPy" if counterparts else "")
     else:
         called = f"is {counterparts} in NumPy" if counterparts else "has no counterpart of its own in NumPy"
     does = f"\n  {told['does']}" if told["does"] else ""
     runs = "" if told["name"] in (op, op.partition("::")[2]) else f"\n  It runs {op}."
-    return f"{title}  {called}{does}{runs if kind != 'numpy' else ''}"
+    return f"{title}  {called}{does}{runs if kind == 'torch' else ''}"
 
 
 def _spoken(op: str) -> str:
@@ -178,11 +181,11 @@ def _shown(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[st
 
 def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[str], str]) -> str:
     rows = told["overloads"]
-    plain = [r for r in rows if not r["name"].endswith("out") or len(rows) == 1]
+    plain = [r for r in rows if not r["out"] or len(rows) == 1]
     lines = []
     for r in plain:
         made = f"derived from {r['source']} ({r['rule']})" if r["source"] else r["status"]
-        family = f", in {r['family']}" if r["family"] else ""
+        family = f" in torchnp.kernels.{r['family']}" if r["family"] else ""
         tags = f", torch tags: {', '.join(r['tags'])}" if r["tags"] else ""
         lines += [f"  {r['schema']}", faint(f"    {made}{family}{tags}")]
         if r["reason"]:
