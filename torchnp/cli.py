@@ -54,24 +54,9 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    sub = command("ops", ops, "List operators and how each is provided.")
-    sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
-    sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
-    sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
-    sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
-    sub.add_argument("--names", action="store_true", help="bare names, one a line")
-
-    sub.add_argument("--json", action="store_true", help="a JSON list, with schemas, counterparts and differences")
-
-    sub = command("explain", explain, "Say how torch and NumPy spell something, where they differ, and what to do.")
-    sub.add_argument(
-        "name",
-        nargs="+",
-        help="as code spells it: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
-        "var.correction, aten::add.Tensor, or the id of a difference",
-    )
-    sub.add_argument("--json", action="store_true", help="the same as a JSON object")
-
+    add_ops(command("ops", ops, "List operators and how each is provided."))
+    text = "Say how torch and NumPy spell something, where they differ, and what to do."
+    add_explain(command("explain", explain, text))
     add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
     text = "List the operators that an exported program calls, and how each is provided."
     add_requires(command("requires", requires, text))
@@ -110,22 +95,44 @@ def parser() -> argparse.ArgumentParser:
 # ---------------------------------------------------------------- ops, explain
 
 
+def add_ops(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp ops``."""
+    sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
+    sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
+    sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
+    sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
+    sub.add_argument("--names", action="store_true", help="bare names, one a line")
+
+    sub.add_argument("--json", action="store_true", help="a JSON list, with schemas, counterparts and differences")
+
+
+def add_explain(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp explain``."""
+    sub.add_argument(
+        "name",
+        nargs="+",
+        help="as code spells it: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
+        "var.correction, aten::add.Tensor, or the id of a difference",
+    )
+    sub.add_argument("--json", action="store_true", help="the same as a JSON object")
+
+
 def ops(args: argparse.Namespace) -> int:
     """``torchnp ops``: a table of overloads, bare names, or JSON."""
-    from torchnp.lookup import commands
+    from torchnp.lookup import terminal
 
-    return _found(commands.ops, args)
+    return _found(terminal.ops, args)
 
 
 def explain(args: argparse.Namespace) -> int:
     """``torchnp explain``: what is known under a name that people have for something."""
-    from torchnp.lookup import commands
+    from torchnp.lookup import terminal
 
-    return _found(commands.explain, args)
+    return _found(terminal.explain, args)
 
 
 def _found(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    from torchnp.lookup.commands import NotFound
+    from torchnp.lookup.terminal import NotFound
 
     try:
         return run(args)

@@ -68,7 +68,7 @@ def examples() -> dict[tuple[str, str], Example]:
 @functools.cache
 def callers() -> dict[str, str]:
     """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
-    return dict(line.split("\t") for line in _lines("callers.tsv"))  # type: ignore[misc]
+    return dict(line.split("\t") for line in _lines("callers.tsv"))
 
 
 def _lines(name: str) -> list[str]:

@@ -98,7 +98,7 @@ def test_search_ranks_names_before_differences_before_examples():
     kinds = [hit.kind for hit in search("sort", 200)]
     first = [kinds.index(kind) for kind in ("name", "description", "difference", "example")]
     assert first == sorted(first)
-    assert [hit.kind for hit in search("correction", 3)] == ["argument", "difference", "name"]
+    assert search("correction")[0].kind == "argument"
 
 
 @pytest.mark.parametrize(
