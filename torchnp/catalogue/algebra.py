@@ -18,7 +18,7 @@ ROWS = (
     ),
     Difference(
         "matrix-only",
-        "mm takes matrices, bmm batches of them",
+        "mm, mv and trace take matrices, bmm batches of them",
         torch="torch.mm(torch.ones(1, 1, 1), torch.ones(1, 1))",
         torch_value="RuntimeError: self must be a matrix",
         numpy="np.matmul(np.ones((1, 1, 1), np.float32), np.ones((1, 1), np.float32))",

@@ -94,7 +94,7 @@ ROWS = (
     ),
     Difference(
         "triangle-indices",
-        "tril_indices gives one tensor with a row each for rows and columns",
+        "tril_indices and triu_indices give one tensor with a row each for rows and columns",
         torch="torch.tril_indices(2, 2)",
         torch_value="int64[2, 3] [[0, 1, 1], [0, 0, 1]]",
         numpy="np.tril_indices(2, 0, 2)",

@@ -18,7 +18,7 @@ ROWS = (
     ),
     Difference(
         "gather-negative",
-        "gather, scatter and index_select refuse negative indices",
+        "gather, scatter, embedding, index_select, index_add and index_copy refuse negative indices",
         torch="torch.gather(torch.tensor([1, 2]), 0, torch.tensor([-1]))",
         torch_value="RuntimeError: index -1 is out of bounds for dimension 0 with size 2",
         numpy="np.take_along_axis(np.array([1, 2]), np.array([-1]), 0)",
@@ -150,7 +150,7 @@ ROWS = (
     ),
     Difference(
         "max-with-indices",
-        "max, min and median along a dimension give values and indices",
+        "max, min, median and kthvalue along a dimension give values and indices",
         torch="torch.max(torch.tensor([1, 3, 2]), 0)",
         torch_value="(int64[] 3, int64[] 1)",
         numpy="np.max(np.array([1, 3, 2]), 0)",
@@ -163,7 +163,7 @@ ROWS = (
     ),
     Difference(
         "cummax-indices",
-        "cummax gives the indices too, of equal elements the last",
+        "cummax and cummin give the indices too, of equal elements the last",
         torch="torch.cummax(torch.tensor([1, 3, 3]), 0)",
         torch_value="(int64[3] [1, 3, 3], int64[3] [0, 1, 2])",
         numpy="np.maximum.accumulate(np.array([1, 3, 3]))",

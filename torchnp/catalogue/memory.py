@@ -5,7 +5,7 @@ from torchnp.differences import Difference
 ROWS = (
     Difference(
         "flip-copies",
-        "flip copies",
+        "flip and rot90 copy",
         torch="torch.flip(x := torch.zeros(2), [0]).add_(1)[0] - x[0]",
         torch_value="float32[] 1",
         numpy="(y := np.flip(x := np.zeros(2, np.float32)), y.__iadd__(1))[0][0] - x[1]",
@@ -66,7 +66,7 @@ ROWS = (
     ),
     Difference(
         "memory-format",
-        "clone keeps the order of the dimensions in memory",
+        "clone and the likes of zeros_like keep the order of the dimensions in memory",
         torch="torch.zeros(2, 3).t().clone().stride(0)",
         torch_value="1",
         numpy="np.zeros((2, 3), np.float32).T.copy().strides[0] // 4",

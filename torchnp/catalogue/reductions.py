@@ -55,7 +55,7 @@ ROWS = (
     ),
     Difference(
         "cumsum-accumulator",
-        "cumsum of float32 accumulates in float64",
+        "cumsum and cumprod of float32 accumulate in float64",
         torch="torch.cumsum(torch.full((100000,), 0.1), 0)[-1]",
         torch_value="float32[] 10000",
         numpy="np.cumsum(np.full(100000, 0.1, np.float32))[-1]",
@@ -114,7 +114,7 @@ ROWS = (
     ),
     Difference(
         "cumsum-needs-dim",
-        "cumsum needs a dimension",
+        "cumsum and cumprod need a dimension",
         torch="torch.ops.aten.cumsum.default(torch.ones(2, 2))",
         torch_value="RuntimeError: aten::cumsum() is missing value for argument 'dim'. Declaration: aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         numpy="np.cumsum(np.ones((2, 2), np.float32))",

@@ -41,7 +41,7 @@ ROWS = (
     ),
     Difference(
         "no-bool",
-        "argmax of bools is refused",
+        "argmax and argmin of bools are refused",
         torch="torch.argmax(torch.tensor([False, True]))",
         torch_value="RuntimeError: argmax(): does not support bool input",
         numpy="np.argmax(np.array([False, True]))",
@@ -53,7 +53,7 @@ ROWS = (
     ),
     Difference(
         "no-complex",
-        "nansum of complex numbers is refused",
+        "nansum and nanmean of complex numbers are refused",
         torch="torch.nansum(torch.tensor([1j]))",
         torch_value="RuntimeError: nansum on CPU does not support complex inputs",
         numpy="np.nansum(np.array([1j], np.complex64))",
@@ -75,7 +75,7 @@ ROWS = (
     ),
     Difference(
         "no-mixed-dtypes",
-        "isclose refuses operands of two dtypes",
+        "isclose and allclose refuse operands of two dtypes",
         torch="torch.isclose(torch.ones(1), torch.ones(1, dtype=torch.float64))",
         torch_value="RuntimeError: Float did not match Double",
         numpy="np.isclose(np.ones(1, np.float32), np.ones(1))",
@@ -258,7 +258,7 @@ ROWS = (
     ),
     Difference(
         "no-complex-maximum",
-        "maximum and minimum refuse complex numbers",
+        "maximum, minimum, and max and min of two tensors, refuse complex numbers",
         torch="torch.maximum(torch.tensor([1j]), torch.tensor([2j]))",
         torch_value="RuntimeError: maximum not implemented for complex tensors.",
         numpy="np.maximum(np.array([1j], np.complex64), np.array([2j], np.complex64))",

@@ -66,7 +66,7 @@ ROWS = (
     ),
     Difference(
         "expand-minus-1",
-        "-1 in expand keeps a size",
+        "-1 in expand and broadcast_to keeps a size",
         torch="torch.ones(2, 1).expand(-1, 3).shape[0]",
         torch_value="2",
         numpy="np.broadcast_to(np.ones((2, 1)), (-1, 3)).shape[0]",
@@ -195,7 +195,7 @@ ROWS = (
     ),
     Difference(
         "outer-vectors",
-        "outer takes vectors",
+        "outer and ger take vectors",
         torch="torch.outer(torch.ones(1, 2), torch.ones(2))",
         torch_value="RuntimeError: outer: Expected 1-D argument self, but got 2-D",
         numpy="np.outer(np.ones((1, 2), np.float32), np.ones(2, np.float32))",
@@ -230,7 +230,7 @@ ROWS = (
     ),
     Difference(
         "clamp-needs-bound",
-        "clamp needs a bound",
+        "clamp and clip need a bound",
         torch="torch.clamp(torch.ones(1))",
         torch_value="RuntimeError: torch.clamp: At least one of 'min' or 'max' must not be None",
         numpy="np.clip(np.ones(1, np.float32), None, None)",

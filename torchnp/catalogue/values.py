@@ -47,7 +47,7 @@ ROWS = (
     ),
     Difference(
         "sign-of-nan",
-        "The sign of nan is 0",
+        "sign and sgn of nan are 0",
         torch="torch.sign(torch.tensor([float('nan')]))",
         torch_value="float32[1] [0]",
         numpy="np.sign(np.array([np.nan], np.float32))",
@@ -72,7 +72,7 @@ ROWS = (
     ),
     Difference(
         "beta-zero",
-        "addmm with beta=0 ignores the input, nan included",
+        "beta=0 leaves the input out, nan included",
         torch="torch.addmm(torch.tensor([[float('nan')]]), torch.ones(1, 1), torch.ones(1, 1), beta=0)",
         torch_value="float32[1, 1] [[1]]",
         numpy="0 * np.array([[np.nan]], np.float32) + np.ones((1, 1), np.float32) @ np.ones((1, 1), np.float32)",
@@ -214,7 +214,7 @@ ROWS = (
     ),
     Difference(
         "alpha-zero",
-        "addmm with alpha=0 ignores nan in the matrices",
+        "alpha=0 leaves the product out, nan included",
         torch="torch.addmm(torch.ones(1, 1), torch.tensor([[float('nan')]]), torch.ones(1, 1), alpha=0)",
         torch_value="float32[1, 1] [[1]]",
         numpy="np.ones((1, 1), np.float32) + 0 * (np.array([[np.nan]], np.float32) @ np.ones((1, 1), np.float32))",
@@ -246,7 +246,7 @@ ROWS = (
     ),
     Difference(
         "searchsorted-nan",
-        "searchsorted puts nothing before nan",
+        "searchsorted and bucketize put nothing before nan",
         torch="torch.searchsorted(torch.tensor([1.0, float('nan')]), torch.tensor([float('nan')]))",
         torch_value="int64[1] [2]",
         numpy="np.searchsorted(np.array([1.0, np.nan], np.float32), np.array([np.nan], np.float32))",

@@ -85,6 +85,10 @@ GROUPS = (
         "np.busday_* np.datetime_* np.is_busday np.isnat",
     ),
     (
+        "is gone from newer versions of NumPy",
+        "np.ndarray.itemset np.ndarray.newbyteorder np.ndarray.tostring",
+    ),
+    (
         "helps Python code that goes over arrays",
         "np.einsum_path np.iterable np.nested_iters np.min_scalar_type",
     ),

@@ -26,4 +26,4 @@ def public_name(like: Any) -> str:
         return _OWN.get(name, f"scipy.special.{name}" if module == _ERF else "")
     if module in ("builtins", "functools") or not name.isidentifier():
         return ""
-    return f"{re.sub(r'^numpy[.]_core.*|^$', 'numpy', module)}.{name}"
+    return f"{re.sub(r'^numpy[.]_core.*|^$', 'numpy', module).removesuffix('.mtrand')}.{name}"

@@ -48,5 +48,7 @@ def test_example_of_an_operator(pair):
         assert values["numpy"] == example.numpy_value != example.torch_value
     words = 6 if "Error:" in example.torch_value else None
     assert values["kernel"].split()[:words] == example.torch_value.split()[:words]
-    assert values.get("in_numpy", example.torch_value) == example.torch_value
+    # np.count_nonzero gives Python's integers in older versions of NumPy.
+    advised = values.get("in_numpy", example.torch_value)
+    assert advised.removeprefix("int64[] ") == example.torch_value.removeprefix("int64[] ")
     assert not shown.holds() or values.get("in_torch", example.numpy_value) == example.numpy_value
