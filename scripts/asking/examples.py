@@ -30,7 +30,6 @@ OPERATORS = {
 }  # fmt: skip
 FIELDS = ("torch", "numpy", "kernel", "in_numpy", "in_torch")
 # Where the catalogue's own arguments do not fit other operators that differ alike: for torch, NumPy and the kernel.
-X, V, Y = "torch.ones(1)", "torch.tensor(0.1, dtype=torch.float64)", "torch.tensor([0.1])"
 BIG = "[6e4, 6e4, -6e4]"
 MORE = {
     "zero-dim-axis": [
@@ -45,12 +44,36 @@ MORE = {
         for a, b in ((", 0", ", 0"), (", 2, 0", ", 1, 0"))
     ],
     "three-tier-promotion": [
+        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)", "np.array([0.7], np.float32), np.array(0.7)"),
+        ("torch.tensor([0.0]), torch.tensor(1.0, dtype=torch.float64)", "np.array([0.0], np.float32), np.array(1.0)", "np.array([0.0], np.float32), np.array(1.0)"),
         ("torch.tensor([0.1]), torch.tensor(0.1, dtype=torch.float64)", "np.array([0.1], np.float32), np.array(0.1)", "np.array([0.1], np.float32), np.array(0.1)"),
         ("torch.tensor([True]), torch.ones(1), torch.tensor(1.0, dtype=torch.float64)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)", "np.array([True]), np.ones(1, np.float32), np.array(1.0)"),
         ("torch.ones(1), torch.tensor(0.0, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)", "np.ones(1, np.float32), np.array(0.0), np.array(1.0)"),
         ("torch.ones(1, dtype=torch.int32), torch.tensor(1)", "np.ones(1, np.int32), np.array(1)", "np.ones(1, np.int32), np.array(1)"),
     ],
+    "random-stream": [
+        (f"(torch.manual_seed(0), {{f}}({a}))[1]", f"np.random.RandomState(0).{{last}}({b}).astype(np.float32)", f"(torchnp.manual_seed(0), {{f}}({c}))[1]")
+        for a, b, c in (
+            ("2", "2", "[2]"), ("0.0, 1.0, (2,)", "0, 1, 2", "0.0, 1.0, [2]"), ("10, (4,)", "10, size=4", "10, [4]"), ("4", "4", "4"),
+            ("torch.full((4,), 0.5)", "1, 0.5, 4", "np.full(4, 0.5, np.float32)"), ("torch.full((4,), 3.0)", "3.0, 4", "np.full(4, 3, np.float32)"),
+            ("torch.full((4,), 9.0), torch.full((4,), 0.5)", "9, 0.5, 4", "np.full(4, 9, np.float32), np.full(4, 0.5, np.float32)"),
+        )
+    ],
+    "number-wraps": [(f"torch.ones(1, dtype=torch.uint8), {n}", f"np.ones(1, np.uint8), {n}", f"np.ones(1, np.uint8), {n}") for n in ("300",)],
+    "no-bool-subtraction": [("torch.tensor([True]), 1", "np.array([True]), 1", "np.array([True]), 1")],
+    "integer-division-by-zero": [
+        ("{f}(torch.tensor([1]), torch.tensor([0]), rounding_mode='floor')", "np.floor_divide(np.array([1]), np.array([0]))", "{f}(np.array([1]), np.array([0]), rounding_mode='floor')"),
+    ],
+    "expand-minus-1": [("torch.ones(2, 1), (-1, 3)", "np.ones((2, 1), np.float32), (-1, 3)", "np.ones((2, 1), np.float32), [-1, 3]")],
+    "histc-dtype": [("{f}(torch.tensor([0.0, 1.0, 1.0]), 2)[0]", "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]", "{f}(np.array([0.0, 1.0, 1.0], np.float32), 2)[0]")],
+    "cumsum-needs-dim": [("torch.ops.aten.{last}.default(torch.ones(2, 2))", "{f}(np.ones((2, 2), np.float32))", "{f}.default(np.ones((2, 2), np.float32))")],
+    "promotion-category": [("torch.int64, torch.float16", "np.int64, np.float16", "'int64', 'float16'")],
+    "empty-dim": [("torch.ones(2, 3), dim=()", "np.ones((2, 3), np.float32), axis=()", "np.ones((2, 3), np.float32), dim=()")],
+    "stable-descending": [
+        ("{f}(torch.tensor([1, 2, 2]), descending=True, stable=True)[1]", "np.argsort(np.array([1, 2, 2]), stable=True)[::-1]", "{f}(np.array([1, 2, 2]), stable=True, dim=-1, descending=True)[1]"),
+    ],
     "comparison-in-promoted-dtype": [
+        ("torch.tensor([0.7]), torch.tensor(0.7, dtype=torch.float64)", "np.array([0.7], np.float32), np.array(0.7)", "np.array([0.7], np.float32), np.array(0.7)"),
         ("torch.tensor([16777217], dtype=torch.int32), torch.tensor(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0)", "np.array([16777217], np.int32), np.array(16777216.0, np.float32)"),
         ("torch.tensor([16777216], dtype=torch.int32), torch.tensor(16777217, dtype=torch.int32) * 1.0", "np.array([16777216], np.int32), np.array(16777217.0)", "np.array([16777216], np.int32), np.array(16777217.0, np.float32)"),
     ],
@@ -142,10 +165,12 @@ def of_pair(op: str, i: str, declared: dict) -> Iterator[Difference]:
     if op.startswith("prims::"):
         return
     for (a, b, c), spelled, n_to in itertools.product(MORE.get(i, ()), mine[:1], declared[op, i]):
-        kernel = f"aten.{op.partition('::')[2]}({c})"
-        made = Difference(
-            i, "", f"{spelled}({a})", "", f"{n_to.replace('numpy.', 'np.')}({b})", "", kernel, where=shown.where
-        )
+        names = spelled, n_to.replace("numpy.", "np."), f"aten.{op.partition('::')[2]}"
+        calls = [
+            text.format(f=name, last=name.rpartition(".")[2]) if "{" in text else f"{name}({text})"
+            for text, name in zip((a, b, c), names)
+        ]
+        made = Difference(i, "", calls[0], "", calls[1], "", calls[2], where=shown.where)
         if apart(shown, asked_of(made)):
             yield made
     subjects = [c for c in called if (c, i) in declared] or called[:1]

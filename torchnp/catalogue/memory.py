@@ -66,7 +66,7 @@ ROWS = (
     ),
     Difference(
         "memory-format",
-        "clone and the likes of zeros_like keep the order of the dimensions in memory",
+        "clone keeps the order of the dimensions in memory",
         torch="torch.zeros(2, 3).t().clone().stride(0)",
         torch_value="1",
         numpy="np.zeros((2, 3), np.float32).T.copy().strides[0] // 4",

@@ -94,6 +94,20 @@ def torch_name(name: str) -> str:
     return f"{space}.{rest}"
 
 
+def module_name(name: str) -> str:
+    """The function behind a module: ``nn.CrossEntropyLoss`` is ``F.cross_entropy``, ``nn.LSTM`` is ``torch.lstm``."""
+    found = re.fullmatch(r"(?:torch\.)?nn\.([A-Z]\w*)", name)
+    if not found:
+        return ""
+    if found[1] in spellings.MODULES:
+        return spellings.MODULES[found[1]]
+    if re.fullmatch(r"(Constant|Zero|Circular)Pad[123]d", found[1]):
+        return "F.pad"
+    snake = re.sub(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", found[1]).lower()
+    spelled = [s for word in (found[1].lower(), snake) for s in (word, word.removesuffix("_loss"), word.rstrip("123d"))]
+    return next((f"F.{s}" for s in spelled if torch_ops(f"F.{s}")), "")
+
+
 def torch_ops(name: str) -> tuple[str, ...]:
     """The operators that a public name of torch runs, by data or by rule; none for a name that runs none."""
     if name in spellings.TORCH:
@@ -113,7 +127,7 @@ def torch_ops(name: str) -> tuple[str, ...]:
 def _torch(name: str) -> Meaning | None:
     if name.startswith(("np.", "numpy.", "scipy.", "ndarray.", "rng.")):
         return None
-    known = torch_name(name)
+    known = module_name(name) or torch_name(name)
     candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
     for candidate in candidates:
         if reason := reason_left_out(candidate):

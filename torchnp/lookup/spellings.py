@@ -177,6 +177,23 @@ TORCH = {
     "F.unfold": "im2col",
 }
 
+# Modules whose function has another name than the module.
+MODULES = {
+    "BCELoss": "F.binary_cross_entropy",
+    "BCEWithLogitsLoss": "F.binary_cross_entropy_with_logits",
+    "GRUCell": "torch.gru_cell",
+    "LSTMCell": "torch.lstm_cell",
+    "LeakyReLU": "F.leaky_relu",
+    "MultiLabelMarginLoss": "F.multilabel_margin_loss",
+    "MultiLabelSoftMarginLoss": "F.multilabel_soft_margin_loss",
+    "MultiheadAttention": "F.multi_head_attention_forward",
+    "RNN": "torch.rnn_tanh",
+    "RNNCell": "torch.rnn_tanh_cell",
+    "Transformer": "F.scaled_dot_product_attention",
+    "UpsamplingBilinear2d": "F.upsample_bilinear",
+    "UpsamplingNearest2d": "F.upsample_nearest",
+}
+
 # Counterparts in torch of functions of NumPy that no row names as its one counterpart.
 NUMPY = {
     "np.abs": "abs absolute",

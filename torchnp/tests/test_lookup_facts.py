@@ -1,9 +1,11 @@
 """What is read in place of the table: the files say what the table says, and every example is run."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import torchnp
@@ -43,12 +45,24 @@ def test_example_of_an_operator(pair):
     )  # fmt: skip
     fields = [f for f in ("torch", "numpy", "kernel", "in_numpy", "in_torch") if getattr(shown, f)]
     values = run(shown, fields)
-    assert values["torch"] == example.torch_value
-    if shown.holds():
-        assert values["numpy"] == example.numpy_value != example.torch_value
-    words = 6 if "Error:" in example.torch_value else None
-    assert values["kernel"].split()[:words] == example.torch_value.split()[:words]
+    assert alike(values["torch"], example.torch_value)
+    assert example.torch_value != example.numpy_value
+    if "Error:" in example.torch_value:
+        assert values["kernel"].split()[:6] == example.torch_value.split()[:6]
+    else:
+        assert alike(values["kernel"], example.torch_value)
     # np.count_nonzero gives Python's integers in older versions of NumPy.
     advised = values.get("in_numpy", example.torch_value)
-    assert advised.removeprefix("int64[] ") == example.torch_value.removeprefix("int64[] ")
-    assert not shown.holds() or values.get("in_torch", example.numpy_value) == example.numpy_value
+    assert alike(advised.removeprefix("int64[] "), example.torch_value.removeprefix("int64[] "))
+    if shown.holds():
+        assert alike(values["numpy"], example.numpy_value)
+        assert alike(values.get("in_torch", example.numpy_value), example.numpy_value)
+
+
+NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
+
+
+def alike(a, b):
+    """The same text but for the last digits of floats, which are the processor's."""
+    near = np.allclose([float(x) for x in NUMBER.findall(a)], [float(x) for x in NUMBER.findall(b)], rtol=2e-6)
+    return NUMBER.sub("", a) == NUMBER.sub("", b) and near

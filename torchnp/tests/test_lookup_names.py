@@ -39,6 +39,14 @@ def test_every_public_name_has_an_answer(space):
     assert unanswered == []
 
 
+def test_modules_by_the_functions_that_they_call():
+    named = {"Linear": "linear", "CrossEntropyLoss": "cross_entropy_loss", "ReLU": "relu", "Conv2d": "conv2d", "SiLU": "silu",
+             "BatchNorm2d": "batch_norm", "MSELoss": "mse_loss", "LSTM": "lstm", "KLDivLoss": "kl_div", "Flatten": "flatten",
+             "BCELoss": "binary_cross_entropy", "Embedding": "embedding", "LayerNorm": "layer_norm"}  # fmt: skip
+    assert {m: meaning_of(f"nn.{m}").ops[0] for m in named} == {m: f"aten::{op}" for m, op in named.items()}
+    assert meaning_of("nn.Nosuch") is None
+
+
 def test_the_operators_named_are_registered():
     for names in (spellings.PYTHON, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS):
         for name, bases in names.items():
