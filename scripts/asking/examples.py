@@ -82,6 +82,22 @@ MORE = {
         for k, n in ((255, -1), (0, -1), (3, 258))
     ],
     "half-opmath": [
+        ("torch.ones(5000, 2, dtype=torch.float16), 0", "np.ones((5000, 2), np.float16), 0", "np.ones((5000, 2), np.float16), [0]"),
+        (
+            "'ij,jk->ik', torch.ones(2, 5000, dtype=torch.float16), torch.ones(5000, 2, dtype=torch.float16)",
+            "'ij,jk->ik', np.ones((2, 5000), np.float16), np.ones((5000, 2), np.float16)",
+            "'ij,jk->ik', [np.ones((2, 5000), np.float16), np.ones((5000, 2), np.float16)]",
+        ),
+        (
+            "torch.ones(2, 5000, dtype=torch.float16), torch.ones(2, 5000, dtype=torch.float16)",
+            "np.ones((2, 5000), np.float16), np.ones((2, 5000), np.float16)",
+            "np.ones((2, 5000), np.float16), np.ones((2, 5000), np.float16)",
+        ),
+        (
+            "torch.tensor([[0.1, 0.7, 3.3]], dtype=torch.float16), torch.tensor([[9.1, 0.3, 1.7]], dtype=torch.float16)",
+            "np.array([[0.1, 0.7, 3.3]], np.float16), np.array([[9.1, 0.3, 1.7]], np.float16)",
+            "np.array([[0.1, 0.7, 3.3]], np.float16), np.array([[9.1, 0.3, 1.7]], np.float16)",
+        ),
         (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, 1, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)", f"np.array([{BIG}], np.float16), np.ones((3, 1), np.float16)"),
         (f"torch.tensor({BIG}, dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)", f"np.array({BIG}, np.float16), np.ones(3, np.float16)"),
         (f"torch.tensor([{BIG}], dtype=torch.float16), torch.ones(3, dtype=torch.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)", f"np.array([{BIG}], np.float16), np.ones(3, np.float16)"),

@@ -84,6 +84,7 @@ ASKED = (
     Instead("x[None]", "v[None]", "v[None]", "A view in both."),
     Instead("x.T", "x.T", "x.T", "The same of a matrix; torch's T of other than two dimensions is deprecated."),
     Instead("numpy_T", "x.T", "x.T", "Tensor.T of a matrix is ndarray.T, a view. Of other than two dimensions torch deprecates it: x.permute(*range(x.ndim - 1, -1, -1)) reverses the dimensions, x.mT swaps the last two."),
+    Instead("permute", "np.transpose(x, (1, 0))", "torch.permute(x, (1, 0))", "A view in both. Without axes np.transpose reverses all; torch.transpose swaps two dimensions."),
     Instead("~", "~mask", "~mask", "Of bools logical, of integers bit by bit, in both."),
     Instead("@", "x @ x.T", "x @ x.T", "Both broadcast batches; torch refuses operands of two dtypes."),
     Instead("**", "v ** 2", "v ** 2", "The same for floats."),

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchnp.catalogue import CATALOGUE
 from torchnp.differences import Difference
-from torchnp.lookup import facts
+from torchnp.lookup import facts, spellings
 from torchnp.lookup.facts import Fact
 from torchnp.lookup.instead import EXAMPLE
 from torchnp.lookup.meaning import Meaning
@@ -40,7 +40,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
 
 
 def _body(op: str) -> Fact | None:
-    return facts.body_of(op) or next(iter(facts.bodies(op)), None)
+    return next(iter(_bodies(op)), None)
 
 
 def _bodies(op: str) -> list[Fact]:
@@ -64,7 +64,9 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
     if meaning.kind == "difference":
         return [_difference(CATALOGUE[meaning.name], CATALOGUE[meaning.name], None)]
     found: dict[str, dict[str, Any]] = {}
-    for op in ops if meaning.kind in ("torch", "python", "argument") else ops[:2]:
+    # Of the operators of NumPy's functions the first is meant, unless the data says that others are as well.
+    alone = meaning.kind == "numpy" and meaning.name not in spellings.NUMPY
+    for op in ops[:1] if alone else ops:
         for body in _bodies(op):
             for i in body.differs:
                 if i not in found and i in CATALOGUE:
@@ -129,7 +131,7 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
         return f"{title}  {told['differences'][0]['title']}."
     if kind == "argument":
         return f"{title}  of {', '.join(_spoken(o) for o in [op, *told['also']])}"
-    counterparts = ", ".join(told["numpy"])
+    counterparts = " or ".join(name for name in told["numpy"] if not name.endswith("__"))
     if kind == "numpy":
         called = f"is {_spoken(op)}" if op else "has no counterpart of its own in torch"
     elif kind == "python":
@@ -165,6 +167,8 @@ def _shown(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[st
     lines = [bold("Differences")]
     for d in told["differences"]:
         where = f"  ({d['versions']})" if d["versions"] else ""
+        other = d["op"] and d["op"] != told["op"].partition(".")[0] and told["kind"] == "numpy"
+        where += f"  of {_spoken(d['op'])}" if other else ""
         lines.append(f"  {d['title']}.  {faint(d['id'])}{where}")
         if d["advice"]:
             lines.append(_folded(d["advice"], "    "))
