@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
-from torchnp.cli import like_name
 from torchnp.differences import Difference
+from torchnp.lookup.naming import public_name
 
 SHOWN = 12  # operators named below a difference
 
@@ -43,7 +43,7 @@ def op_page(packet: str, names: list[str]) -> str:
     table = torchnp.table
     lines = ["---", "orphan: true", "---", "", f"# `{packet}`", ""]
     rows = [table[n] for n in names]
-    likes = list(dict.fromkeys(like_name(r.like) for r in rows if r.like is not None))
+    likes = list(dict.fromkeys(filter(None, (public_name(r.like) for r in rows))))
     if likes:
         lines += [f"NumPy or SciPy counterpart: {', '.join(f'`{x}`' for x in likes)}.", ""]
     lines += ["| overload | status | family | made from |", "|---|---|---|---|"]
@@ -99,6 +99,9 @@ def difference_lines(d: Difference, level: int) -> list[str]:
     lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
     if d.why:
         lines += [d.why, ""]
+    for word, call in (("torch's value in NumPy", d.in_numpy), ("NumPy's value in torch", d.in_torch)):
+        if call:
+            lines += [f"To get {word}: `{call}`", ""]
     if d.where:
         lines += [f"In `{d.where}`; the others give torch's value.", ""]
     if d.array_api:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
-import importlib
-import operator
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -57,19 +54,9 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    sub = command("ops", ops, "List operators and how each is provided.")
-    sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
-    sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
-    sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
-    sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
-    sub.add_argument("--names", action="store_true", help="bare names, one a line")
-
-    sub = command("explain", explain, "Show an operator: schema, status, NumPy counterpart, differences.")
-    sub.add_argument(
-        "op",
-        help="packet, overload or NumPy function: var, var.correction, aten::add.Tensor, prims::sin, F.relu, np.var",
-    )
-
+    add_ops(command("ops", ops, "List operators and how each is provided."))
+    text = "Say how torch and NumPy spell something, where they differ, and what to do."
+    add_explain(command("explain", explain, text))
     add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
     text = "List the operators that an exported program calls, and how each is provided."
     add_requires(command("requires", requires, text))
@@ -108,136 +95,49 @@ def parser() -> argparse.ArgumentParser:
 # ---------------------------------------------------------------- ops, explain
 
 
+def add_ops(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp ops``."""
+    sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
+    sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
+    sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
+    sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
+    sub.add_argument("--names", action="store_true", help="bare names, one a line")
+
+    sub.add_argument("--json", action="store_true", help="a JSON list, with schemas, counterparts and differences")
+
+
+def add_explain(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp explain``."""
+    sub.add_argument(
+        "name",
+        nargs="+",
+        help="as code spells it: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
+        "var.correction, aten::add.Tensor, or the id of a difference",
+    )
+    sub.add_argument("--json", action="store_true", help="the same as a JSON object")
+
+
 def ops(args: argparse.Namespace) -> int:
-    """``torchnp ops``: a table of overloads, or bare names."""
-    from torchnp.op_table import STATUSES
+    """``torchnp ops``: a table of overloads, bare names, or JSON."""
+    from torchnp.lookup import terminal
 
-    table = torchnp.table
-    pattern = args.pattern if "::" in args.pattern else f"*::{args.pattern}"
-    named = [n for n in table.schemas if _matches(n, pattern)] or table.find(args.pattern)
-    if not named:
-        raise UsageError(f"nothing matches {args.pattern!r}{_near(args.pattern)}")
-    for option, value, known in (
-        ("status", args.status, STATUSES),
-        ("family", args.family, {row.family for row in table.values()} if args.family else ()),
-        ("tag", args.tag, {tag for schema in table.schemas.values() for tag in schema.tags}),
-    ):
-        if value is not None and value not in known:
-            raise UsageError(f"no {option} {value!r}; there are {', '.join(sorted(known))}")
-    names = [
-        n
-        for n in named
-        if (args.status is None or table.status(n) == args.status)
-        and (args.tag is None or args.tag in table.schemas[n].tags)
-        and (args.family is None or (n in table and table[n].family == args.family))
-    ]
-    if args.names:
-        if names:
-            print("\n".join(names))
-        return 0
-    if not names:
-        asked = [f"{o} {v}" for o, v in (("status", args.status), ("family", args.family), ("tag", args.tag)) if v]
-        print(f"{_overloads(len(named))} of the name {args.pattern!r}, none with {' and '.join(asked)}")
-        return 0
-    rows = [("overload", "status", "family", "from, or why not")]
-    for n in names:
-        row = table.get(n, None)
-        note = (row.derived_from or "") if row else table.reason(n) or ""
-        rows.append((n, table.status(n), row.family if row else "", note))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for cells in rows:
-        print("  ".join(map(str.ljust, cells, widths)).rstrip())
-    shown = {s: sum(table.status(n) == s for n in names) for s in STATUSES}
-    print(f"\n{_overloads(len(names))}: " + ", ".join(f"{k} {s}" for s, k in shown.items() if k))
-    return 0
-
-
-def _overloads(n: int) -> str:
-    return f"{n} overload" if n == 1 else f"{n} overloads"
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.partition(".")[0], pattern)
+    return _found(terminal.ops, args)
 
 
 def explain(args: argparse.Namespace) -> int:
-    """``torchnp explain``: everything the table knows about an op."""
-    table = torchnp.table
-    if set(args.op) & set("*?["):
-        raise UsageError(f"one op at a time; torchnp ops {args.op!r} lists what a pattern matches")
-    if args.op.startswith(("np.", "numpy.", "scipy.")):
-        return explain_numpy(args.op)
-    names = table.find(args.op)
-    if not names:
-        raise UsageError(f"torch registers no op {args.op!r}{_near(args.op)}")
-    told: set[str] = set()
-    print("\n\n".join(describe(n, told) for n in names if not table.schemas[n].is_out or len(names) == 1))
-    outs = [n for n in names if table.schemas[n].is_out]
-    if outs and len(names) > 1:
-        print(f"\nwritten into out=: {', '.join(outs)}")
-    return 0
+    """``torchnp explain``: what is known under a name that people have for something."""
+    from torchnp.lookup import terminal
+
+    return _found(terminal.explain, args)
 
 
-def explain_numpy(spelled: str) -> int:
-    """``torchnp explain np.var``: the ops whose counterpart in NumPy or SciPy that function is."""
-    name = spelled.replace("np.", "numpy.", 1) if spelled.startswith("np.") else spelled
-    module, _, attribute = name.rpartition(".")
+def _found(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    from torchnp.lookup.terminal import NotFound
+
     try:
-        function: Any = operator.attrgetter(attribute)(importlib.import_module(module))
-    except (ImportError, AttributeError):
-        raise UsageError(f"{module} has no function {attribute!r}") from None
-    rows = [row for row in torchnp.table.values() if not row.derived_from and row.like in (function, name)]
-    if not rows:
-        raise UsageError(f"no op has {name} as its counterpart{_near(attribute)}")
-    print(f"{name} is the NumPy counterpart of")
-    print("\n".join(f"  {row.name}" for row in rows))
-    ids = sorted({d.id for row in rows for d in row.differences})
-    print(f"and differs from it in: {', '.join(ids)}" if ids else "and no difference is known")
-    print(f"torchnp explain {rows[0].name} shows more")
-    return 0
-
-
-def describe(name: str, told: set[str]) -> str:
-    """One overload in a few lines of text; differences that were told already are only named."""
-    table = torchnp.table
-    schema = table.schemas[name]
-    lines = [name, f"  schema       {schema}", f"  status       {table.status(name)}"]
-    if schema.tags:
-        lines.append(f"  torch tags   {', '.join(sorted(schema.tags))}")
-    if name not in table:
-        if reason := table.reason(name):
-            lines.append(f"  because      it {reason}")
-        near = [n for n in table.close_names(name) if n != name]
-        return "\n".join([*lines, f"  nearest      {', '.join(near)}"] if near else lines)
-    row = table[name]
-    if row.derived_from:
-        lines.append(f"  derived from {row.derived_from} ({row.rule})")
-    lines.append(f"  family       {row.family}")
-    if row.like is not None and not like_name(row.like).startswith("torchnp."):
-        lines.append(f"  NumPy        {like_name(row.like)}")
-    lines.append(f"  {(row.__doc__ or '').partition(chr(10))[0]}")
-    fresh = [d for d in row.differences if d.id not in told]
-    if fresh:
-        lines.append("  differences from NumPy")
-        lines += [f"    {line}" for d in fresh for line in str(d).splitlines()]
-    if again := [d.id for d in row.differences if d.id in told]:
-        lines.append(f"  differences, see above: {', '.join(again)}")
-    told.update(d.id for d in fresh)
-    return "\n".join(lines)
-
-
-def like_name(like: Any) -> str:
-    """The public name of a NumPy or SciPy function: ``numpy.add``."""
-    name = getattr(like, "__name__", str(like))
-    if isinstance(like, str):
-        return like
-    module = (getattr(like, "__module__", None) or "numpy").replace("numpy._core.umath", "numpy")
-    return f"{module}.{name}"
-
-
-def _near(name: str) -> str:
-    near = torchnp.table.close_names(name.strip("*"))
-    return f"; nearest: {', '.join(near)}" if near else ""
+        return run(args)
+    except NotFound as error:
+        raise UsageError(str(error)) from None
 
 
 # ---------------------------------------------------------------- run, requires

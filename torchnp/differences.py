@@ -38,6 +38,8 @@ class Difference:
         What the first two give, as `show` prints it.
     why : str
         What to do when moving code from one to the other.
+    in_numpy, in_torch : str
+        Expressions of NumPy that give torch's value, and of torch that give NumPy's; ``""`` where there is no short one.
     array_api : str
         The array API standard's spelling of the operation, ``""`` where it has none; ``xp`` is the namespace.
     where : str
@@ -54,6 +56,8 @@ class Difference:
     why: str = ""
     array_api: str = ""
     where: str = ""
+    in_numpy: str = ""
+    in_torch: str = ""
 
     def __str__(self) -> str:
         return (
@@ -116,7 +120,7 @@ def evaluate(expression: str, **names: Any) -> str:
 
 
 def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kernel")) -> dict[str, str]:
-    """Evaluate a difference's expressions; ``which`` without ``"torch"`` needs no torch."""
+    """Evaluate a difference's expressions, by their fields' names; without torch's ``which`` needs no torch."""
     import torchnp
 
     names: dict[str, Any] = {"np": np, "aten": torchnp.aten, "table": torchnp.table, "torchnp": torchnp}
@@ -128,7 +132,7 @@ def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kerne
         import scipy
 
         names["scipy"] = scipy  # its modules are loaded when an expression names them
-    if "torch" in which:
+    if {"torch", "in_torch"} & {*which}:
         import torch
 
         names["torch"] = torch

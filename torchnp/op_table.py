@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import functools
 import importlib
 import pkgutil
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -19,11 +16,11 @@ import numpy as np
 
 from torchnp import kernels, strides
 from torchnp.derived import rules
+from torchnp.exclusions import reason_of
 from torchnp.registry import REGISTERED, Kernel
 from torchnp.schema import Schema, load
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
-EXCLUDED = Path(__file__).parent / "data" / "excluded.toml"
 
 
 class MissingOp(KeyError):
@@ -134,15 +131,7 @@ class Table(Mapping[str, Kernel]):
         """Why an overload is ``excluded``; None for any other."""
         if name in self or name not in self.schemas:
             return None
-        overload = name.partition("::")[2]
-        return next(
-            (why for is_one, why in self._excluded if is_one(self.schemas[name].base) or is_one(overload)), None
-        )
-
-    @functools.cached_property
-    def _excluded(self) -> list[tuple[Callable[[str], Any], str]]:
-        groups = tomllib.loads(EXCLUDED.read_text(encoding="utf-8"))["excluded"]
-        return [(re.compile("|".join(map(fnmatch.translate, g["ops"]))).match, g["reason"]) for g in groups]
+        return reason_of(name)
 
     def counts(self) -> dict[str, int]:
         """Overloads by status; they add up to torch's registry."""

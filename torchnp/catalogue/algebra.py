@@ -13,10 +13,12 @@ ROWS = (
         kernel="aten.linalg_pinv(np.diag(np.array([1.0, 1e-7], np.float32)))[1, 1]",
         array_api="xp.linalg.pinv(x)",
         why="np.linalg.pinv cuts at 1e-15 for every dtype; rtol=None gives torch's.",
+        in_numpy="np.linalg.pinv(np.diag(np.array([1.0, 1e-7], np.float32)), rtol=None)[1, 1]",
+        in_torch="torch.linalg.pinv(torch.diag(torch.tensor([1.0, 1e-7])), rtol=1e-15)[1, 1]",
     ),
     Difference(
         "matrix-only",
-        "mm takes matrices, bmm batches of them",
+        "mm, mv and trace take matrices, bmm batches of them",
         torch="torch.mm(torch.ones(1, 1, 1), torch.ones(1, 1))",
         torch_value="RuntimeError: self must be a matrix",
         numpy="np.matmul(np.ones((1, 1, 1), np.float32), np.ones((1, 1), np.float32))",
@@ -24,6 +26,7 @@ ROWS = (
         kernel="aten.mm(np.ones((1, 1, 1), np.float32), np.ones((1, 1), np.float32))",
         array_api="xp.matmul(x1, x2)",
         why="torch.matmul broadcasts batches, as NumPy does.",
+        in_torch="torch.matmul(torch.ones(1, 1, 1), torch.ones(1, 1))",
     ),
     Difference(
         "vectors-only",
@@ -35,6 +38,7 @@ ROWS = (
         kernel="aten.dot(np.ones((2, 2), np.float32), np.ones(2, np.float32))",
         array_api="xp.vecdot(x1, x2)",
         why="np.dot of matrices is torch.matmul.",
+        in_torch="torch.matmul(torch.ones(2, 2), torch.ones(2))",
     ),
     Difference(
         "cross-default-dim",
@@ -46,6 +50,8 @@ ROWS = (
         kernel="aten.cross(np.eye(3, dtype=np.float32), np.ones((3, 3), np.float32))",
         array_api="xp.linalg.cross(x1, x2, axis=0)",
         why="Pass dim=-1, or use torch.linalg.cross.",
+        in_numpy="np.cross(np.eye(3, dtype=np.float32), np.ones((3, 3), np.float32), axis=0)",
+        in_torch="torch.cross(torch.eye(3), torch.ones(3, 3), dim=-1)",
     ),
     Difference(
         "cross-broadcast",
@@ -57,6 +63,7 @@ ROWS = (
         kernel="aten.linalg_cross(np.ones((1, 3), np.float32), np.ones(3, np.float32))",
         array_api="xp.linalg.cross(x1, x2)",
         why="Sizes of 1 broadcast.",
+        in_torch="torch.linalg.cross(torch.ones(1, 3), torch.ones(1, 3))",
     ),
     Difference(
         "solve-vectors",
@@ -68,6 +75,8 @@ ROWS = (
         kernel="aten.linalg_solve(np.broadcast_to(np.eye(2, dtype=np.float32), (2, 2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)).shape",
         array_api="xp.linalg.solve(x1, x2[..., None])[..., 0]",
         why="NumPy 2 takes a vector only where the right side is 1-d; else add a last dimension of 1.",
+        in_numpy="np.linalg.solve(np.broadcast_to(np.eye(2, dtype=np.float32), (2, 2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)[..., None])[..., 0].shape",
+        in_torch="torch.linalg.solve(torch.eye(2).expand(2, 2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]).expand(2, 2, 2)).shape",
     ),
     Difference(
         "lstsq-results",
@@ -78,6 +87,7 @@ ROWS = (
         numpy_value="1",
         kernel="aten.linalg_lstsq(np.ones((3, 1), np.float32), np.array([[1.0], [2.0], [3.0]], np.float32))[1].shape[0]",
         why="driver='gelsd' gives them.",
+        in_torch="torch.linalg.lstsq(torch.ones(3, 1), torch.tensor([[1.0], [2.0], [3.0]]), driver='gelsd')[1].shape[0]",
     ),
     Difference(
         "qr-mode-r",
@@ -99,6 +109,8 @@ ROWS = (
         kernel="aten.svd(np.ones((2, 1), np.float32))[0].shape[1]",
         array_api="xp.linalg.svd(x, full_matrices=False)",
         why="torch.linalg.svd is not: its full_matrices=True is NumPy's.",
+        in_numpy="np.linalg.svd(np.ones((2, 1), np.float32), full_matrices=False)[0].shape[1]",
+        in_torch="torch.linalg.svd(torch.ones(2, 1))[0].shape[1]",
     ),
     Difference(
         "svd-v",
@@ -110,6 +122,7 @@ ROWS = (
         kernel="(lambda u, s, v: abs((u * s) @ v.T).round())(*aten.svd(np.array([[0.0, 3.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]], np.float32)))",
         array_api="xp.linalg.svd(x)[2].mT",
         why="torch.linalg.svd gives Vh, as NumPy does.",
+        in_numpy="(lambda u, s, vh: abs((u * s) @ vh).round())(*np.linalg.svd(np.array([[0.0, 3.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]], np.float32)))",
     ),
     Difference(
         "vander-increasing",
@@ -120,6 +133,8 @@ ROWS = (
         numpy_value="int64[2, 3] [[4, 2, 1], [9, 3, 1]]",
         kernel="aten.linalg_vander(np.array([2, 3]), N=3)",
         why="torch.vander has increasing=False, as NumPy.",
+        in_numpy="np.vander(np.array([2, 3]), 3, increasing=True)",
+        in_torch="torch.vander(torch.tensor([2, 3]), 3)",
     ),
     Difference(
         "fft-normalization",
@@ -142,6 +157,7 @@ ROWS = (
         kernel="aten.linalg_matrix_rank(np.ones(3, np.float32))",
         array_api="xp.linalg.matrix_rank(x)",
         why="NumPy gives 1 or 0 for a vector.",
+        in_torch="torch.count_nonzero(torch.ones(3)).clamp(max=1).item()",
     ),
     Difference(
         "lstsq-tolerance",
@@ -164,5 +180,6 @@ ROWS = (
         numpy_value="float32[] inf",
         kernel="aten.linalg_cond(np.zeros((2, 2), np.float32))",
         why="NumPy turns nan of finite matrices into inf.",
+        in_torch="torch.linalg.cond(torch.zeros(2, 2)).nan_to_num(torch.inf)",
     ),
 )

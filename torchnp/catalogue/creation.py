@@ -13,6 +13,7 @@ ROWS = (
         kernel="aten.arange(0.5, 5, 1.5, dtype='int64')",
         array_api="xp.arange(0, 5, 1)",
         why="Truncate yourself, or make floats and convert.",
+        in_numpy="np.arange(int(0.5), 5, int(1.5), dtype=np.int64)",
     ),
     Difference(
         "linspace-truncates",
@@ -23,6 +24,8 @@ ROWS = (
         numpy_value="int64[4] [-5, -2, 1, 5]",
         kernel="aten.linspace(-5, 5, 4, dtype='int64')",
         why="NumPy rounds down.",
+        in_numpy="np.trunc(np.linspace(-5, 5, 4)).astype(np.int64)",
+        in_torch="torch.linspace(-5, 5, 4).floor().to(torch.int64)",
     ),
     Difference(
         "linspace-two-ended",
@@ -34,6 +37,7 @@ ROWS = (
         kernel="aten.linspace(0, 1, 1001)[5].item()",
         array_api="xp.linspace(0, 1, 1001, dtype=xp.float32)",
         why="NumPy computes in float64 from the start alone: 387 of these 1001 values differ.",
+        in_torch="torch.linspace(0, 1, 1001, dtype=torch.float64)[5].to(torch.float32).item()",
     ),
     Difference(
         "random-stream",
@@ -85,10 +89,12 @@ ROWS = (
         kernel="aten.range(1, 3)",
         array_api="xp.arange(1, 4)",
         why="range is deprecated; arange excludes the end.",
+        in_numpy="np.arange(1, 3 + 1, dtype=np.float32)",
+        in_torch="torch.arange(1.0, 3)",
     ),
     Difference(
         "triangle-indices",
-        "tril_indices gives one tensor with a row each for rows and columns",
+        "tril_indices and triu_indices give one tensor with a row each for rows and columns",
         torch="torch.tril_indices(2, 2)",
         torch_value="int64[2, 3] [[0, 1, 1], [0, 0, 1]]",
         numpy="np.tril_indices(2, 0, 2)",
@@ -96,6 +102,8 @@ ROWS = (
         kernel="aten.tril_indices(2, 2)",
         array_api="xp.nonzero(xp.tril(xp.ones((2, 2))))",
         why="tuple(...) of it indexes.",
+        in_numpy="np.array(np.tril_indices(2, 0, 2))",
+        in_torch="tuple(torch.tril_indices(2, 2))",
     ),
     Difference(
         "random-float64",

@@ -13,10 +13,12 @@ ROWS = (
         kernel="aten.nonzero(np.array([[0, 1], [2, 0]]))",
         array_api="xp.stack(xp.nonzero(x), axis=-1)",
         why="np.argwhere is the counterpart; nonzero(as_tuple=True) is np.nonzero.",
+        in_numpy="np.argwhere(np.array([[0, 1], [2, 0]]))",
+        in_torch="torch.nonzero(torch.tensor([[0, 1], [2, 0]]), as_tuple=True)",
     ),
     Difference(
         "gather-negative",
-        "gather, scatter and index_select refuse negative indices",
+        "gather, scatter, embedding, index_select, index_add and index_copy refuse negative indices",
         torch="torch.gather(torch.tensor([1, 2]), 0, torch.tensor([-1]))",
         torch_value="RuntimeError: index -1 is out of bounds for dimension 0 with size 2",
         numpy="np.take_along_axis(np.array([1, 2]), np.array([-1]), 0)",
@@ -24,6 +26,7 @@ ROWS = (
         kernel="aten.gather(np.array([1, 2]), 0, np.array([-1]))",
         array_api="xp.take_along_axis(x, indices, axis=0)",
         why="take and advanced indexing accept them.",
+        in_torch="torch.take_along_dim(torch.tensor([1, 2]), torch.tensor([-1]) % 2, 0)",
     ),
     Difference(
         "index-put-accumulates",
@@ -34,6 +37,8 @@ ROWS = (
         numpy_value="float32[2] [1, 0]",
         kernel="aten.index_put(np.zeros(2, np.float32), [np.array([0, 0])], np.array(1.0, np.float32), True)",
         why="x[[0, 0]] += 1 counts once in NumPy; np.add.at counts twice. With accumulate=False one of the duplicates is written, and which one is not specified.",
+        in_numpy="(x := np.zeros(2, np.float32), np.add.at(x, [0, 0], 1.0))[0]",
+        in_torch="torch.zeros(2).index_put_((torch.tensor([0, 0]),), torch.tensor(1.0))",
     ),
     Difference(
         "slice-step-positive",
@@ -45,6 +50,7 @@ ROWS = (
         kernel="aten.slice(np.arange(3), 0, None, None, -1)",
         array_api="x[::-1]",
         why="Use flip, which copies.",
+        in_torch="torch.flip(torch.arange(3), [0])",
     ),
     Difference(
         "index-int-not-advanced",
@@ -55,6 +61,8 @@ ROWS = (
         numpy_value="2",
         kernel="aten.index(aten.select(np.zeros((1, 3, 4)), 0, 0), [None, np.array([0, 1])]).shape[0]",
         why="(3, 2) in torch, (2, 3) in NumPy, where an integer counts as an advanced index.",
+        in_numpy="np.zeros((1, 3, 4))[0][:, [0, 1]].shape[0]",
+        in_torch="torch.zeros(1, 3, 4)[0][:, [0, 1]].mT.shape[0]",
     ),
     Difference(
         "index-uint8-mask",
@@ -65,6 +73,8 @@ ROWS = (
         numpy_value="int64[2] [10, 20]",
         kernel="aten.index(np.array([10, 20]), [np.array([0, 1], np.uint8)])",
         why="Convert to bool or int64, whichever is meant; torch warns.",
+        in_numpy="np.array([10, 20])[np.array([0, 1], np.uint8).astype(bool)]",
+        in_torch="torch.tensor([10, 20])[torch.tensor([0, 1], dtype=torch.uint8).long()]",
     ),
     Difference(
         "searchsorted-batches",
@@ -75,6 +85,7 @@ ROWS = (
         numpy_value="ValueError: object too deep for desired array",
         kernel="aten.searchsorted(np.array([[1, 2], [3, 4]]), np.array([[2], [3]]))",
         why="Search row by row in NumPy.",
+        in_numpy="np.stack([np.searchsorted(a, v) for a, v in zip(np.array([[1, 2], [3, 4]]), np.array([[2], [3]]))])",
     ),
     Difference(
         "bucketize-side",
@@ -86,6 +97,8 @@ ROWS = (
         kernel="aten.bucketize(np.array([1.0], np.float32), np.array([1.0, 2.0], np.float32))",
         array_api="xp.searchsorted(boundaries, x)",
         why="right means the opposite: bucketize(right=False) is digitize(right=True).",
+        in_numpy="np.digitize(np.array([1.0], np.float32), np.array([1.0, 2.0], np.float32), right=True)",
+        in_torch="torch.bucketize(torch.tensor([1.0]), torch.tensor([1.0, 2.0]), right=True)",
     ),
     Difference(
         "stable-descending",
@@ -97,6 +110,8 @@ ROWS = (
         kernel="aten.argsort(np.array([1, 2, 2]), stable=True, dim=-1, descending=True)",
         array_api="xp.argsort(x, descending=True, stable=True)",
         why="Flip before and after: n - 1 - np.argsort(x[::-1], stable=True)[::-1].",
+        in_numpy="2 - np.argsort(np.array([1, 2, 2])[::-1], stable=True)[::-1]",
+        in_torch="torch.argsort(torch.tensor([1, 2, 2]), stable=True).flip(0)",
     ),
     Difference(
         "sort-with-indices",
@@ -108,6 +123,8 @@ ROWS = (
         kernel="aten.sort(np.array([3, 1, 2]))",
         array_api="xp.sort(x), xp.argsort(x)",
         why="np.take_along_axis(x, np.argsort(x)) gives both.",
+        in_numpy="(x := np.array([3, 1, 2]), i := np.argsort(x), (np.take_along_axis(x, i, -1), i))[2]",
+        in_torch="torch.sort(torch.tensor([3, 1, 2])).values",
     ),
     Difference(
         "topk-ordered",
@@ -118,6 +135,8 @@ ROWS = (
         numpy_value="int64[2] [2, 3]",
         kernel="aten.topk(np.array([3, 1, 2]), 2)[0]",
         why="Which of equal elements are taken is not specified.",
+        in_numpy="np.sort(np.array([3, 1, 2]))[::-1][:2]",
+        in_torch="torch.topk(torch.tensor([3, 1, 2]), 2)[0].flip(0)",
     ),
     Difference(
         "mode-index",
@@ -131,24 +150,27 @@ ROWS = (
     ),
     Difference(
         "max-with-indices",
-        "max along a dimension gives values and indices",
+        "max, min, median and kthvalue along a dimension give values and indices",
         torch="torch.max(torch.tensor([1, 3, 2]), 0)",
         torch_value="(int64[] 3, int64[] 1)",
         numpy="np.max(np.array([1, 3, 2]), 0)",
         numpy_value="int64[] 3",
         kernel="aten.max(np.array([1, 3, 2]), 0)",
         array_api="xp.max(x, axis=0), xp.argmax(x, axis=0)",
-        why="amax gives the values alone.",
+        why="amax and amin give the values alone; take [0] or .values of the others.",
+        in_numpy="(x := np.array([1, 3, 2]), (np.max(x, 0), np.argmax(x, 0)))[1]",
+        in_torch="torch.amax(torch.tensor([1, 3, 2]), 0)",
     ),
     Difference(
         "cummax-indices",
-        "cummax gives the indices too, of equal elements the last",
+        "cummax and cummin give the indices too, of equal elements the last",
         torch="torch.cummax(torch.tensor([1, 3, 3]), 0)",
         torch_value="(int64[3] [1, 3, 3], int64[3] [0, 1, 2])",
         numpy="np.maximum.accumulate(np.array([1, 3, 3]))",
         numpy_value="int64[3] [1, 3, 3]",
         kernel="aten.cummax(np.array([1, 3, 3]), 0)",
         why="np.maximum.accumulate gives the values alone.",
+        in_torch="torch.cummax(torch.tensor([1, 3, 3]), 0).values",
     ),
     Difference(
         "segments-by-length",
@@ -159,5 +181,7 @@ ROWS = (
         numpy_value="float32[2] [2, 3]",
         kernel="aten.segment_reduce(np.array([1.0, 2.0, 3.0], np.float32), 'sum', lengths=np.array([1, 2]))",
         why="reduceat takes where they begin: np.cumsum of the lengths, shifted by one and 0 first.",
+        in_numpy="np.add.reduceat(np.array([1.0, 2.0, 3.0], np.float32), np.cumsum([0, 1]))",
+        in_torch="torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0])[1:], 'sum', lengths=torch.tensor([1, 1]))",
     ),
 )

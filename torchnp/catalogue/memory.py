@@ -5,7 +5,7 @@ from torchnp.differences import Difference
 ROWS = (
     Difference(
         "flip-copies",
-        "flip copies",
+        "flip and rot90 copy",
         torch="torch.flip(x := torch.zeros(2), [0]).add_(1)[0] - x[0]",
         torch_value="float32[] 1",
         numpy="(y := np.flip(x := np.zeros(2, np.float32)), y.__iadd__(1))[0][0] - x[1]",
@@ -13,6 +13,7 @@ ROWS = (
         kernel="aten.flip(x := np.zeros(2, np.float32), [0])[0] + 1 - x[1]",
         array_api="xp.flip(x)",
         why="np.flip is a view, and writing to it writes to its base.",
+        in_numpy="(y := np.flip(x := np.zeros(2, np.float32)).copy(), y.__iadd__(1))[0][0] - x[1]",
     ),
     Difference(
         "expand-writable",
@@ -24,6 +25,7 @@ ROWS = (
         kernel="aten.add_(aten.expand(np.zeros((1, 2), np.float32), [1, 2]), 1)",
         array_api="xp.broadcast_to(x, (1, 2))",
         why="Writing through a dimension that was really expanded is an error.",
+        in_numpy="(x := np.zeros((1, 2), np.float32)).__iadd__(1)",
     ),
     Difference(
         "view-never-copies",
@@ -35,6 +37,7 @@ ROWS = (
         kernel="aten.view(aten.t(np.arange(6).reshape(2, 3)), [6])",
         array_api="xp.reshape(x, (6,), copy=False)",
         why="reshape copies where it must, in both.",
+        in_torch="torch.arange(6).view(2, 3).t().reshape(6)",
     ),
     Difference(
         "diagonal-writable",
@@ -46,6 +49,7 @@ ROWS = (
         kernel="aten.add_(aten.diagonal(np.zeros((2, 2), np.float32)), 1)",
         array_api="xp.linalg.diagonal(x)",
         why="NumPy has .flags.writeable = True, np.fill_diagonal, or np.einsum('ii->i', x).",
+        in_numpy="np.einsum('ii->i', np.zeros((2, 2), np.float32)).__iadd__(1)",
     ),
     Difference(
         "view-not-copy",
@@ -57,6 +61,8 @@ ROWS = (
         kernel="aten.add_(aten.flatten(x := np.zeros((2, 2), np.float32)), 1)[0] - x[0, 0]",
         array_api="xp.reshape(x, (-1,))",
         why="np.ravel is the counterpart.",
+        in_numpy="(x := np.zeros((2, 2), np.float32), y := x.ravel(), y.__iadd__(1))[1][0] - x[0, 0]",
+        in_torch="(x := torch.zeros(2, 2)).flatten().clone().add_(1)[0] - x[0, 0]",
     ),
     Difference(
         "memory-format",
@@ -68,6 +74,8 @@ ROWS = (
         kernel="aten.clone(np.zeros((2, 3), np.float32).T).strides[0] // 4",
         array_api="xp.asarray(x, copy=True)",
         why="np.copy (not ndarray.copy) keeps it too; memory_format=torch.contiguous_format does not.",
+        in_numpy="np.copy(np.zeros((2, 3), np.float32).T).strides[0] // 4",
+        in_torch="torch.zeros(2, 3).t().clone(memory_format=torch.contiguous_format).stride(0)",
     ),
     Difference(
         "as-strided-storage",
@@ -78,6 +86,7 @@ ROWS = (
         numpy_value="int64[2] [2, 3]",
         kernel="aten.as_strided(np.arange(4)[2:], [2], [1], 0)",
         why="The offset counts from the start of the storage, not of the view.",
+        in_torch="torch.as_strided(torch.arange(4)[2:], (2,), (1,))",
     ),
     Difference(
         "as-strided-elements",
@@ -88,6 +97,8 @@ ROWS = (
         numpy_value="int16[2] [0, 1]",
         kernel="aten.as_strided(np.arange(4, dtype=np.int16), [2], [2])",
         why="NumPy counts bytes.",
+        in_numpy="np.lib.stride_tricks.as_strided(np.arange(4, dtype=np.int16), (2,), (2 * 2,))",
+        in_torch="torch.as_strided(torch.arange(4, dtype=torch.int16), (2,), (1,))",
     ),
     Difference(
         "conj-of-real",
@@ -110,6 +121,8 @@ ROWS = (
         kernel="aten.add_(aten.positive(x := np.zeros(1, np.float32)), 1)[0] - x[0]",
         array_api="xp.positive(x)",
         why="clone where a copy is needed.",
+        in_numpy="(x := np.zeros(1, np.float32), y := x, y.__iadd__(1))[1][0] - x[0]",
+        in_torch="torch.positive(x := torch.zeros(1)).clone().add_(1)[0] - x[0]",
     ),
     Difference(
         "overlap-inplace",
@@ -120,6 +133,7 @@ ROWS = (
         numpy_value="float32[2] [1, 1]",
         kernel="aten.add_(aten.expand(np.zeros(1, np.float32), [2]), 1)",
         why="clone first.",
+        in_torch="torch.zeros(1).expand(2).clone().add_(1)",
     ),
     Difference(
         "index-write-overlap",
@@ -130,6 +144,7 @@ ROWS = (
         numpy_value="float32[2] [2, 2]",
         kernel="aten.index_add_(x := np.ones(2, np.float32), 0, np.array([0, 1]), x)",
         why="The index and the source alike, of index_put_, scatter_ and the others too: clone first.",
+        in_torch="(x := torch.ones(2)).index_add_(0, torch.tensor([0, 1]), x.clone())",
     ),
     Difference(
         "negative-strided",
@@ -161,6 +176,7 @@ ROWS = (
         numpy_value="ValueError: operands could not be broadcast together with shapes (2,) () (0,) ",
         kernel="aten.add.out(np.ones(2, np.float32), np.array(1, np.float32), out=np.empty(0, np.float32))",
         why="torch warns unless it was empty.",
+        in_numpy="np.add(np.ones(2, np.float32), 1, out=np.empty(2, np.float32))",
     ),
     Difference(
         "out-overlap",
@@ -171,5 +187,6 @@ ROWS = (
         numpy_value="float32[2] [1, 1]",
         kernel="aten.add.out((x := np.zeros(3, np.float32))[:-1], np.array(1, np.float32), out=x[1:])",
         why="NumPy buffers.",
+        in_torch="torch.add((x := torch.zeros(3))[:-1].clone(), 1, out=x[1:])",
     ),
 )

@@ -12,6 +12,8 @@ ROWS = (
         numpy_value="float32[1, 2] [[2, 3]]",
         kernel="aten.conv1d(np.float32([[1, 2, 3]]), np.float32([[[1, 0]]]))",
         why="np.correlate is the counterpart.",
+        in_numpy="np.correlate(np.float32([1, 2, 3]), np.float32([1, 0]), 'valid')[None]",
+        in_torch="torch.nn.functional.conv1d(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[[1.0, 0.0]]]).flip(-1))",
     ),
     Difference(
         "adaptive-bins",
@@ -22,6 +24,7 @@ ROWS = (
         numpy_value="float32[1, 3] [[0.5, 2.5, 4]]",
         kernel="aten.adaptive_avg_pool1d(np.arange(5, dtype=np.float32)[None], [3])",
         why="Bin i covers floor(i * n / m) to ceil((i + 1) * n / m).",
+        in_numpy="np.array([np.arange(5, dtype=np.float32)[i * 5 // 3 : -(-(i + 1) * 5 // 3)].mean() for i in range(3)])[None]",
     ),
     Difference(
         "pool-windows",
@@ -52,6 +55,8 @@ ROWS = (
         numpy_value="float32[1, 2] [[1, 1]]",
         kernel="aten.avg_pool1d(np.ones((1, 2), np.float32), [2], padding=[1])",
         why="count_include_pad=False does not; divisor_override divides by a number of your own.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.pad(np.ones(2, np.float32), 1), 2)[::2].mean(-1)[None]",
+        in_torch="torch.nn.functional.avg_pool1d(torch.ones(1, 2), 2, padding=1, count_include_pad=False)",
     ),
     Difference(
         "align-corners",
@@ -62,6 +67,8 @@ ROWS = (
         numpy_value="float32[4] [0, 0.3333333, 0.6666667, 1]",
         kernel="aten.upsample_linear1d(np.array([[[0.0, 1.0]]], np.float32), [4], False)[0, 0]",
         why="align_corners=True is SciPy's default; grid_mode=True with mode='nearest' is torch's.",
+        in_numpy="scipy.ndimage.zoom(np.array([0.0, 1.0], np.float32), 2, order=1, grid_mode=True, mode='nearest')",
+        in_torch="torch.nn.functional.interpolate(torch.tensor([[[0.0, 1.0]]]), 4, mode='linear', align_corners=True)[0, 0]",
     ),
     Difference(
         "nearest-floor",
@@ -72,6 +79,7 @@ ROWS = (
         numpy_value="float32[2] [0, 2]",
         kernel="aten.upsample_nearest1d(np.array([[[0.0, 1.0, 2.0]]], np.float32), [2])[0, 0]",
         why="mode='nearest-exact' takes the nearest centre.",
+        in_numpy="np.array([0.0, 1.0, 2.0], np.float32)[np.arange(2) * 3 // 2]",
     ),
     Difference(
         "upsample-scales",
@@ -82,6 +90,8 @@ ROWS = (
         numpy_value="float32[6] [0, 0, 1, 2, 2, 3]",
         kernel="aten.upsample_nearest1d(np.arange(4, dtype=np.float32)[None, None], [6], 1.6)[0, 0]",
         why="recompute_scale_factor=True, or a size, uses the ratio.",
+        in_numpy="np.arange(4, dtype=np.float32)[(np.arange(6) / 1.6).astype(int)]",
+        in_torch="torch.nn.functional.interpolate(torch.arange(4.0)[None, None], 6)[0, 0]",
     ),
     Difference(
         "cubic-coefficient",
@@ -102,6 +112,7 @@ ROWS = (
         numpy_value="float32[] 3",
         kernel="aten.grid_sampler_2d(np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), np.array([[[[0.5, 0.0]]]], np.float32), 1, 0, False)[0, 0, 0, 0]",
         why="np.rint rounds as torch does; SciPy rounds halves up.",
+        in_numpy="np.arange(4, dtype=np.float32)[int(np.rint(2.5))]",
     ),
     Difference(
         "blocks-as-columns",
@@ -112,6 +123,8 @@ ROWS = (
         numpy_value="float32[1, 2, 2] [[[0, 1], [2, 3]]]",
         kernel="aten.im2col(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), [1, 2], [1, 1], [0, 0], [1, 1])",
         why="The windows of NumPy come last: move them before the places.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), (1, 2), (2, 3)).reshape(1, 2, 2).swapaxes(1, 2)",
+        in_torch="torch.nn.functional.unfold(torch.arange(4.0).view(1, 1, 2, 2), (1, 2)).mT",
     ),
     Difference(
         "fractional-windows",

@@ -13,6 +13,8 @@ ROWS = (
         kernel="aten.add(np.ones(1, np.float32), np.array(1.0))",
         array_api="xp.result_type(x1, x2)",
         why="Promotion has three tiers: tensors with dimensions, 0-d tensors, Python numbers. A weaker tier counts only by a higher category (bool < integer < float < complex).",
+        in_numpy="np.ones(1, np.float32) + np.array(1.0).astype(np.float32)",
+        in_torch="torch.ones(1).double() + torch.tensor(1.0, dtype=torch.float64)",
     ),
     Difference(
         "int-float-promotion",
@@ -24,6 +26,8 @@ ROWS = (
         kernel="aten.add(np.ones(1, np.int64), np.ones(1, np.float16))",
         array_api="xp.astype(x1, x2.dtype) + x2",
         why="The category decides, not the range of values: cat, outer and kron promote so too. The array API leaves this mix undefined.",
+        in_numpy="np.ones(1, np.int64).astype(np.float16) + np.ones(1, np.float16)",
+        in_torch="torch.ones(1, dtype=torch.int64).double() + torch.ones(1, dtype=torch.float16)",
     ),
     Difference(
         "number-promotion",
@@ -35,6 +39,8 @@ ROWS = (
         kernel="aten.mul(np.array([1, 2]), 0.5)",
         array_api="xp.astype(x, xp.float32) * 0.5",
         why="Of a float tensor and a number the tensor's dtype stays.",
+        in_numpy="np.array([1, 2]).astype(np.float32) * 0.5",
+        in_torch="torch.tensor([1, 2]).double() * 0.5",
     ),
     Difference(
         "number-wraps",
@@ -46,6 +52,7 @@ ROWS = (
         kernel="aten.add(np.array([1], np.uint8), 300)",
         array_api="x + 300",
         why="Choose a wider dtype before adding. The array API leaves numbers out of range undefined.",
+        in_numpy="np.array([1], np.uint8) + np.array(300).astype(np.uint8)",
     ),
     Difference(
         "comparison-in-promoted-dtype",
@@ -57,6 +64,8 @@ ROWS = (
         kernel="aten.eq(np.array([16777217], np.int32), np.array(16777216.0, np.float32))",
         array_api="xp.equal(x1, x2)",
         why="float32 holds integers only up to 2**24.",
+        in_numpy="np.array([16777217], np.int32).astype(np.float32) == np.float32(16777216.0)",
+        in_torch="torch.tensor([16777217], dtype=torch.int32).double() == torch.tensor(16777216.0)",
     ),
     Difference(
         "unsigned-promotion",
@@ -68,6 +77,7 @@ ROWS = (
         kernel="aten.add(np.ones(1, np.uint64), np.ones(1, np.int64))",
         array_api="xp.result_type(x1, x2)",
         why="Convert one side first; uint8 promotes like any other dtype.",
+        in_torch="torch.ones(1, dtype=torch.uint64).double() + torch.ones(1, dtype=torch.int64)",
     ),
     Difference(
         "int-to-default-float",
@@ -79,6 +89,8 @@ ROWS = (
         kernel="aten.sin(np.array([1], np.int32))",
         array_api="xp.sin(xp.astype(x, xp.float32))",
         why="NumPy picks the smallest float that holds the integer type: float16 for int8, float64 from int32 on.",
+        in_numpy="np.sin(np.array([1], np.int32).astype(np.float32))",
+        in_torch="torch.sin(torch.tensor([1], dtype=torch.int32).double())",
     ),
     Difference(
         "reciprocal-of-integers",
@@ -90,6 +102,8 @@ ROWS = (
         kernel="aten.reciprocal(np.array([2]))",
         array_api="xp.reciprocal(xp.astype(x, xp.float32))",
         why="NumPy divides integers.",
+        in_numpy="np.reciprocal(np.array([2]).astype(np.float32))",
+        in_torch="torch.div(1, torch.tensor([2]), rounding_mode='trunc')",
     ),
     Difference(
         "sum-dtype",
@@ -101,6 +115,8 @@ ROWS = (
         kernel="aten.sum(np.array([1, 2], np.uint8))",
         array_api="xp.sum(x)",
         why="NumPy keeps unsigned sums unsigned; pass dtype=.",
+        in_numpy="np.sum(np.array([1, 2], np.uint8), dtype=np.int64)",
+        in_torch="torch.sum(torch.tensor([1, 2], dtype=torch.uint8)).to(torch.uint64)",
     ),
     Difference(
         "default-dtype",
@@ -112,6 +128,8 @@ ROWS = (
         kernel="aten.ones([1])",
         array_api="xp.ones(1, dtype=xp.float32)",
         why="torch.set_default_dtype changes it; torchnp.set_default_dtype here.",
+        in_numpy="np.ones(1, np.float32)",
+        in_torch="torch.ones(1, dtype=torch.float64)",
     ),
     Difference(
         "bool-power-is-int64",
@@ -123,6 +141,8 @@ ROWS = (
         kernel="aten.pow(np.array([True]), 2)",
         array_api="xp.pow(xp.astype(x, xp.int64), 2)",
         why="NumPy takes int8, the smallest integer dtype.",
+        in_numpy="np.array([True]).astype(np.int64) ** 2",
+        in_torch="torch.tensor([True]).to(torch.int8) ** 2",
     ),
     Difference(
         "clamp-of-bool",
@@ -134,6 +154,8 @@ ROWS = (
         kernel="aten.clamp(np.array([True]), 0, 1)",
         array_api="xp.clip(x, 0, 1)",
         why="The numbers promote.",
+        in_numpy="np.clip(np.array([True]).astype(np.int64), 0, 1)",
+        in_torch="torch.clamp(torch.tensor([True]), 0, 1).bool()",
     ),
     Difference(
         "promotion-category",
@@ -145,6 +167,7 @@ ROWS = (
         kernel="torchnp.promote_types(np.int64, np.float16).itemsize",
         array_api="xp.result_type(x1, x2)",
         why="float16 is of a higher category than int64; NumPy looks for a float that holds all integers.",
+        in_torch="torch.promote_types(torch.float64, torch.float16).itemsize",
     ),
     Difference(
         "fill-overflow",
@@ -167,6 +190,8 @@ ROWS = (
         kernel="aten.any(np.array([2], np.uint8))",
         array_api="xp.any(x)",
         why="Other dtypes give bool.",
+        in_numpy="np.any(np.array([2], np.uint8)).astype(np.uint8)",
+        in_torch="torch.any(torch.tensor([2], dtype=torch.uint8).bool())",
     ),
     Difference(
         "sign-of-bool",
@@ -178,6 +203,7 @@ ROWS = (
         kernel="aten.sign(np.array([True]))",
         array_api="xp.sign(x)",
         why="NumPy has no loop for bools.",
+        in_numpy="np.array([True])",
     ),
     Difference(
         "complex-number-promotion",
@@ -189,6 +215,8 @@ ROWS = (
         kernel="aten.add(np.array([1]), 1j)",
         array_api="x + 1j",
         why="Integers give complex64 beside the default dtype float32; float64 gives complex128.",
+        in_numpy="np.array([1]).astype(np.complex64) + 1j",
+        in_torch="torch.tensor([1]).to(torch.complex128) + 1j",
     ),
     Difference(
         "comparison-wraps-number",
@@ -200,6 +228,8 @@ ROWS = (
         kernel="aten.eq(np.array([255], np.uint8), -1)",
         array_api="xp.equal(x, -1)",
         why="Compare in a signed dtype where numbers may be negative.",
+        in_numpy="np.array([255], np.uint8) == np.array(-1).astype(np.uint8)",
+        in_torch="torch.tensor([255], dtype=torch.uint8).int() == -1",
     ),
     Difference(
         "cov-dtype",
@@ -210,6 +240,8 @@ ROWS = (
         numpy_value="float64[] 0.5",
         kernel="aten.cov(np.array([[1.0, 2.0]], np.float32))",
         why="np.cov computes in float64 unless dtype= is passed.",
+        in_numpy="np.cov(np.array([[1.0, 2.0]], np.float32), dtype=np.float32)",
+        in_torch="torch.cov(torch.tensor([[1.0, 2.0]]).double())",
     ),
     Difference(
         "bincount-weights",
@@ -220,6 +252,8 @@ ROWS = (
         numpy_value="float64[2] [0.5, 3]",
         kernel="aten.bincount(np.array([0, 1, 1]), np.array([0.5, 1.0, 2.0], np.float32))",
         why="All other weights give float64.",
+        in_numpy="np.bincount(np.array([0, 1, 1]), np.array([0.5, 1.0, 2.0], np.float32)).astype(np.float32)",
+        in_torch="torch.bincount(torch.tensor([0, 1, 1]), torch.tensor([0.5, 1.0, 2.0]).double())",
     ),
     Difference(
         "histc-dtype",
@@ -230,6 +264,8 @@ ROWS = (
         numpy_value="int64[2] [1, 2]",
         kernel="aten.histc(np.array([0.0, 1.0, 1.0], np.float32), 2)",
         why="float32 counts stop at 2**24, float16 ones at 2048.",
+        in_numpy="np.histogram(np.array([0.0, 1.0, 1.0], np.float32), 2)[0].astype(np.float32)",
+        in_torch="torch.histc(torch.tensor([0.0, 1.0, 1.0]), 2).long()",
     ),
     Difference(
         "masked-fill-truncates",
@@ -241,6 +277,8 @@ ROWS = (
         kernel="aten.masked_fill(np.array([1, 2]), np.array([True, False]), 7.9)",
         array_api="xp.where(mask, 7.9, x)",
         why="torch.where promotes, as np.where does.",
+        in_numpy="np.where(np.array([True, False]), np.array(7.9).astype(np.int64), np.array([1, 2]))",
+        in_torch="torch.where(torch.tensor([True, False]), 7.9, torch.tensor([1, 2]).double())",
     ),
     Difference(
         "always-complex",
@@ -253,6 +291,8 @@ ROWS = (
         array_api="xp.linalg.eigvals(x)",
         where="numpy<2.5",
         why="Take .real, or use eigvalsh for symmetric matrices.",
+        in_numpy="np.linalg.eigvals(np.array([[2.0]], np.float32)).astype(np.complex64)",
+        in_torch="torch.linalg.eigvals(torch.tensor([[2.0]])).real",
     ),
     Difference(
         "prims-integer-div",
@@ -275,6 +315,8 @@ ROWS = (
         kernel="aten.pow(2.0, np.array([3]))",
         array_api="2.0 ** x",
         why="NumPy gives float64 for integers of 32 bits and more.",
+        in_numpy="2.0 ** np.array([3]).astype(np.float32)",
+        in_torch="2.0 ** torch.tensor([3]).double()",
     ),
     Difference(
         "ldexp-of-floats",
@@ -285,6 +327,7 @@ ROWS = (
         numpy_value="TypeError: ufunc 'ldexp' not supported for the input types, and the inputs could not be safely coerced to any supported types according to the casting rule ''safe''",
         kernel="aten.ldexp(np.array([2.0], np.float32), np.array([0.5], np.float32))",
         why="It is x * 2 ** y.",
+        in_numpy="np.array([2.0], np.float32) * 2 ** np.array([0.5], np.float32)",
     ),
     Difference(
         "inplace-within-category",
@@ -295,6 +338,7 @@ ROWS = (
         numpy_value="TypeError: Cannot cast ufunc 'add' output from dtype('int64') to dtype('uint8') with casting rule 'same_kind'",
         kernel="aten.add_(np.array([1], np.uint8), np.array([300]))",
         why="int64 into uint8 wraps; NumPy casts 'same_kind' only, which keeps signed from unsigned. A float into an integer is refused by both.",
+        in_numpy="np.array([1], np.uint8).__iadd__(np.array([300]).astype(np.uint8))",
     ),
     Difference(
         "where-number",
@@ -306,6 +350,8 @@ ROWS = (
         kernel="aten.where(np.array([True]), 1.0, 0.0)",
         array_api="xp.where(condition, 1.0, 0.0)",
         why="Numbers are weak in torch even where there is no tensor beside them.",
+        in_numpy="np.where(np.array([True]), np.float32(1.0), np.float32(0.0))",
+        in_torch="torch.where(torch.tensor([True]), 1.0, 0.0).double()",
     ),
     Difference(
         "can-cast-by-category",
@@ -317,6 +363,8 @@ ROWS = (
         kernel="aten.can_cast('int64', 'int8')",
         array_api="xp.can_cast(xp.int64, xp.int8)",
         why="NumPy's casting='same_kind' is nearest, though it keeps signed from unsigned.",
+        in_numpy="np.can_cast(np.int64, np.int8, casting='same_kind')",
+        in_torch="torch.promote_types(torch.int64, torch.int8) == torch.int8",
     ),
     Difference(
         "fft-of-integers",
@@ -328,5 +376,7 @@ ROWS = (
         kernel="aten.fft_fft(np.array([1, 1]))",
         array_api="xp.fft.fft(xp.astype(x, xp.float32))",
         why="Convert to float64 first for complex128.",
+        in_numpy="np.fft.fft(np.array([1, 1]).astype(np.float32))",
+        in_torch="torch.fft.fft(torch.tensor([1, 1]).double())",
     ),
 )

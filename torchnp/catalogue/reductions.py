@@ -12,6 +12,8 @@ ROWS = (
         numpy_value="float32[] 2.5",
         kernel="aten.median(np.array([1.0, 2.0, 3.0, 4.0], np.float32))",
         why="nanmedian and median along a dimension likewise; quantile(0.5) interpolates.",
+        in_numpy="np.quantile(np.array([1.0, 2.0, 3.0, 4.0], np.float32), 0.5, method='lower')",
+        in_torch="torch.quantile(torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)",
     ),
     Difference(
         "correction",
@@ -23,6 +25,8 @@ ROWS = (
         kernel="aten.var(np.array([1.0, 2.0, 3.0, 4.0], np.float32))",
         array_api="xp.var(x, correction=1)",
         why="NumPy's ddof=1 is torch's default correction=1.",
+        in_numpy="np.var(np.array([1.0, 2.0, 3.0, 4.0], np.float32), ddof=1)",
+        in_torch="torch.var(torch.tensor([1.0, 2.0, 3.0, 4.0]), correction=0)",
     ),
     Difference(
         "empty-dim",
@@ -34,6 +38,7 @@ ROWS = (
         kernel="aten.sum(np.ones((2, 3), np.float32), ())",
         array_api="xp.sum(x)",
         why="In NumPy axis=() reduces nothing.",
+        in_numpy="np.sum(np.ones((2, 3), np.float32), axis=None)",
     ),
     Difference(
         "zero-dim-axis",
@@ -44,11 +49,13 @@ ROWS = (
         numpy_value="float32[1] [2]",
         kernel="aten.cumsum(np.array(2.0, np.float32), 0)",
         array_api="xp.cumulative_sum(xp.reshape(x, (1,)))",
-        why="sum, softmax, sort, transpose and index_select take them too.",
+        why="NumPy refuses an axis of a 0-d array in mean, var, median, sort, flip and swapaxes, and gives the result of cumsum a dimension; in sum, max, argmax and all it lets axis 0 pass. Ask for ndim, or make it 1-d first.",
+        in_numpy="np.cumsum(np.array(2.0, np.float32)[None], 0)[0]",
+        in_torch="torch.cumsum(torch.tensor(2.0)[None], 0)",
     ),
     Difference(
         "cumsum-accumulator",
-        "cumsum of float32 accumulates in float64",
+        "cumsum and cumprod of float32 accumulate in float64",
         torch="torch.cumsum(torch.full((100000,), 0.1), 0)[-1]",
         torch_value="float32[] 10000",
         numpy="np.cumsum(np.full(100000, 0.1, np.float32))[-1]",
@@ -56,6 +63,7 @@ ROWS = (
         kernel="aten.cumsum(np.full(100000, 0.1, np.float32), 0)[-1]",
         array_api="xp.cumulative_sum(x)",
         why="Pass dtype=np.float64 and round at the end.",
+        in_numpy="np.cumsum(np.full(100000, 0.1, np.float32), dtype=np.float64)[-1].astype(np.float32)",
     ),
     Difference(
         "cascade-sum",
@@ -77,6 +85,8 @@ ROWS = (
         numpy_value="float32[2] [0, 0]",
         kernel="aten.histc(np.array([1.0, 2.0], np.float32), 2, 3, 3)",
         why="NumPy takes 0.5 on either side.",
+        in_numpy="np.histogram(np.array([1.0, 2.0], np.float32), 2, (1, 2))[0].astype(np.float32)",
+        in_torch="torch.histc(torch.tensor([1.0, 2.0]), 2, 2.5, 3.5)",
     ),
     Difference(
         "norm-flattens",
@@ -88,6 +98,8 @@ ROWS = (
         kernel="aten.norm(np.ones((2, 2), np.float32), 1)",
         array_api="xp.linalg.vector_norm(x, ord=1)",
         why="torch.linalg.norm takes matrix norms, as NumPy does.",
+        in_numpy="np.linalg.norm(np.ones((2, 2), np.float32).ravel(), 1)",
+        in_torch="torch.linalg.norm(torch.ones(2, 2), 1)",
     ),
     Difference(
         "einsum-ellipsis",
@@ -98,10 +110,11 @@ ROWS = (
         numpy_value="ValueError: output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions.",
         kernel="aten.einsum('...i->i', [np.ones((2, 2), np.float32)])",
         why="Sum explicitly in NumPy.",
+        in_numpy="np.einsum('...i->...i', np.ones((2, 2), np.float32)).sum(0)",
     ),
     Difference(
         "cumsum-needs-dim",
-        "cumsum needs a dimension",
+        "cumsum and cumprod need a dimension",
         torch="torch.ops.aten.cumsum.default(torch.ones(2, 2))",
         torch_value="RuntimeError: aten::cumsum() is missing value for argument 'dim'. Declaration: aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         numpy="np.cumsum(np.ones((2, 2), np.float32))",
@@ -109,5 +122,6 @@ ROWS = (
         kernel="table['aten::cumsum'](np.ones((2, 2), np.float32))",
         array_api="xp.cumulative_sum(x, axis=0)",
         why="NumPy flattens where it has no axis.",
+        in_torch="torch.cumsum(torch.ones(2, 2).flatten(), 0)",
     ),
 )

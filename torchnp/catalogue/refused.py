@@ -13,6 +13,7 @@ ROWS = (
         kernel="aten.mean(np.array([1, 2]))",
         array_api="xp.mean(x)",
         why="Convert first, or pass dtype=.",
+        in_torch="torch.mean(torch.tensor([1, 2]), dtype=torch.float64)",
     ),
     Difference(
         "no-bool-subtraction",
@@ -24,6 +25,7 @@ ROWS = (
         kernel="aten.rsub(np.array([True]), 1)",
         array_api="xp.subtract(x1, x2)",
         why="Use logical_not or bitwise_xor.",
+        in_torch="1 - torch.tensor([True]).long()",
     ),
     Difference(
         "no-bool-rounding",
@@ -35,10 +37,11 @@ ROWS = (
         kernel="aten.ceil(np.array([True]))",
         array_api="xp.ceil(x)",
         why="Bools need no rounding.",
+        in_torch="torch.tensor([True])",
     ),
     Difference(
         "no-bool",
-        "argmax of bools is refused",
+        "argmax and argmin of bools are refused",
         torch="torch.argmax(torch.tensor([False, True]))",
         torch_value="RuntimeError: argmax(): does not support bool input",
         numpy="np.argmax(np.array([False, True]))",
@@ -46,23 +49,25 @@ ROWS = (
         kernel="aten.argmax(np.array([False, True]))",
         array_api="xp.argmax(x)",
         why="Convert to uint8 first.",
+        in_torch="torch.argmax(torch.tensor([False, True]).byte())",
     ),
     Difference(
         "no-complex",
-        "nansum of complex numbers is refused",
+        "nansum and nanmean of complex numbers are refused",
         torch="torch.nansum(torch.tensor([1j]))",
         torch_value="RuntimeError: nansum on CPU does not support complex inputs",
         numpy="np.nansum(np.array([1j], np.complex64))",
         numpy_value="complex64[] 0+1j",
         kernel="aten.nansum(np.array([1j], np.complex64))",
         why="Replace nan by where, then sum.",
+        in_torch="torch.where(torch.isnan(x := torch.tensor([1j])), 0, x).sum()",
     ),
     Difference(
         "no-complex-order",
         "Complex numbers have no order",
         torch="torch.amax(torch.tensor([1j, 2j]))",
         torch_value="NotImplementedError: \"max_values_cpu\" not implemented for 'ComplexFloat'",
-        numpy="np.amax(np.array([1j, 2j], np.complex64))",
+        numpy="np.max(np.array([1j, 2j], np.complex64))",
         numpy_value="complex64[] 0+2j",
         kernel="aten.amax(np.array([1j, 2j], np.complex64))",
         array_api="xp.max(x)",
@@ -70,13 +75,14 @@ ROWS = (
     ),
     Difference(
         "no-mixed-dtypes",
-        "isclose refuses operands of two dtypes",
+        "isclose and allclose refuse operands of two dtypes",
         torch="torch.isclose(torch.ones(1), torch.ones(1, dtype=torch.float64))",
         torch_value="RuntimeError: Float did not match Double",
         numpy="np.isclose(np.ones(1, np.float32), np.ones(1))",
         numpy_value="bool[1] [True]",
         kernel="aten.isclose(np.ones(1, np.float32), np.ones(1))",
         why="Convert one side first.",
+        in_torch="torch.isclose(torch.ones(1).double(), torch.ones(1, dtype=torch.float64))",
     ),
     Difference(
         "round-decimals-of-integers",
@@ -87,6 +93,7 @@ ROWS = (
         numpy_value="int64[1] [20]",
         kernel="aten.round(np.array([15]), decimals=-1)",
         why="Without decimals integers stay as they are.",
+        in_torch="torch.round(torch.tensor([15]).double(), decimals=-1).long()",
     ),
     Difference(
         "imag-of-real",
@@ -98,6 +105,7 @@ ROWS = (
         kernel="aten.imag(np.ones(1, np.float32))",
         array_api="xp.imag(x)",
         why="Ask is_complex first, or take zeros_like.",
+        in_torch="torch.zeros_like(torch.ones(1))",
     ),
     Difference(
         "integer-alpha",
@@ -109,6 +117,7 @@ ROWS = (
         kernel="aten.add(np.array([1]), np.array([2]), alpha=0.5)",
         array_api="x1 + 0.5 * x2",
         why="Multiply first: x + 0.5 * y promotes.",
+        in_torch="torch.tensor([1]) + 0.5 * torch.tensor([2]).double()",
     ),
     Difference(
         "power-of-bools",
@@ -120,6 +129,7 @@ ROWS = (
         kernel="aten.pow(np.array([True]), np.array([True]))",
         array_api="xp.pow(x1, x2)",
         why="Convert to an integer dtype first.",
+        in_torch="torch.pow(torch.tensor([True]).char(), torch.tensor([True]).char())",
     ),
     Difference(
         "no-bool-remainder",
@@ -131,6 +141,7 @@ ROWS = (
         kernel="aten.remainder(np.array([True]), np.array([True]))",
         array_api="xp.remainder(x1, x2)",
         why="Convert to an integer dtype first.",
+        in_torch="torch.remainder(torch.tensor([True]).char(), torch.tensor([True]).char())",
     ),
     Difference(
         "float-functions-refuse-integers",
@@ -142,6 +153,7 @@ ROWS = (
         kernel="aten.hypot(np.array([3]), np.array([4]))",
         array_api="xp.hypot(x1, x2)",
         why="Unlike sin or atan2, these do not convert integers to the default dtype: convert them yourself.",
+        in_torch="torch.hypot(torch.tensor([3]).double(), torch.tensor([4]).double())",
     ),
     Difference(
         "no-integers-linalg",
@@ -153,6 +165,7 @@ ROWS = (
         kernel="aten.linalg_det(np.array([[2]]))",
         array_api="xp.linalg.det(x)",
         why="Convert to a float dtype first.",
+        in_torch="torch.linalg.det(torch.tensor([[2]]).double())",
     ),
     Difference(
         "no-integers-norm",
@@ -164,6 +177,7 @@ ROWS = (
         kernel="aten.linalg_vector_norm(np.array([3, 4]))",
         array_api="xp.linalg.vector_norm(x)",
         why="Convert first, or pass dtype=.",
+        in_torch="torch.linalg.vector_norm(torch.tensor([3, 4]).double())",
     ),
     Difference(
         "no-mixed-products",
@@ -175,6 +189,7 @@ ROWS = (
         kernel="aten.mm(np.ones((1, 1), np.float32), np.ones((1, 1)))",
         array_api="xp.matmul(x1, x2)",
         why="Convert one side first.",
+        in_torch="torch.mm(torch.ones(1, 1).double(), torch.ones(1, 1, dtype=torch.float64))",
     ),
     Difference(
         "no-bool-product",
@@ -185,6 +200,7 @@ ROWS = (
         numpy_value="bool[1, 1] [[True]]",
         kernel="aten.mm(np.array([[True]]), np.array([[True]]))",
         why="Multiply in an integer dtype and compare with 0.",
+        in_torch="torch.mm(torch.tensor([[True]]).int(), torch.tensor([[True]]).int()) != 0",
     ),
     Difference(
         "no-half-fft",
@@ -196,6 +212,7 @@ ROWS = (
         kernel="aten.fft_fft(np.ones(2, np.float16))",
         array_api="xp.fft.fft(x)",
         why="Convert to float32 first.",
+        in_torch="torch.fft.fft(torch.ones(2, dtype=torch.float16).float())",
     ),
     Difference(
         "quantile-dtypes",
@@ -206,6 +223,27 @@ ROWS = (
         numpy_value="float16[] 1.5",
         kernel="aten.quantile(np.array([1.0, 2.0], np.float16), 0.5)",
         why="Integers and half types must be converted first.",
+        in_torch="torch.quantile(torch.tensor([1.0, 2.0], dtype=torch.float16).float(), 0.5).half()",
+    ),
+    Difference(
+        "quantile-methods",
+        "Quantiles have five of NumPy's thirteen methods",
+        torch="torch.quantile(torch.tensor([1.0, 2.0, 4.0]), 0.3, interpolation='hazen')",
+        torch_value="RuntimeError: quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got hazen",
+        numpy="np.quantile(np.array([1.0, 2.0, 4.0], np.float32), 0.3, method='hazen')",
+        numpy_value="float32[] 1.4",
+        kernel="aten.quantile(np.array([1.0, 2.0, 4.0], np.float32), 0.3, interpolation='hazen')",
+        why="method= is interpolation= in torch: linear, lower, higher, midpoint or nearest.",
+    ),
+    Difference(
+        "quantile-size",
+        "Quantiles refuse more than 16 million elements",
+        torch="torch.quantile(torch.zeros(1).expand(2**24 + 1), 0.5)",
+        torch_value="RuntimeError: quantile() input tensor is too large",
+        numpy="np.quantile(np.broadcast_to(np.float32(0), 2**24 + 1), 0.5)",
+        numpy_value="float32[] 0",
+        kernel="aten.quantile(np.broadcast_to(np.float32(0), 2**24 + 1), 0.5)",
+        why="Sort and index: torch.sort(x)[0][k], or torch.kthvalue.",
     ),
     Difference(
         "no-complex-comparison",
@@ -220,7 +258,7 @@ ROWS = (
     ),
     Difference(
         "no-complex-maximum",
-        "maximum and minimum refuse complex numbers",
+        "maximum, minimum, and max and min of two tensors, refuse complex numbers",
         torch="torch.maximum(torch.tensor([1j]), torch.tensor([2j]))",
         torch_value="RuntimeError: maximum not implemented for complex tensors.",
         numpy="np.maximum(np.array([1j], np.complex64), np.array([2j], np.complex64))",

@@ -13,6 +13,7 @@ ROWS = (
         kernel="aten.squeeze(np.zeros(2, np.float32), 0)",
         array_api="xp.squeeze(x, axis=0)",
         why="Ask for the size first where NumPy must not raise.",
+        in_numpy="np.zeros(2, np.float32)",
     ),
     Difference(
         "chunk-count",
@@ -23,6 +24,8 @@ ROWS = (
         numpy_value="(int64[2] [0, 1], int64[2] [2, 3], int64[1] [4], int64[1] [5])",
         kernel="aten.chunk(np.arange(6), 4)",
         why="np.array_split always gives the number asked for, as tensor_split does.",
+        in_numpy="np.split(np.arange(6), [2, 4])",
+        in_torch="torch.tensor_split(torch.arange(6), 4)",
     ),
     Difference(
         "split-takes-sizes",
@@ -33,6 +36,8 @@ ROWS = (
         numpy_value="(int64[1] [0], int64[4] [1, 2, 3, 4], int64[1] [5])",
         kernel="aten.split(np.arange(6), [1, 5])",
         why="NumPy's split takes the indices where pieces begin.",
+        in_numpy="np.split(np.arange(6), np.cumsum([1, 5])[:-1])",
+        in_torch="torch.tensor_split(torch.arange(6), [1, 5])",
     ),
     Difference(
         "repeat-is-tile",
@@ -44,6 +49,8 @@ ROWS = (
         kernel="aten.repeat(np.array([1, 2]), [2])",
         array_api="xp.tile(x, (2,))",
         why="repeat is np.tile; np.repeat is repeat_interleave.",
+        in_numpy="np.tile(np.array([1, 2]), 2)",
+        in_torch="torch.repeat_interleave(torch.tensor([1, 2]), 2)",
     ),
     Difference(
         "cat-legacy-empty",
@@ -55,10 +62,11 @@ ROWS = (
         kernel="aten.cat([np.zeros(0, np.float32), np.ones((1, 2), np.float32)])",
         array_api="xp.concat([x1, x2])",
         why="Leave them out before np.concatenate.",
+        in_numpy="np.concatenate([np.ones((1, 2), np.float32)])",
     ),
     Difference(
         "expand-minus-1",
-        "-1 in expand keeps a size",
+        "-1 in expand and broadcast_to keeps a size",
         torch="torch.ones(2, 1).expand(-1, 3).shape[0]",
         torch_value="2",
         numpy="np.broadcast_to(np.ones((2, 1)), (-1, 3)).shape[0]",
@@ -66,6 +74,7 @@ ROWS = (
         kernel="aten.expand(np.ones((2, 1)), [-1, 3]).shape[0]",
         array_api="xp.broadcast_to(x, (2, 3))",
         why="Write the size out for NumPy.",
+        in_numpy="np.broadcast_to(np.ones((2, 1)), (2, 3)).shape[0]",
     ),
     Difference(
         "unfold-step",
@@ -76,6 +85,8 @@ ROWS = (
         numpy_value="int64[4, 2] [[0, 1], [1, 2], [2, 3], [3, 4]]",
         kernel="aten.unfold(np.arange(5), 0, 2, 2)",
         why="sliding_window_view[::step] is the same.",
+        in_numpy="np.lib.stride_tricks.sliding_window_view(np.arange(5), 2)[::2]",
+        in_torch="torch.arange(5).unfold(0, 2, 1)",
     ),
     Difference(
         "nonzero-0d",
@@ -87,6 +98,7 @@ ROWS = (
         kernel="aten.nonzero(np.array(5)).shape[0]",
         array_api="xp.nonzero(x)",
         why="np.argwhere gives the same as torch.nonzero.",
+        in_numpy="np.argwhere(np.array(5)).shape[0]",
     ),
     Difference(
         "transpose-pair",
@@ -98,6 +110,7 @@ ROWS = (
         kernel="aten.transpose(np.zeros((2, 3, 4)), 0, 1).shape[0]",
         array_api="xp.permute_dims(x, (1, 0, 2))",
         why="np.swapaxes is the counterpart; permute is np.transpose.",
+        in_numpy="np.swapaxes(np.zeros((2, 3, 4)), 0, 1).shape[0]",
     ),
     Difference(
         "meshgrid-ij",
@@ -109,6 +122,8 @@ ROWS = (
         kernel="aten.meshgrid([np.arange(2), np.arange(3)])[0]",
         array_api="xp.meshgrid(x1, x2, indexing='ij')",
         why="Pass indexing= in both; torch warns when it is missing.",
+        in_numpy="np.meshgrid(np.arange(2), np.arange(3), indexing='ij')[0]",
+        in_torch="torch.meshgrid(torch.arange(2), torch.arange(3), indexing='xy')[0]",
     ),
     Difference(
         "roll-aligned",
@@ -120,6 +135,7 @@ ROWS = (
         kernel="aten.roll(np.zeros((2, 2), np.float32), [1], [0, 1])",
         array_api="xp.roll(x, (1, 1), axis=(0, 1))",
         why="np.roll repeats one shift for every axis: write it out.",
+        in_torch="torch.roll(torch.zeros(2, 2), (1, 1), (0, 1))",
     ),
     Difference(
         "pad-order",
@@ -130,6 +146,8 @@ ROWS = (
         numpy_value="2",
         kernel="aten.constant_pad_nd(np.ones((1, 1), np.float32), [1, 0, 2, 0]).shape[0]",
         why="np.pad takes a pair for every dimension, the first dimension first.",
+        in_numpy="np.pad(np.ones((1, 1), np.float32), ((2, 0), (1, 0))).shape[0]",
+        in_torch="torch.nn.functional.pad(torch.ones(1, 1), (2, 0, 1, 0)).shape[0]",
     ),
     Difference(
         "pad-crops",
@@ -141,6 +159,29 @@ ROWS = (
         kernel="aten.constant_pad_nd(np.arange(4), [-1, -1])",
         array_api="x[1:-1]",
         why="Slice in NumPy.",
+        in_numpy="np.arange(4)[1:-1]",
+    ),
+    Difference(
+        "pad-mode-names",
+        "The modes of pad have names of their own, and there are four",
+        torch="torch.nn.functional.pad(torch.ones(1, 1, 2), (1, 0), mode='edge')",
+        torch_value="NotImplementedError: Unrecognised padding mode edge",
+        numpy="np.pad(np.ones((1, 1, 2), np.float32), ((0, 0), (0, 0), (1, 0)), mode='edge')",
+        numpy_value="float32[1, 1, 3] [[[1, 1, 1]]]",
+        kernel="aten.pad(np.ones((1, 1, 2), np.float32), [1, 0], 'edge')",
+        why="edge is replicate, wrap is circular; constant and reflect are in both; symmetric, linear_ramp, maximum, mean and the others torch has not.",
+        in_torch="torch.nn.functional.pad(torch.ones(1, 1, 2), (1, 0), mode='replicate')",
+    ),
+    Difference(
+        "pad-needs-batch",
+        "Pads other than constant ones want one or two dimensions before those that are padded",
+        torch="torch.nn.functional.pad(torch.ones(2), (1, 1), mode='replicate')",
+        torch_value="NotImplementedError: Padding size 2 is not supported for 1D input tensor.",
+        numpy="np.pad(np.ones(2, np.float32), 1, mode='edge')",
+        numpy_value="float32[4] [1, 1, 1, 1]",
+        kernel="aten.pad(np.ones(2, np.float32), [1, 1], 'replicate')",
+        why="Put None in front and take [0] of the result: a vector as (1, n), an image as (1, height, width).",
+        in_torch="torch.nn.functional.pad(torch.ones(2)[None], (1, 1), mode='replicate')[0]",
     ),
     Difference(
         "pad-reflect-once",
@@ -154,7 +195,7 @@ ROWS = (
     ),
     Difference(
         "outer-vectors",
-        "outer takes vectors",
+        "outer and ger take vectors",
         torch="torch.outer(torch.ones(1, 2), torch.ones(2))",
         torch_value="RuntimeError: outer: Expected 1-D argument self, but got 2-D",
         numpy="np.outer(np.ones((1, 2), np.float32), np.ones(2, np.float32))",
@@ -162,6 +203,7 @@ ROWS = (
         kernel="aten.outer(np.ones((1, 2), np.float32), np.ones(2, np.float32))",
         array_api="xp.linalg.outer(x1, x2)",
         why="np.outer flattens.",
+        in_torch="torch.outer(torch.ones(1, 2).ravel(), torch.ones(2))",
     ),
     Difference(
         "diff-of-number",
@@ -173,6 +215,7 @@ ROWS = (
         kernel="aten.diff(np.array([1, 3]), prepend=np.array(0))",
         array_api="xp.diff(x, prepend=xp.asarray([0]))",
         why="np.diff broadcasts a number.",
+        in_torch="torch.diff(torch.tensor([1, 3]), prepend=torch.tensor([0]))",
     ),
     Difference(
         "resize-references",
@@ -183,10 +226,11 @@ ROWS = (
         numpy_value="ValueError: cannot resize an array that references or is referenced",
         kernel="(x := np.arange(4), y := x, aten.resize_(x, [2]))[2]",
         why="ndarray.resize(refcheck=False) is the same for arrays that own their memory. np.resize repeats the elements.",
+        in_numpy="(x := np.arange(4), y := x, x.resize(2, refcheck=False), x)[3]",
     ),
     Difference(
         "clamp-needs-bound",
-        "clamp needs a bound",
+        "clamp and clip need a bound",
         torch="torch.clamp(torch.ones(1))",
         torch_value="RuntimeError: torch.clamp: At least one of 'min' or 'max' must not be None",
         numpy="np.clip(np.ones(1, np.float32), None, None)",
@@ -194,6 +238,7 @@ ROWS = (
         kernel="aten.clamp(np.ones(1, np.float32))",
         array_api="xp.clip(x)",
         why="NumPy gives a copy.",
+        in_torch="torch.ones(1).clone()",
     ),
     Difference(
         "triangle-of-vector",
@@ -205,5 +250,6 @@ ROWS = (
         kernel="aten.tril(np.ones(2, np.float32))",
         array_api="xp.tril(x)",
         why="NumPy repeats a vector as rows.",
+        in_torch="torch.tril(torch.ones(2).expand(2, 2))",
     ),
 )

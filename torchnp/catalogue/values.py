@@ -23,6 +23,7 @@ ROWS = (
         kernel="aten.var(np.array([0.0, 200.0, 400.0], np.float16))",
         array_api="xp.var(x, correction=1)",
         why="Convert to float32 first and back at the end.",
+        in_numpy="np.var(np.array([0.0, 200.0, 400.0], np.float16).astype(np.float32), ddof=1).astype(np.float16)",
     ),
     Difference(
         "fused-sum",
@@ -46,7 +47,7 @@ ROWS = (
     ),
     Difference(
         "sign-of-nan",
-        "The sign of nan is 0",
+        "sign and sgn of nan are 0",
         torch="torch.sign(torch.tensor([float('nan')]))",
         torch_value="float32[1] [0]",
         numpy="np.sign(np.array([np.nan], np.float32))",
@@ -54,6 +55,8 @@ ROWS = (
         kernel="aten.sign(np.array([np.nan], np.float32))",
         array_api="xp.sign(x)",
         why="sgn does the same. Where nan must stay, use where(isnan(x), x, sign(x)).",
+        in_numpy="np.nan_to_num(np.sign(np.array([np.nan], np.float32)))",
+        in_torch="torch.where(torch.isnan(x := torch.tensor([float('nan')])), x, torch.sign(x))",
     ),
     Difference(
         "integer-division-by-zero",
@@ -65,16 +68,19 @@ ROWS = (
         kernel="aten.floor_divide(np.array([1]), np.array([0]))",
         array_api="xp.floor_divide(x1, x2)",
         why="NumPy warns and gives 0; remainder and fmod likewise.",
+        in_torch="torch.where((y := torch.tensor([0])) == 0, 0, torch.tensor([1]) // torch.where(y == 0, 1, y))",
     ),
     Difference(
         "beta-zero",
-        "addmm with beta=0 ignores the input, nan included",
+        "beta=0 leaves the input out, nan included",
         torch="torch.addmm(torch.tensor([[float('nan')]]), torch.ones(1, 1), torch.ones(1, 1), beta=0)",
         torch_value="float32[1, 1] [[1]]",
         numpy="0 * np.array([[np.nan]], np.float32) + np.ones((1, 1), np.float32) @ np.ones((1, 1), np.float32)",
         numpy_value="float32[1, 1] [[nan]]",
         kernel="aten.addmm(np.array([[np.nan]], np.float32), np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), beta=0)",
         why="alpha and beta of zero leave their terms out; multiplying keeps nan.",
+        in_numpy="np.ones((1, 1), np.float32) @ np.ones((1, 1), np.float32)",
+        in_torch="0 * torch.tensor([[float('nan')]]) + torch.mm(torch.ones(1, 1), torch.ones(1, 1))",
     ),
     Difference(
         "heaviside-of-nan",
@@ -85,6 +91,8 @@ ROWS = (
         numpy_value="float32[1] [nan]",
         kernel="aten.heaviside(np.array([np.nan], np.float32), np.array([2.0], np.float32))",
         why="Where nan must stay, use where(isnan(x), x, heaviside(x, values)).",
+        in_numpy="np.nan_to_num(np.heaviside(np.array([np.nan], np.float32), np.array([2.0], np.float32)))",
+        in_torch="torch.where(torch.isnan(x := torch.tensor([float('nan')])), x, torch.heaviside(x, torch.tensor([2.0])))",
     ),
     Difference(
         "angle-of-negative-zero",
@@ -95,6 +103,8 @@ ROWS = (
         numpy_value="float32[1] [3.141593]",
         kernel="aten.angle(np.array([-0.0], np.float32))",
         why="np.angle asks atan2; of a real tensor torch asks whether it is below zero.",
+        in_numpy="np.where((x := np.array([-0.0], np.float32)) < 0, np.float32(np.pi), np.float32(0))",
+        in_torch="torch.atan2(torch.zeros(1), torch.tensor([-0.0]))",
     ),
     Difference(
         "remainder-zero-sign",
@@ -128,6 +138,8 @@ ROWS = (
         kernel="aten.prod(np.array([300.0, 300.0, 0.1], np.float16))",
         array_api="xp.prod(x)",
         why="300 * 300 is beyond float16; NumPy keeps the running product in float32.",
+        in_numpy="np.multiply.accumulate(np.array([300.0, 300.0, 0.1], np.float16))[-1]",
+        in_torch="torch.prod(torch.tensor([300.0, 300.0, 0.1], dtype=torch.float16).float()).half()",
     ),
     Difference(
         "div-trunc-of-integers",
@@ -138,6 +150,7 @@ ROWS = (
         numpy_value="int64[1] [4611686018427387904]",
         kernel="aten.div(np.array([2**62 + 1]), 1, rounding_mode='trunc')",
         why="A detour over floats loses bits beyond 2**53.",
+        in_numpy="np.array([2**62 + 1]) // 1",
     ),
     Difference(
         "integer-negative-powers",
@@ -149,6 +162,7 @@ ROWS = (
         kernel="aten.pow(np.array([2, -1]), np.array([-1, -1]))",
         array_api="xp.pow(x1, x2)",
         why="With a negative Python integer as the exponent torch refuses too.",
+        in_numpy="np.trunc(np.float_power(np.array([2, -1]), np.array([-1, -1]))).astype(np.int64)",
     ),
     Difference(
         "half-power-is-sqrt",
@@ -160,6 +174,8 @@ ROWS = (
         kernel="aten.pow(np.array([-np.inf], np.float32), 0.5)",
         array_api="xp.pow(x, 0.5)",
         why="IEEE pow gives inf; so does torch with a tensor as the exponent.",
+        in_numpy="np.sqrt(np.array([-np.inf], np.float32))",
+        in_torch="torch.pow(torch.tensor([float('-inf')]), torch.tensor([0.5]))",
     ),
     Difference(
         "half-cumsum",
@@ -171,6 +187,7 @@ ROWS = (
         kernel="aten.cumsum(np.ones(5000, np.float16), 0)[-1]",
         array_api="xp.cumulative_sum(x)",
         why="In float16 2048 + 1 is 2048; pass dtype=np.float32 and round at the end.",
+        in_numpy="np.cumsum(np.ones(5000, np.float16), dtype=np.float32)[-1].astype(np.float16)",
     ),
     Difference(
         "half-norm",
@@ -182,6 +199,7 @@ ROWS = (
         kernel="aten.linalg_vector_norm(np.full(2, 300.0, np.float16))",
         array_api="xp.linalg.vector_norm(x)",
         why="Convert to float32 first: 300 * 300 is beyond float16.",
+        in_numpy="np.linalg.norm(np.full(2, 300.0, np.float16).astype(np.float32)).astype(np.float16)",
     ),
     Difference(
         "logsumexp-of-infinity",
@@ -192,16 +210,19 @@ ROWS = (
         numpy_value="float32[] nan",
         kernel="aten.logsumexp(np.full(2, -np.inf, np.float32), [0])",
         why="Subtracting an infinite maximum gives nan; scipy.special.logsumexp takes the same care.",
+        in_numpy="scipy.special.logsumexp(np.full(2, -np.inf, np.float32))",
     ),
     Difference(
         "alpha-zero",
-        "addmm with alpha=0 ignores nan in the matrices",
+        "alpha=0 leaves the product out, nan included",
         torch="torch.addmm(torch.ones(1, 1), torch.tensor([[float('nan')]]), torch.ones(1, 1), alpha=0)",
         torch_value="float32[1, 1] [[1]]",
         numpy="np.ones((1, 1), np.float32) + 0 * (np.array([[np.nan]], np.float32) @ np.ones((1, 1), np.float32))",
         numpy_value="float32[1, 1] [[nan]]",
         kernel="aten.addmm(np.ones((1, 1), np.float32), np.array([[np.nan]], np.float32), np.ones((1, 1), np.float32), alpha=0)",
         why="alpha and beta of zero leave their terms out; multiplying keeps nan.",
+        in_numpy="np.ones((1, 1), np.float32)",
+        in_torch="torch.ones(1, 1) + 0 * torch.mm(torch.tensor([[float('nan')]]), torch.ones(1, 1))",
     ),
     Difference(
         "masked-row",
@@ -225,7 +246,7 @@ ROWS = (
     ),
     Difference(
         "searchsorted-nan",
-        "searchsorted puts nothing before nan",
+        "searchsorted and bucketize put nothing before nan",
         torch="torch.searchsorted(torch.tensor([1.0, float('nan')]), torch.tensor([float('nan')]))",
         torch_value="int64[1] [2]",
         numpy="np.searchsorted(np.array([1.0, np.nan], np.float32), np.array([np.nan], np.float32))",
@@ -244,6 +265,7 @@ ROWS = (
         kernel="aten._unique2(np.array([np.nan, np.nan], np.float32))[0]",
         array_api="xp.unique_values(x)",
         why="np.unique with equal_nan=False does the same.",
+        in_numpy="np.unique(np.array([np.nan, np.nan], np.float32), equal_nan=False)",
     ),
     Difference(
         "descending-by-negation",
@@ -255,6 +277,8 @@ ROWS = (
         kernel="aten.argsort(np.array([-128, 1, 2], np.int8), stable=True, dim=-1, descending=True)",
         array_api="xp.argsort(x, descending=True, stable=True)",
         why="NumPy has no descending; negating overflows at the smallest integer and for unsigned dtypes. Sort the flipped array and flip again.",
+        in_numpy="2 - np.argsort(np.array([-128, 1, 2], np.int8)[::-1], stable=True)[::-1]",
+        in_torch="torch.argsort(-torch.tensor([-128, 1, 2], dtype=torch.int8), stable=True)",
     ),
     Difference(
         "cdist-by-products",
@@ -265,6 +289,7 @@ ROWS = (
         numpy_value="float32[] 1",
         kernel="aten.cdist(np.full((26, 1), 4096.0, np.float32), np.full((26, 1), 4097.0, np.float32))[0, 0]",
         why="sqrt(a**2 - 2 a b + b**2) cancels for points close together; compute_mode='donot_use_mm_for_euclid_dist' does not.",
+        in_torch="torch.cdist(torch.full((26, 1), 4096.0), torch.full((26, 1), 4097.0), compute_mode='donot_use_mm_for_euclid_dist')[0, 0]",
     ),
     Difference(
         "erfinv-of-negative-zero",
@@ -275,6 +300,7 @@ ROWS = (
         numpy_value="bool[1] [False]",
         kernel="aten.signbit(aten.erfinv(np.array([-0.0], np.float32)))",
         why="Use copysign(erfinv(x), x) with SciPy.",
+        in_numpy="np.signbit(np.copysign(scipy.special.erfinv(x := np.array([-0.0], np.float32)), x))",
     ),
     Difference(
         "zeta-of-infinity",

@@ -30,6 +30,7 @@ PROMOTION = [
     "three-tier-promotion", "int-float-promotion", "number-promotion", "number-wraps", "complex-number-promotion",
     "unsigned-promotion",
 ]  # fmt: skip
+OF_REALS = [d for d in PROMOTION if d != "complex-number-promotion"]
 
 
 def _alpha(alpha: Any, a: Any, b: Any) -> None:
@@ -162,7 +163,7 @@ div = el.binary(
 floor_divide = el.binary(
     "floor_divide floor_divide.Scalar", np.floor_divide, cpu="div_floor_cpu", takes=REAL, integer=_checked(np.floor_divide),
     float=_floor_divide, exact_scalar=True, stepwise=True,
-    differs=[*PROMOTION, "integer-division-by-zero", "no-bool-remainder"], doc="Quotient rounded down.",
+    differs=[*OF_REALS, "integer-division-by-zero", "no-bool-remainder"], doc="Quotient rounded down.",
 )  # fmt: skip
 _div_trunc = el.binary(
     "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_checked(_trunc_divide),
@@ -196,12 +197,12 @@ def _remainder(a: ndarray, b: ndarray) -> ndarray:
 remainder = el.binary(
     "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", _remainder, cpu="remainder_cpu", takes=REAL,
     integer=_checked(np.remainder), like=np.remainder,
-    differs=[*PROMOTION, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
+    differs=[*OF_REALS, "integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
     doc="Remainder with the sign of the divisor.",
 )  # fmt: skip
 fmod = el.binary(
     "fmod.Tensor fmod.Scalar", np.fmod, cpu="fmod_cpu", takes=REAL, integer=_checked(np.fmod),
-    differs=[*PROMOTION, "integer-division-by-zero"], doc="Remainder with the sign of the dividend.",
+    differs=[*OF_REALS, "integer-division-by-zero"], doc="Remainder with the sign of the dividend.",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- three operands

@@ -136,7 +136,7 @@ rows("_autocast_to_full_precision", _full, "Half types in float32, where autocas
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 
-@kernel("contiguous", like=np.ascontiguousarray, differs=["memory-format"])
+@kernel("contiguous", like=np.ascontiguousarray)
 def contiguous(self, *, memory_format=0):
     """The tensor itself if it is dense in the format, else a copy that is."""
     name = format_name(memory_format)

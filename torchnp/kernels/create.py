@@ -78,7 +78,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     return strided(size, dtype, tuple(reversed(steps)))
 
 
-@kernel("empty_like", like=np.empty_like, differs=["memory-format"])
+@kernel("empty_like", like=np.empty_like)
 def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Memory of another tensor's shape, dtype and order of dimensions."""
     if layout is not None or device is not None or pin_memory:
@@ -142,14 +142,14 @@ def _filled_like(self, value, **options):
     return filled(empty_like(self, **options), value)
 
 
-_DOC, _OF_FULL = "{} in another tensor's shape and dtype.", ["memory-format", "fill-overflow"]
+_DOC, _OF_FULL = "{} in another tensor's shape and dtype.", ["fill-overflow"]
 rows("full_like", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
-rows("fill.Scalar", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL[1:])
+rows("fill.Scalar", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
 _ones_like = partial(_filled_like, value=1)
-rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like, differs=["memory-format"])
+rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like)
 
 
-@kernel("zeros_like", like=np.zeros_like, differs=["memory-format"])
+@kernel("zeros_like", like=np.zeros_like)
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
     if memory_format is None and layout is None and device is None and not pin_memory and self.flags.c_contiguous:

@@ -50,7 +50,7 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         check(x.shape[wrap_dim(axis, x.ndim)], words, IndexError)
 
 
-_ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order"]
+_ORDER = ["empty-dim", "no-complex-order"]
 _most = partial(rows, ufunc=np.maximum, like=np.max, quick=_quick_extreme(np.maximum))
 _least = partial(rows, ufunc=np.minimum, like=np.min, quick=_quick_extreme(np.minimum))
 _DOC = "{} element over dimensions; NaN wins."
@@ -124,10 +124,10 @@ def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int
     return tuple(1 if i in gone else n for i, n in enumerate(shape) if keepdim or i not in gone)
 
 
-_ALONG = ["zero-dim-axis", "no-complex-order", "max-with-indices"]
+_ALONG = ["max-with-indices", "no-complex-order"]
 _FIRST = "elements along a dimension and where the first of each is; the first NaN wins."
-rows("max.dim", _extreme_along, f"Largest {_FIRST}", find=np.argmax, differs=_ALONG)
-rows("min.dim", _extreme_along, f"Smallest {_FIRST}", find=np.argmin, differs=_ALONG)
+rows("max.dim", _extreme_along, f"Largest {_FIRST}", find=np.argmax, like=np.max, differs=_ALONG)
+rows("min.dim", _extreme_along, f"Smallest {_FIRST}", find=np.argmin, like=np.min, differs=_ALONG)
 
 # ---------------------------------------------------------------- indices
 
@@ -156,7 +156,7 @@ def _quick_arg(find: Any) -> Quick:
     return exact(quick)
 
 
-_DIFFERS = ["no-bool", "no-complex-order", "zero-dim-axis"]
+_DIFFERS = ["no-bool", "no-complex-order"]
 for _find, _quick, _word in ((np.argmax, ndarray.argmax, "larg"), (np.argmin, ndarray.argmin, "small")):
     _doc = f"Index of the first {_word}est element; NaN is {_word}er than all."
     rows(_find.__name__, _arg, _doc, find=_find, like=_find, differs=_DIFFERS, quick=_quick_arg(_quick))

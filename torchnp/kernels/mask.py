@@ -126,7 +126,7 @@ def nonzero(self):
     return np.stack(found).T
 
 
-rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere, differs=["nonzero-rows"])
+rows("argwhere", nonzero, "`nonzero`.", like=np.argwhere)
 _DOC = "The positions of nonzero elements, one vector for each dimension."
 rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np.nonzero)
 

@@ -28,7 +28,7 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- variance and standard deviation
 
-_DIFFERS = ["correction", "empty-dim", "no-integers", "half-opmath"]
+_DIFFERS = ["correction", "empty-dim", "zero-dim-axis", "no-integers", "half-opmath"]
 
 
 def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
@@ -146,7 +146,7 @@ for _name, _like, _doc in (
     _twin = _quick(_name == "std")
     rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_WRITES)
     rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_WRITES)
-    rows(_name, _spread, _doc, like=_like, differs=_DIFFERS)
+    rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath"])
 rows(
     "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,
     "`var` or `std`, and the mean.", differs=_DIFFERS,

@@ -31,7 +31,7 @@ def _look_diff(bound: Bound, outs: list[ndarray]) -> None:
         check(any(p.shape[axis] for p in parts), words, IndexError)
 
 
-@kernel("diff", like=np.diff, differs=["diff-of-number", "zero-dim-axis"], writes=Writes(out=_look_diff))
+@kernel("diff", like=np.diff, differs=["diff-of-number"], writes=Writes(out=_look_diff))
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times; of bools whether they differ."""
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")

@@ -160,7 +160,7 @@ def _pad_circular(self, pad):
 _MODES = ("reflect", "replicate", "circular", "constant")
 
 
-@kernel("pad", like=np.pad, differs=["pad-order", "pad-crops"])
+@kernel("pad", like=np.pad, differs=["pad-order", "pad-mode-names", "pad-needs-batch", "pad-crops"])
 def pad(self, pad, mode="constant", value=None):
     """The tensor padded by a mode: constant, reflect, replicate or circular."""
     check(mode in _MODES, f"Unrecognised padding mode {mode}", NotImplementedError)

@@ -95,7 +95,7 @@ for _names, _function in (("ceil", np.ceil), ("floor", np.floor), ("trunc fix", 
     _words = f"{_function.__name__} is not supported for complex inputs"
     _given: dict[str, Any] = {"refuses": _no_complex(_words, NotImplementedError), "differs": ["no-bool-rounding"]}
     _rounding(_names, _function, cpu=f"{_function.__name__}_vml_cpu", **_given)
-round = _rounding("round", np.rint, cpu="round_vml_cpu", like=np.round)
+round = _rounding("round", np.rint, cpu="round_vml_cpu", like=np.round, differs=["no-bool-rounding"])
 el.unary("frac", lambda x: x - np.trunc(x), cpu="frac_cpu", takes=el.FLOATS)
 
 

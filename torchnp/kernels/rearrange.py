@@ -28,7 +28,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- flip, rotate, roll
 
 
-@kernel("flip", like=np.flip, differs=["flip-copies"])
+@kernel("flip", like=np.flip, differs=["flip-copies", "zero-dim-axis"])
 def flip(self, dims):
     """A copy with some dimensions in reverse order."""
     dims = wrap_dims(dims, self.ndim)

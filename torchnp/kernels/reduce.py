@@ -94,7 +94,7 @@ def _twin(quick: Any, of: Any) -> Quick:
     return within(2, quick, order, magnitudes)
 
 
-_OF_SUM = ["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"]
+_OF_SUM = ["sum-dtype", "empty-dim", "half-opmath", "cascade-sum"]
 
 
 @kernel("sum.dim_IntList", like=np.sum, differs=_OF_SUM, quick=_twin(_quick_sum_dim, np.sum))
@@ -164,7 +164,12 @@ def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
 _OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
 
 
-@kernel("mean.dim", differs=["no-integers", *_OF_SUM[1:]], quick=_twin(_quick_mean_dim, np.mean), **_OF_MEAN)
+@kernel(
+    "mean.dim",
+    differs=["no-integers", "zero-dim-axis", *_OF_SUM[1:]],
+    quick=_twin(_quick_mean_dim, np.mean),
+    **_OF_MEAN,
+)
 def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = self.dtype if dtype is None else dt.as_dtype(dtype)
@@ -236,7 +241,7 @@ def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
 
 
 _OF_PROD = ["sum-dtype", "half-prod"]
-_GIVEN: dict[str, Any] = {"differs": [*_OF_PROD, "zero-dim-axis"], "writes": Writes(out=look_told)}
+_GIVEN: dict[str, Any] = {"differs": _OF_PROD, "writes": Writes(out=look_told)}
 rows("prod.dim_int", _prod, "Product along a dimension.", like=np.prod, **_GIVEN)
 rows("prod", _prod, "Product of all elements.", like=np.prod, differs=_OF_PROD)
 
@@ -254,10 +259,8 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
 
 
 for _like, _ufunc, _word in ((np.any, np.logical_or, "any element is"), (np.all, np.logical_and, "all elements are")):
-    for _dims, _end, _differs in (
-        ("", ".", []), (".dim", ".", ["zero-dim-axis"]), (".dims", "; an empty list reduces nothing.", []),
-    ):  # fmt: skip
-        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth", *_differs], "ufunc": _ufunc}
+    for _dims, _end in (("", "."), (".dim", "."), (".dims", "; an empty list reduces nothing.")):
+        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth"], "ufunc": _ufunc}
         rows(f"{_like.__name__}{_dims}", _logical, f"Whether {_word} true; NaN is{_end}", **_given)
 
 
@@ -272,5 +275,5 @@ def _count(x: ndarray, dim: Any) -> ndarray:
 _DOC = "How many elements{} differ from 0."
 _one = lambda x, dim: _count(x, None if dim is None else (dim,))
 _of_count = partial(rows, like=np.count_nonzero)
-_of_count("count_nonzero", _one, _DOC.format(""), differs=["zero-dim-axis"])
-_of_count("count_nonzero.dim_IntList", _count, _DOC.format(" over dimensions"), differs=["empty-dim", "zero-dim-axis"])
+_of_count("count_nonzero", _one, _DOC.format(""))
+_of_count("count_nonzero.dim_IntList", _count, _DOC.format(" over dimensions"), differs=["empty-dim"])

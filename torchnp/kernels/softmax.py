@@ -114,7 +114,7 @@ def _log_softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     return np.subtract(x, np.log(total), x)
 
 
-_DIFFERS = ["half-opmath", "zero-dim-axis"]
+_DIFFERS = ["half-opmath"]
 (_softmax,) = rows(
     "_softmax", _forward, "exp(x) over its sum along a dimension.", differs=_DIFFERS, of_rows=_softmax_rows,
     whole=_softmax_whole, quick=within(4, _quick_softmax, _ORDER),

@@ -117,7 +117,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 # ---------------------------------------------------------------- order statistics
 
 
-@kernel("kthvalue", like=np.partition, differs=["zero-dim-axis"])
+@kernel("kthvalue", like=np.partition, differs=["max-with-indices", "zero-dim-axis"])
 def kthvalue(self, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
@@ -180,7 +180,7 @@ _DOC, _LOWER = "The lower of the middle elements", ["lower-median", "zero-dim-ax
 _MIDDLE = f"{_DOC} along a dimension and its index"
 for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (True, np.nanmedian, ", NaN left out.")):
     _of, _doc = {"skip_nan": _skips, "like": _like}, _MIDDLE + _word.format("the first")
-    rows(f"{_like.__name__}.dim", _median_dim, _doc, differs=_LOWER, writes=_MEDIAN, **_of)
+    rows(f"{_like.__name__}.dim", _median_dim, _doc, differs=[*_LOWER, "max-with-indices"], writes=_MEDIAN, **_of)
     rows(_like.__name__, _median, _DOC + _word.replace("{} ", ""), differs=_LOWER[:1], **_of)
 
 

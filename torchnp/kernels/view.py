@@ -232,7 +232,7 @@ def permute(self, dims):
         raise
 
 
-@kernel("transpose.int", "swapdims", like=np.swapaxes, differs=["transpose-pair"])
+@kernel("transpose.int", "swapdims", like=np.swapaxes, differs=["transpose-pair", "zero-dim-axis"])
 def transpose(self, dim0, dim1):
     """Two dimensions swapped."""
     try:
@@ -268,7 +268,7 @@ def m_t(self):
     return self.swapaxes(-2, -1) if self.ndim else self
 
 
-@kernel("movedim.intlist", "moveaxis.intlist", like=np.moveaxis)
+@kernel("movedim.intlist", "moveaxis.intlist", like=np.moveaxis, differs=["zero-dim-axis"])
 def movedim_intlist(self, source, destination):
     """Some dimensions moved, the others in their order around them."""
     if len(source) != len(destination):

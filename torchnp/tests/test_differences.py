@@ -21,6 +21,14 @@ def test_difference(difference):
         assert values["kernel"] == difference.torch_value
 
 
+@pytest.mark.parametrize("difference", CATALOGUE.values(), ids=CATALOGUE)
+def test_advice_gives_the_other_library_value(difference):
+    if difference.in_numpy:
+        assert run(difference, ["in_numpy"])["in_numpy"] == difference.torch_value
+    if difference.in_torch and difference.holds():
+        assert run(difference, ["in_torch"])["in_torch"] == difference.numpy_value
+
+
 @pytest.mark.parametrize(
     "version, held", [("1.9.3", [True, False]), ("2.0.0", [False, True]), ("2.10.1", [False, True])]
 )

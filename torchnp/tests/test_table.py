@@ -15,7 +15,8 @@ import torch
 import torchnp
 from torchnp.catalogue import CATALOGUE
 from torchnp.derived import rules
-from torchnp.op_table import EXCLUDED, STATUSES, MissingOp
+from torchnp.exclusions import EXCLUDED
+from torchnp.op_table import STATUSES, MissingOp
 from torchnp.registry import REGISTERED
 from torchnp.schema import RESERVED, Schema
 

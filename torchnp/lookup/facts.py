@@ -1,0 +1,150 @@
+"""What the table knows, read from files: quick, as no kernel is imported."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchnp.schema import load
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A row of the table: a body's declaration, or from which row it is made and how."""
+
+    name: str
+    family: str = ""
+    like: str = ""
+    differs: tuple[str, ...] = ()
+    doc: str = ""
+    rule: str = ""
+    source: str = ""
+
+    @property
+    def packet(self) -> str:
+        return self.name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Example:
+    """What torch and NumPy give where one operator differs."""
+
+    torch: str
+    torch_value: str
+    numpy: str
+    numpy_value: str
+    kernel: str
+    in_numpy: str
+    in_torch: str
+
+
+@functools.cache
+def rows() -> dict[str, Fact]:
+    """Every row of the table, by its name."""
+    found = {}
+    for line in _lines("ops.tsv"):
+        cells = line.split("\t")
+        if len(cells) == 3:
+            found[cells[0]] = Fact(cells[0], rule=cells[1], source=cells[2])
+        else:
+            name, family, like, differs, doc = cells
+            found[name] = Fact(name, family, like, tuple(differs.split()), doc)
+    return found
+
+
+@functools.cache
+def examples() -> dict[tuple[str, str], Example]:
+    """The example of an operator (``"aten::var"``) and a difference, of those that have one."""
+    found = {}
+    for line in _lines("examples.tsv"):
+        op, i, *cells = line.split("\t")
+        found[op, i] = Example(*cells)
+    return found
+
+
+@functools.cache
+def callers() -> dict[str, str]:
+    """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
+    return dict(line.split("\t") for line in _lines("callers.tsv"))
+
+
+def _lines(name: str) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").splitlines()[1:]
+
+
+@functools.cache
+def overloads() -> dict[str, list[str]]:
+    """The overloads of every registered op, the one that is meant by its name alone first."""
+    found: dict[str, list[str]] = {}
+    for name in load():
+        found.setdefault(name.partition(".")[0], []).append(name)
+    return {op: sorted(names, key=functools.partial(_place, names)) for op, names in found.items()}
+
+
+def _place(names: list[str], name: str) -> tuple:
+    """Core overloads before others, those along dimensions before those of everything, ``out=`` last."""
+    schema = load()[name]
+    arguments = {a.name for a in schema.args}
+    return (
+        schema.is_out,
+        "Dimname" in schema.text or "Generator" in schema.text or name not in rows(),
+        "core" not in schema.tags,
+        not arguments & {"dim", "dims"},
+        names.index(name),
+    )
+
+
+def body_of(name: str) -> Fact | None:
+    """The declaration that an overload comes from, its own or that of the row it is made from; None if not provided."""
+    fact = rows().get(name)
+    while fact is not None and fact.source:
+        fact = rows().get(fact.source)
+    return fact
+
+
+def status(name: str) -> str:
+    """What `torchnp.table.status` says of a registered overload."""
+    fact = rows().get(name)
+    if fact is None:
+        return "absent" if why_excluded(name) is None else "excluded"
+    if fact.source:
+        return "derived"
+    return "composite" if load()[name].implementation == "implicit" else "kernel"
+
+
+def why_excluded(name: str) -> str | None:
+    """The reason why an overload is not provided, None for one that is."""
+    from torchnp.exclusions import reason_of
+
+    return None if name in rows() else reason_of(name)
+
+
+def bodies(op: str) -> list[Fact]:
+    """The declarations behind an op's overloads, in the order of the overloads."""
+    found = {id(f): f for n in overloads().get(op, ()) if (f := body_of(n)) is not None}
+    return list(found.values())
+
+
+@functools.cache
+def ops_like() -> dict[str, list[str]]:
+    """The ops that have a function of NumPy or SciPy as their counterpart: ``{"numpy.var": ["aten::var"]}``."""
+    found: dict[str, dict[str, None]] = {}
+    for fact in rows().values():
+        if fact.like:
+            found.setdefault(fact.like, {})[fact.packet] = None
+    return {like: sorted(ops, key=functools.partial(_nearness, like)) for like, ops in found.items()}
+
+
+def _nearness(like: str, op: str) -> tuple:
+    space, _, base = op.partition("::")
+    module, _, mine = like.rpartition(".")
+    own = f"{module.removeprefix('numpy.')}_{mine}"  # linalg_norm before norm
+    return (space == "prims", base.startswith("_"), base != own, base != mine, not is_core(op), "backward" in base)
+
+
+def is_core(op: str) -> bool:
+    """Whether torch tags one of an op's overloads as core."""
+    return any("core" in load()[n].tags for n in overloads().get(op, ()))

@@ -1,0 +1,258 @@
+"""What a name means: of torch, of NumPy, an operator of Python, an argument, a difference."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import alike, facts, instead, left_out, spellings
+from torchnp.lookup.instead import Instead
+from torchnp.lookup.naming import public_name
+from torchnp.schema import load
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What was found under a name.
+
+    Attributes
+    ----------
+    name : str
+        The name in the spelling of this package: ``torch.var``, ``F.relu``, ``Tensor.T``, ``np.var``, ``//``.
+    kind : str
+        ``"torch"``, ``"numpy"``, ``"python"``, ``"argument"``, ``"difference"`` or ``"left out"``.
+    ops : tuple of str
+        The operators, the one that is meant first; an overload where one was named.
+    calls : tuple of Instead
+        How to write it in the other library.
+    says : str
+        One sentence, where the operators do not say it all.
+    """
+
+    name: str
+    kind: str
+    ops: tuple[str, ...] = ()
+    calls: tuple[Instead, ...] = ()
+    says: str = ""
+
+
+def meaning_of(spelled: str) -> Meaning | None:
+    """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
+    name = " ".join(spelled.split())
+    for find in (_python, _overload, _torch, _numpy, _argument, _difference):
+        found = find(name)
+        if found is not None:
+            return found
+    return None
+
+
+# ---------------------------------------------------------------- Python's own spellings
+
+
+def _python(name: str) -> Meaning | None:
+    known = name if name in spellings.PYTHON else spellings.ALSO.get(name)
+    if known is None:
+        return None
+    ops = _ops(spellings.PYTHON[known])
+    return Meaning(known, "python", ops, calls_of(known) or calls_of(ops[0].partition("::")[2]))
+
+
+# ---------------------------------------------------------------- torch
+
+
+_SPACES = re.compile(r"^(?:torch\.)?(?:(nn\.functional|functional|F)|(Tensor|tensor)|(linalg|fft|special))\.(.+)$")
+
+
+def _overload(name: str) -> Meaning | None:
+    """An op or an overload by the registry's own name: ``aten::var``, ``aten.var.correction``, ``var.dim``."""
+    spelled = name.removeprefix("torch.ops.").removesuffix(".default")
+    if "::" not in spelled:
+        space, _, rest = spelled.partition(".")
+        spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
+    if spelled in facts.overloads() and ("::" in name or "." in name or spelled.partition("::")[2] == name):
+        return _of_op(spelled, name) if name in (spelled, spelled.replace("::", ".")) or "." not in name else None
+    if "." in spelled and spelled in load():
+        return Meaning(spelled, "torch", (spelled,))
+    return None
+
+
+def _of_op(op: str, name: str) -> Meaning:
+    return Meaning(op if "::" in name else name, "torch", (op,), calls_of(op.partition("::")[2]))
+
+
+def torch_name(name: str) -> str:
+    """A name of torch as this package spells it: ``torch.nn.functional.relu`` is ``F.relu``, ``Tensor.add`` itself."""
+    found = _SPACES.match(name)
+    if not found:
+        return name
+    functional, tensor, submodule, rest = found.groups()
+    space = "F" if functional else "Tensor" if tensor else f"torch.{submodule}"
+    return f"{space}.{rest}"
+
+
+def module_name(name: str) -> str:
+    """The function behind a module: ``nn.CrossEntropyLoss`` is ``F.cross_entropy``, ``nn.LSTM`` is ``torch.lstm``."""
+    found = re.fullmatch(r"(?:torch\.)?nn\.([A-Z]\w*)", name)
+    if not found:
+        return ""
+    if found[1] in spellings.MODULES:
+        return spellings.MODULES[found[1]]
+    if re.fullmatch(r"(Constant|Zero|Circular)Pad[123]d", found[1]):
+        return "F.pad"
+    snake = re.sub(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", found[1]).lower()
+    spelled = [s for word in (found[1].lower(), snake) for s in (word, word.removesuffix("_loss"), word.rstrip("123d"))]
+    return next((f"F.{s}" for s in spelled if torch_ops(f"F.{s}")), "")
+
+
+def torch_ops(name: str) -> tuple[str, ...]:
+    """The operators that a public name of torch runs, by data or by rule; none for a name that runs none."""
+    if name in spellings.TORCH:
+        return _ops(spellings.TORCH[name])
+    space, _, base = name.rpartition(".")
+    prefix = f"{space.removeprefix('torch.')}_" if space in ("torch.linalg", "torch.fft", "torch.special") else ""
+    if space not in ("torch", "Tensor", "F") and not prefix:
+        return ()
+    for op in (f"aten::{prefix}{base}", f"aten::{base}" if prefix else ""):
+        if op in facts.overloads():
+            return (op,)
+    if name.startswith("Tensor.__") and f"aten::{base.strip('_')}" in facts.overloads():
+        return (f"aten::{base.strip('_')}",)
+    return ()
+
+
+def _torch(name: str) -> Meaning | None:
+    if name.startswith(("np.", "numpy.", "scipy.", "ndarray.", "rng.")):
+        return None
+    known = module_name(name) or torch_name(name)
+    candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
+    for candidate in candidates:
+        if reason := reason_left_out(candidate):
+            return Meaning(candidate, "left out", calls=calls_of(candidate), says=reason)
+        if ops := torch_ops(candidate):
+            return Meaning(candidate, "torch", ops, _calls_of_torch(candidate, ops))
+    if "." not in known:
+        return None
+    # Overloads of an op under a name of Python's: torch.var.dim is var.dim.
+    return (
+        _overload(known.removeprefix("torch.").removeprefix("Tensor.")) if known != name or "torch." in name else None
+    )
+
+
+def _calls_of_torch(name: str, ops: tuple[str, ...]) -> tuple[Instead, ...]:
+    return calls_of(name.rpartition(".")[2]) or calls_of(ops[0].partition("::")[2])
+
+
+@functools.cache
+def _all_calls() -> dict[str, tuple[Instead, ...]]:
+    found: dict[str, tuple[Instead, ...]] = {}
+    for row in (*alike.ROWS, *instead.ROWS):
+        name = row.name.partition(" ")[0] if row.name.startswith("np.") else row.name
+        found[name] = (*found.get(name, ()), row)
+    return found
+
+
+def calls_of(name: str) -> tuple[Instead, ...]:
+    """The calls that the data has for a name."""
+    return _all_calls().get(name, ())
+
+
+# ---------------------------------------------------------------- NumPy
+
+
+_NUMPY = re.compile(r"^(?:np|numpy)\.(.+)$")
+
+
+def numpy_name(name: str) -> str | None:
+    """A name of NumPy as this package spells it, ``np.linalg.det``; None for what is none by its spelling."""
+    name = re.sub(r"^(ndarray|random\.Generator)\.", r"np.\1.", name)
+    name = re.sub(
+        r"^(rng|np\.random\.Generator|numpy\.random\.Generator|np\.random\.RandomState)\.", "np.random.", name
+    )
+    found = _NUMPY.match(name)
+    return f"np.{found[1]}" if found else None
+
+
+def numpy_ops(name: str) -> tuple[str, ...]:
+    """The operators whose counterpart a public name of NumPy is, by data, as the rows say, or as the function's."""
+    if name in spellings.NUMPY:
+        return _ops(spellings.NUMPY[name])
+    for full in dict.fromkeys((name.replace("np.", "numpy.", 1), _public(name))):
+        if full in facts.ops_like():
+            return tuple(facts.ops_like()[full])
+    if name.startswith("np.ndarray."):
+        return numpy_ops(f"np.{name.removeprefix('np.ndarray.').strip('_')}")
+    return ()
+
+
+def _public(name: str) -> str:
+    """The public name of what a name stands for, which may be another: that of np.abs is numpy.absolute."""
+    value: Any = importlib.import_module("numpy")
+    for part in name.split(".")[1:]:
+        value = getattr(value, part, None)
+        if value is None:
+            return ""
+    return public_name(value) if callable(value) else ""
+
+
+def _numpy(name: str) -> Meaning | None:
+    if name.startswith("scipy."):
+        ops = tuple(facts.ops_like().get(name, ()))
+        return Meaning(name, "numpy", ops) if ops else None
+    known = numpy_name(name)
+    if known is None:
+        if "." in name or not name.isidentifier():
+            return None
+        guesses = (f"np.{name}", f"np.ndarray.{name}", f"np.linalg.{name}", f"np.random.{name}")
+        return next((found for guess in guesses if (found := _numpy(guess)) is not None), None)
+    ops, calls = numpy_ops(known), calls_of(known)
+    if not ops and not calls and known.startswith("np.ndarray."):
+        calls = calls_of(f"np.{known.removeprefix('np.ndarray.')}")
+    if ops or calls:
+        bases = [op.partition("::")[2] for op in ops]
+        also = next(filter(None, map(calls_of, bases)), ()) if not calls or known == "np.pad" else ()
+        return Meaning(known, "numpy", ops, (*also, *calls))
+    if reason := reason_left_out(known):
+        return Meaning(known, "left out", says=reason)
+    return None
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def _argument(name: str) -> Meaning | None:
+    word = name.rstrip("=")
+    if word in spellings.ARGUMENTS:
+        calls = tuple(row for row in instead.ROWS if f"'{word}'" in f"{row.numpy} {row.torch}")
+        return Meaning(f"{word}=", "argument", _ops(spellings.ARGUMENTS[word]), calls)
+    return None
+
+
+def _difference(name: str) -> Meaning | None:
+    if name not in CATALOGUE:
+        return None
+    ops = [op for op in facts.overloads() if any(name in f.differs for f in facts.bodies(op))]
+    mine = [op for op in ops if any(name in f.differs and f.packet == op for f in facts.bodies(op))]
+    return Meaning(name, "difference", tuple(mine))
+
+
+def reason_left_out(name: str) -> str:
+    """Why a public name is no function of arrays, or ""."""
+    return next((why for why, patterns in _left_out() if patterns(name)), "")
+
+
+@functools.cache
+def _left_out() -> list[tuple[str, Any]]:
+    return [(why, re.compile("|".join(map(_glob, names.split()))).fullmatch) for why, names in left_out.GROUPS]
+
+
+def _glob(pattern: str) -> str:
+    """A glob whose wildcards keep within one part of a dotted name."""
+    return re.escape(pattern).replace(r"\*", r"[^.]*").replace(r"\?", r"[^.]").replace(r"\[A\-Z\]", "[A-Z]")
+
+
+def _ops(bases: str) -> tuple[str, ...]:
+    return tuple(f"aten::{base}" for base in bases.split())

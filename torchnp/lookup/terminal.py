@@ -1,0 +1,138 @@
+"""``torchnp ops`` and ``torchnp explain``."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import pydoc
+import sys
+from collections.abc import Callable
+
+from torchnp.lookup import facts, telling
+from torchnp.lookup.meaning import meaning_of
+from torchnp.lookup.ranking import near
+from torchnp.schema import load
+
+STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
+
+
+class NotFound(Exception):
+    """Nothing has the name, or an option has a value that there is not."""
+
+
+# ---------------------------------------------------------------- explain
+
+
+def explain(args: argparse.Namespace) -> int:
+    """What is known under a name; text with colour and a pager on a terminal, or JSON."""
+    name = " ".join(args.name)
+    found = meaning_of(name)
+    if found is None:
+        if set(name) & set("*?["):
+            raise NotFound(f"one name at a time; torchnp ops {name!r} lists what a pattern matches")
+        raise NotFound(f"no name {name!r} is known{_nearest(name)}")
+    told = telling.told(found)
+    if args.json:
+        print(json.dumps(told, indent=1, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        colour = "NO_COLOR" not in os.environ
+        os.environ.setdefault("LESS", "FRX")  # no pager where it fits, colours as they are, and the text stays
+        pydoc.pager(telling.as_text(told, _sgr(1), _sgr(2)) if colour else telling.as_text(told))
+    else:
+        print(telling.as_text(told))
+    return 0
+
+
+def _sgr(code: int) -> Callable[[str], str]:
+    return lambda text: f"\033[{code}m{text}\033[0m"
+
+
+def _nearest(name: str) -> str:
+    names = near(name.strip("*"))
+    return f"; nearest: {', '.join(names)}" if names else ""
+
+
+# ---------------------------------------------------------------- ops
+
+
+def ops(args: argparse.Namespace) -> int:
+    """A table of overloads, bare names, or JSON."""
+    named = _named(args.pattern)
+    _check(args)
+    names = [
+        n
+        for n in named
+        if (args.status is None or facts.status(n) == args.status)
+        and (args.tag is None or args.tag in load()[n].tags)
+        and (args.family is None or _family(n) == args.family)
+    ]
+    if args.json:
+        print(json.dumps([_row(n) for n in names], indent=1))
+    elif args.names:
+        print("\n".join(names), end="\n" if names else "")
+    elif not names:
+        asked = [f"{o} {v}" for o, v in (("status", args.status), ("family", args.family), ("tag", args.tag)) if v]
+        print(f"{_overloads(len(named))} of the name {args.pattern!r}, none with {' and '.join(asked)}")
+    else:
+        _print_table(names)
+    return 0
+
+
+def _named(pattern: str) -> list[str]:
+    full = pattern if "::" in pattern else f"*::{pattern}"
+    named = [n for n in load() if fnmatch.fnmatchcase(n, full) or fnmatch.fnmatchcase(n.partition(".")[0], full)]
+    found = None if named else meaning_of(pattern)
+    named = named or [n for op in (found.ops if found else ()) for n in facts.overloads().get(op, [op])]
+    if not named:
+        raise NotFound(f"nothing matches {pattern!r}{_nearest(pattern)}")
+    return named
+
+
+def _check(args: argparse.Namespace) -> None:
+    for option, value, known in (
+        ("status", args.status, STATUSES),
+        ("family", args.family, {f.family for f in facts.rows().values() if f.family}),
+        ("tag", args.tag, {tag for schema in load().values() for tag in schema.tags}),
+    ):
+        if value is not None and value not in known:
+            raise NotFound(f"no {option} {value!r}; there are {', '.join(sorted(known))}")
+
+
+def _family(name: str) -> str:
+    body = facts.body_of(name)
+    return body.family if body else ""
+
+
+def _row(name: str) -> dict[str, object]:
+    fact, body = facts.rows().get(name), facts.body_of(name)
+    return {
+        "name": name,
+        "schema": str(load()[name]),
+        "status": facts.status(name),
+        "family": body.family if body else "",
+        "derived_from": fact.source if fact else "",
+        "rule": fact.rule if fact else "",
+        "does": body.doc if body else "",
+        "numpy": body.like if body else "",
+        "differences": list(body.differs) if body else [],
+        "tags": sorted(load()[name].tags),
+        "reason": facts.why_excluded(name) or "",
+    }
+
+
+def _print_table(names: list[str]) -> None:
+    rows = [("overload", "status", "family", "from, or why not")]
+    for n in names:
+        fact = facts.rows().get(n)
+        rows.append((n, facts.status(n), _family(n), fact.source if fact else facts.why_excluded(n) or ""))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for cells in rows:
+        print("  ".join(map(str.ljust, cells, widths)).rstrip())
+    shown = {s: sum(row[1] == s for row in rows[1:]) for s in STATUSES}
+    print(f"\n{_overloads(len(names))}: " + ", ".join(f"{k} {s}" for s, k in shown.items() if k))
+
+
+def _overloads(n: int) -> str:
+    return f"{n} overload" if n == 1 else f"{n} overloads"

@@ -1,0 +1,118 @@
+"""Questions that people have, each answered by ``torchnp explain`` in words that must stand there, and by the search."""
+
+import pytest
+
+import torchnp
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import facts, telling
+from torchnp.lookup.meaning import meaning_of
+from torchnp.lookup.ranking import near, search
+
+QUESTIONS = [
+    # asked, what must stand in the answer
+    ("ddof", ["torch.var", "ddof=1 is torch's default correction=1", "correction=0"]),
+    ("numpy.var", ["is torch.var", "divide by N - 1", "float32[] 1.666667", "float32[] 1.25"]),
+    ("unbiased", ["torch.var", "torch.std", "unbiased=True"]),
+    ("broadcast_to", ["is np.broadcast_to in NumPy", "-1 in expand and broadcast_to keeps a size"]),
+    ("torch.unique", ["is np.unique in NumPy", "Every nan is unique", "return_index", "equal_nan=False"]),
+    ("F.interpolate", ["np.repeat(v, 2)", "mode='nearest-exact'", "align_corners=True", "upsample_bilinear2d"]),
+    ("F.cross_entropy", ["np.logaddexp.reduce(x, axis=1)", "ignore_index=-100", "aten::cross_entropy_loss("]),
+    ("Tensor.T", ["ndarray.T", "permute", "aten::numpy_T("]),
+    ("//", ["rounds down in both", "-7 // 2 is -4", "rounding_mode='trunc'", "ZeroDivisionError"]),
+    ("np.ndarray.sum", ["is torch.sum", "dtype=np.int64", "int64[] 3", "uint64[] 3"]),
+    ("percentile", ["torch.quantile(x, 0.3)"]),
+    ("np.ptp", ["torch.amax(x, 1) - torch.amin(x, 1)"]),
+    ("np.nanmax", ["nan_to_num(gaps, nan=-torch.inf)"]),
+    ("np.gradient", ["is torch.gradient", "aten::gradient.scalarint("]),
+    ("np.average", ["torch.sum(v * w) / torch.sum(w)"]),
+    ("np.random.default_rng", ["torch.Generator().manual_seed(0)", "PCG64"]),
+    ("np.lexsort", ["stable=True", "least important first"]),
+    ("np.interp", ["searchsorted", "F.interpolate resizes regular grids"]),
+    ("%", ["sign of the divisor in both", "-7 % 3 is 2"]),
+    ("sort", ["stable=True", "gives the elements and where they were", "Neither sort is stable by default"]),
+    ("np.pad", ["edge", "'replicate'", "'circular'", "symmetric", "flat, the last dimension first"]),
+    ("quantile", ["float32 and float64 alone", "five of NumPy's thirteen methods", "too large"]),
+    ("x[::-1]", ["flip", "Slices need a positive step"]),
+    ("max.dim", ["values and indices", "(int64[] 3, int64[] 1)"]),
+    ("torch.median", ["lower of the two in the middle", "method='lower'"]),
+    ("np.repeat", ["repeat_interleave"]),
+    ("Tensor.repeat", ["np.tile", "int64[4] [1, 2, 1, 2]"]),
+    ("np.transpose", ["is torch.permute", "transpose swaps two dimensions", "np.swapaxes"]),
+    ("torch.meshgrid", ["indexing='ij'", "indexing='xy'"]),
+    ("np.cumsum", ["is torch.cumsum", "cumsum and cumprod need a dimension", "dtype=np.float64"]),
+    ("x[mask] = v", ["index_put_", "masked_fill converts the value"]),
+    ("np.random.normal", ["torch.normal"]),
+    ("np.concatenate", ["is torch.cat", "skips empty tensors"]),
+    ("torch.std", ["is np.std in NumPy", "np.std(np.array([1.0, 2.0, 3.0, 4.0], np.float32), ddof=1)"]),
+    ("np.dot", ["dot takes two vectors", "torch.matmul"]),
+    ("edge", ["mode='replicate'", "modes of pad have names"]),
+]
+
+
+def answer(name):
+    found = meaning_of(name)
+    assert found is not None, name
+    return telling.as_text(telling.told(found))
+
+
+@pytest.mark.parametrize(("name", "words"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
+def test_question(name, words):
+    text = " ".join(answer(name).split())
+    assert [w for w in words if w not in text] == []
+
+
+@pytest.mark.parametrize("i", CATALOGUE)
+def test_every_difference_is_explained(i):
+    text = answer(i)
+    assert CATALOGUE[i].torch in text and CATALOGUE[i].torch_value in text
+
+
+def test_every_op_is_explained():
+    for op in facts.overloads():
+        assert op in answer(op), op
+
+
+def test_differences_have_examples_of_their_own_operator():
+    """An example that names another function than the one asked for is the catalogue's, of another operator."""
+    for (op, i), example in facts.examples().items():
+        base = op.partition("::")[2]
+        assert f"{base}(" in example.kernel or f"{base}_(" in example.kernel or f"{base}.out(" in example.kernel, (
+            op,
+            i,
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "op"),
+    [("ddof", "aten::var"), ("numpy.var", "aten::var"), ("unbiased", "aten::var"), ("broadcast_to", "aten::broadcast_to"),
+     ("np.var", "aten::var"), ("var", "aten::var"), ("softmax", "aten::softmax"), ("F.cross_entropy", "aten::cross_entropy_loss"),
+     ("cross entropy", "aten::cross_entropy_loss"), ("torch.unique", "aten::_unique2"), ("edge", "aten::pad"),
+     ("numpy.linalg.norm", "aten::linalg_norm"), ("interpolate", "aten::upsample_nearest1d"), ("ndarray.sum", "aten::sum")],
+)  # fmt: skip
+def test_search_lands_on_the_op(query, op):
+    hits = search(query)
+    assert hits[0].ops[:1] == (op,) or meaning_of(hits[0].name).ops[:1] == (op,), hits[:3]
+
+
+def test_search_ranks_names_before_differences_before_examples():
+    kinds = [hit.kind for hit in search("sort", 200)]
+    first = [kinds.index(kind) for kind in ("name", "description", "difference", "example")]
+    assert first == sorted(first)
+    assert search("correction")[0].kind == "argument"
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [("softmx", "softmax"), ("np.vra", "np.var"), ("F.crossentropy", "F.cross_entropy"), ("broadcastto", "broadcast_to"),
+     ("np.percentil", "np.percentile"), ("torch.uniqe", "torch.unique"), ("cumsm", "cumsum"), ("defualt_rng", "np.random.default_rng")],
+)  # fmt: skip
+def test_near_names(typo, meant):
+    assert meant in near(typo)
+
+
+def test_a_miss_of_the_table_costs_microseconds():
+    import timeit
+
+    get = torchnp.table.get
+    get("aten::nosuch")
+    assert min(timeit.repeat(lambda: get("aten::nosuch"), number=100, repeat=5)) / 100 < 20e-6

@@ -1,0 +1,68 @@
+"""What is read in place of the table: the files say what the table says, and every example is run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import torchnp
+from torchnp.catalogue import CATALOGUE
+from torchnp.differences import Difference, run
+from torchnp.lookup import facts
+from torchnp.lookup.naming import public_name
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_facts_are_the_tables():
+    table = torchnp.table
+    assert set(facts.rows()) == set(table)
+    for name, row in table.items():
+        body = facts.body_of(name)
+        declared = (body.family, body.like, body.differs)
+        assert declared == (row.family, public_name(row.like), row.row.differs), "run scripts/make_lookup.py"
+        assert facts.rows()[name].source == (row.derived_from or "")
+    assert {n: facts.status(n) for n in table.schemas} == {n: table.status(n) for n in table.schemas}
+
+
+def test_files_are_up_to_date():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "make_lookup.py", "--check"], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "up to date\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("pair", facts.examples(), ids="-".join)
+def test_example_of_an_operator(pair):
+    (op, i), example = pair, facts.examples()[pair]
+    assert any(i in body.differs for body in facts.bodies(op)), "run scripts/make_lookup.py"
+    shown = Difference(
+        i, "", example.torch, example.torch_value, example.numpy, example.numpy_value, example.kernel,
+        where=CATALOGUE[i].where, in_numpy=example.in_numpy, in_torch=example.in_torch,
+    )  # fmt: skip
+    fields = [f for f in ("torch", "numpy", "kernel", "in_numpy", "in_torch") if getattr(shown, f)]
+    values = run(shown, fields)
+    assert alike(values["torch"], example.torch_value)
+    assert example.torch_value != example.numpy_value
+    if "Error:" in example.torch_value:
+        assert values["kernel"].split()[:6] == example.torch_value.split()[:6]
+    else:
+        assert alike(values["kernel"], example.torch_value)
+    # np.count_nonzero gives Python's integers in older versions of NumPy.
+    advised = values.get("in_numpy", example.torch_value)
+    assert alike(advised.removeprefix("int64[] "), example.torch_value.removeprefix("int64[] "))
+    if shown.holds():
+        assert alike(values["numpy"], example.numpy_value)
+        assert alike(values.get("in_torch", example.numpy_value), example.numpy_value)
+
+
+NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
+
+
+def alike(a, b):
+    """The same text but for the last digits of floats, which are the processor's."""
+    near = np.allclose([float(x) for x in NUMBER.findall(a)], [float(x) for x in NUMBER.findall(b)], rtol=2e-6)
+    return NUMBER.sub("", a) == NUMBER.sub("", b) and near

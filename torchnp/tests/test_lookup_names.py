@@ -1,0 +1,102 @@
+"""Names that people know: every public function of torch and NumPy has an answer, and what the answers show is so."""
+
+import types
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from torchnp.lookup import alike, facts, instead, spellings
+from torchnp.lookup.meaning import meaning_of
+
+SPACES = {
+    "torch": torch, "Tensor": torch.Tensor, "F": torch.nn.functional, "torch.linalg": torch.linalg,
+    "torch.fft": torch.fft, "torch.special": torch.special, "np": np, "np.linalg": np.linalg, "np.fft": np.fft,
+    "np.random": np.random, "np.ndarray": np.ndarray,
+}  # fmt: skip
+WITH_PROPERTIES = {"Tensor", "np.ndarray"}
+
+
+def public_names(space):
+    """Functions and methods, of classes properties too."""
+    for name in dir(SPACES[space]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = getattr(SPACES[space], name, None)
+        is_one = callable(value) or space in WITH_PROPERTIES
+        if not name.startswith("_") and is_one and not isinstance(value, types.ModuleType):
+            yield f"{space}.{name}"
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_every_public_name_has_an_answer(space):
+    unanswered = []
+    for name in public_names(space):
+        found = meaning_of(name)
+        if found is None or not (found.ops or found.calls or found.says):
+            unanswered.append(name)
+    assert unanswered == []
+
+
+def test_modules_by_the_functions_that_they_call():
+    named = {"Linear": "linear", "CrossEntropyLoss": "cross_entropy_loss", "ReLU": "relu", "Conv2d": "conv2d", "SiLU": "silu",
+             "BatchNorm2d": "batch_norm", "MSELoss": "mse_loss", "LSTM": "lstm", "KLDivLoss": "kl_div", "Flatten": "flatten",
+             "BCELoss": "binary_cross_entropy", "Embedding": "embedding", "LayerNorm": "layer_norm"}  # fmt: skip
+    assert {m: meaning_of(f"nn.{m}").ops[0] for m in named} == {m: f"aten::{op}" for m, op in named.items()}
+    assert meaning_of("nn.Nosuch") is None
+
+
+def test_the_operators_named_are_registered():
+    for names in (spellings.PYTHON, spellings.TORCH, spellings.NUMPY, spellings.ARGUMENTS):
+        for name, bases in names.items():
+            assert [b for b in bases.split() if f"aten::{b}" not in facts.overloads()] == [], name
+
+
+def test_data_says_nothing_that_the_rule_finds():
+    """A name of torch whose spelling gives its operator needs no line."""
+    assert [n for n, bases in spellings.TORCH.items() if n.rpartition(".")[2] == bases] == []
+
+
+CALLS = (*instead.ROWS, *alike.ROWS)
+
+
+@pytest.fixture
+def in_double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def evaluated(call, tensors):
+    names = {"np": np, "torch": torch}
+    for name, expression in instead.EXAMPLE.items():
+        array = eval(expression, {"np": np})
+        names[name] = torch.from_numpy(array) if tensors else array
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return eval(call, names)
+
+
+def flat(value):
+    parts = value if isinstance(value, tuple) else (value,)
+    return np.concatenate([np.ravel(np.asarray(p)) for p in parts])
+
+
+@pytest.mark.parametrize("row", CALLS, ids=lambda row: row.name)
+def test_both_calls_give_the_same(row, in_double):
+    """In float64, so that a result in torch's default dtype is no excuse."""
+    mine, theirs = evaluated(row.numpy, tensors=False), evaluated(row.torch, tensors=True)
+    if row.name.startswith("np.random."):
+        assert np.shape(mine) == np.shape(theirs)
+        return
+    assert isinstance(mine, tuple) or np.shape(mine) == np.shape(theirs)
+    if isinstance(mine, str):
+        assert mine == theirs
+    else:
+        np.testing.assert_allclose(flat(theirs), flat(mine), rtol=1e-12, atol=1e-12)
+
+
+def test_calls_have_one_row_each():
+    names = [row.name for row in CALLS]
+    assert sorted({n for n in names if names.count(n) > 1}) == []
