@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
+
+from name_pages import SPACES, name_page
 
 import torchnp
 from torchnp.catalogue import CATALOGUE, CHAPTERS
@@ -14,25 +17,36 @@ SHOWN = 12  # operators named below a difference
 
 
 def write(docs: Path) -> None:
-    """Write ``ops/*.md`` and ``differences.md`` below the documentation folder; unchanged files are left alone."""
+    """Write ``ops``, ``differences``, ``names`` and ``differences.md`` below the documentation folder."""
     table = torchnp.table
-    folder = docs / "ops"
-    folder.mkdir(exist_ok=True)
     packets: dict[str, list[str]] = {}
     for name in table:
         packets.setdefault(name.partition(".")[0], []).append(name)
     pages = {page_name(packet): op_page(packet, names) for packet, names in packets.items()}
     pages["index"] = index_page(packets)
-    for stale in {p.stem for p in folder.glob("*.md")} - set(pages):
+    _put(docs / "ops", pages)
+    _put(docs / "differences", {name_of(c): chapter_page(c, ops_of(packets)) for c in CHAPTERS} | {"ten": ten_page()})
+    _put(docs / "names", {library: name_page(library, PLACES) for library in SPACES})
+    _put(docs, {"differences": differences_page()}, alone=False)
+
+
+def _put(folder: Path, pages: dict[str, str], alone: bool = True) -> None:
+    """Write the pages that have changed; of a folder of their own others are removed."""
+    folder.mkdir(exist_ok=True)
+    for stale in {p.stem for p in folder.glob("*.md")} - set(pages) if alone else ():
         (folder / f"{stale}.md").unlink()
     for name, text in pages.items():
-        _put(folder / f"{name}.md", text)
-    _put(docs / "differences.md", differences_page(packets))
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
 
 
-def _put(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def name_of(chapter: ModuleType) -> str:
+    return chapter.__name__.rpartition(".")[2]
+
+
+# Where each difference is shown.
+PLACES = {d.id: f"differences/{name_of(c)}.html#{d.id}" for c in CHAPTERS for d in c.ROWS}
 
 
 def page_name(packet: str) -> str:
@@ -96,7 +110,8 @@ def index_page(packets: dict[str, list[str]]) -> str:
 
 
 def difference_lines(d: Difference, level: int) -> list[str]:
-    lines = [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
+    lines = [f"({d.id})=", ""] if level == 2 else []
+    lines += [f"{'#' * level} {d.title}", "", f"`{d.id}`", ""]
     if d.why:
         lines += [d.why, ""]
     for word, call in (("torch's value in NumPy", d.in_numpy), ("NumPy's value in torch", d.in_torch)):
@@ -120,7 +135,8 @@ def difference_lines(d: Difference, level: int) -> list[str]:
     ]
 
 
-def differences_page(packets: dict[str, list[str]]) -> str:
+def ops_of(packets: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The operators that have each difference."""
     table = torchnp.table
     ops: dict[str, list[str]] = {}
     for packet, names in packets.items():
@@ -128,19 +144,50 @@ def differences_page(packets: dict[str, list[str]]) -> str:
         bodies = [table[n] for n in names if table[n].derived_from is None]
         for i in dict.fromkeys(d.id for row in bodies for d in row.differences):
             ops.setdefault(i, []).append(packet)
+    return ops
+
+
+def title_of(chapter: ModuleType) -> str:
+    return chapter.__doc__.strip().removesuffix(".")
+
+
+def chapter_page(chapter: ModuleType, ops: dict[str, list[str]]) -> str:
+    lines = ["---", "orphan: true", "---", "", f"# {title_of(chapter)}", ""]
+    for d in chapter.ROWS:
+        lines += difference_lines(d, 2)
+        if d.id in ops:
+            links = [f"[`{p.removeprefix('aten::')}`](../ops/{page_name(p)}.md)" for p in sorted(ops[d.id])]
+            more = f", and {len(links) - SHOWN} more" if len(links) > SHOWN else ""
+            lines += [f"Operators: {', '.join(links[:SHOWN])}{more}", ""]
+    return "\n".join(lines)
+
+
+def differences_page() -> str:
     lines = [
         "# Differences between NumPy and torch",
         "",
         f"{len(CATALOGUE)} differences. Every example is run by the tests: torch's value, NumPy's value, that they "
-        "differ, and that torchnp's kernel gives torch's.",
+        "differ, and that torchnp's kernel gives torch's. Start with [ten that bite](differences/ten.md), or look a "
+        "function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md).",
         "",
     ]
     for chapter in CHAPTERS:
-        lines += [f"## {chapter.__doc__.removesuffix('.')}", ""]
-        for d in chapter.ROWS:
-            lines += difference_lines(d, 3)
-            if d.id in ops:
-                links = [f"[`{p.removeprefix('aten::')}`](ops/{page_name(p)}.md)" for p in sorted(ops[d.id])]
-                more = f", and {len(links) - SHOWN} more" if len(links) > SHOWN else ""
-                lines += [f"Operators: {', '.join(links[:SHOWN])}{more}", ""]
+        lines += [f"## [{title_of(chapter)}](differences/{name_of(chapter)}.md)", ""]
+        lines += [f"- [{d.title}](differences/{name_of(chapter)}.md#{d.id})" for d in chapter.ROWS]
+        lines.append("")
     return "\n".join(lines)
+
+
+# What costs people the most time when they move code: silent, and met on the first day.
+TEN = (
+    "correction", "lower-median", "int-to-default-float", "number-wraps", "three-tier-promotion", "half-opmath",
+    "repeat-is-tile", "split-takes-sizes", "transpose-pair", "beta-zero",
+)  # fmt: skip
+
+
+def ten_page() -> str:
+    lines = ["---", "orphan: true", "---", "", "# Ten differences that bite", ""]
+    lines += ["Both libraries run these calls without a word, or nearly, and give different results.", ""]
+    for i in TEN:
+        lines += difference_lines(CATALOGUE[i], 3)
+    return "\n".join(lines).replace("\n### ", "\n## ")
