@@ -28,7 +28,7 @@ STATES = ("same", "differs", "no counterpart", "not of arrays")
 WORDS = {
     "same": "no difference is known",
     "differs": "each difference is named, and leads to its example",
-    "no counterpart": "what to write instead is shown",
+    "no counterpart": "with what to write instead, where there is a short way",
     "not of arrays": "files, devices, states and other things beside arrays",
 }
 
@@ -79,7 +79,8 @@ def name_page(library: str, places: dict[str, str]) -> str:
         state = state_of(known, library)
         counts[state] += 1
         cells = [f"<code>{escape(name)}</code>", state, counterpart(known, library), how(known, library, places)]
-        rows.append(f'<tr data-state="{state}">' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
+        rows.append((state, f'<tr data-state="{state}">' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"))
+    rows.sort(key=lambda row: row[0] == "not of arrays")  # last, and else as they come
     other = "torch" if library == "numpy" else "NumPy"
     options = "".join(f"<option>{s}</option>" for s in STATES)
     lines = [
@@ -93,7 +94,7 @@ def name_page(library: str, places: dict[str, str]) -> str:
         '<table id="names" class="table" style="table-layout: fixed; width: 100%; overflow-wrap: anywhere">',
         '<colgroup><col style="width: 22%"><col style="width: 13%"><col style="width: 20%"><col></colgroup>',
         f"<thead><tr><th>name</th><th>state</th><th>in {other}</th><th>differences, and what to write</th></tr></thead>",
-        "<tbody>", *rows, "</tbody></table>",
+        "<tbody>", *(text for _, text in rows), "</tbody></table>",
     ]  # fmt: skip
     return "\n".join([*lines, "", "```{raw} html", FILTER.format(options=options).strip(), *table, "```", ""])
 
