@@ -13,6 +13,7 @@ from torchnp.errors import found_dtype, output_shape
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
+from torchnp.overlap import check_target
 from torchnp.quick import exact, is_float
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
@@ -245,6 +246,7 @@ def _added(cpu: str, takes: Any, of: Any, self: ndarray, tensor1: ndarray, tenso
 
 def _look_added(bound: Bound, targets: list[ndarray]) -> None:
     """In place torch looks whether the result fits, in shape and dtype, before it looks at the factor."""
+    check_target(targets[0])
     operands = [bound[name] for name in ("self", "tensor1", "tensor2")]
     shape, target = broadcast_shapes(*(x.shape for x in operands)), targets[0].shape
     check(shape == target, output_shape(target, shape))
