@@ -205,10 +205,10 @@ class Case:
 
 @cache
 def schemas() -> dict[str, Any]:
-    """Return every registered schema by its full name."""
+    """Return every registered schema by its full name: of aten and prims, and of the `libraries` that have been met."""
     from torchnp import schema
 
-    return schema.load()
+    return dict(schema.load())
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:

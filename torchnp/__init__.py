@@ -1,18 +1,20 @@
 """What every PyTorch operator does, in NumPy.
 
 `torchnp.table` maps each aten overload and prim to a NumPy function with torch's exact semantics; `torchnp.aten`
-and `torchnp.prims` are the same functions as attributes. This package never imports torch; what needs torch is in
+and `torchnp.prims` are the same functions as attributes. `torchnp.kernel` declares rows for other libraries' operators. This package never imports torch; what needs torch is in
 `torchnp.interop` and in the client of `torchnp.rpc`.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 
 if TYPE_CHECKING:
+    from torchnp.libraries import kernel
     from torchnp.op_table import aten, prims, table
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
@@ -24,6 +26,7 @@ __all__ = [
     "can_cast",
     "default_generator",
     "get_default_dtype",
+    "kernel",
     "load",
     "manual_seed",
     "prims",
@@ -42,18 +45,28 @@ _LAZY = {
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
     "load": "torchnp.runtime",
+    "kernel": "torchnp.libraries",
 }
 
 
 def __getattr__(name: str) -> Any:
     home = _LAZY.get(name)
     if home is None:
-        raise AttributeError(f"module 'torchnp' has no attribute {name!r}")
+        return _library(name)
     module = importlib.import_module(home)
     found = getattr(module, name)
     # `import torchnp.table` binds the submodule to this name: put the object in its place.
     globals()[name] = found
     return found
+
+
+def _library(name: str) -> Any:
+    """The operators of another library, of which a package has rows or some were declared: ``torchnp.torchvision``."""
+    # A module of this package is asked for here before it is imported.
+    own = name.startswith("_") or importlib.util.find_spec(f"torchnp.{name}") is not None
+    if not own and importlib.import_module("torchnp.libraries").meet(name):
+        return importlib.import_module("torchnp.op_table").namespace(name)
+    raise AttributeError(f"module 'torchnp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

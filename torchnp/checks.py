@@ -203,9 +203,8 @@ def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
     """Raise torch's error unless memory of these strides can be had."""
     words = f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
     check(len(shape) == len(stride), words)
-    extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     words = f"Storage size calculation overflowed with sizes={shape_text(shape)} and strides={shape_text(stride)}"
-    check(0 in shape or extent >= 0, words)
+    check(0 in shape or all(step >= 0 or size == 1 for size, step in zip(shape, stride, strict=True)), words)
 
 
 def check_real(name: str, **given: Any) -> None:

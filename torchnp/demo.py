@@ -6,7 +6,6 @@ batches and draw the same dropout masks, so their losses can be compared step by
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ import torchnp
 from torchnp import rpc
 from torchnp.interop import NumpyMode
 from torchnp.registry import FAILURES
+from torchnp.rpc.server.tokens import new_token
 
 ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
 ENOUGH_EPOCHS = 8
@@ -184,7 +184,7 @@ def publish(handle: Any) -> torch.Tensor:
 @contextmanager
 def server(*options: str) -> Iterator[tuple[str, str]]:
     """A server in a process of its own, on a free port of the loopback address: its address and token."""
-    token = secrets.token_urlsafe(16)
+    token = new_token()
     command = [sys.executable, "-m", "torchnp", "serve", "--port", "0", "--token", token, "--log-level", "WARNING"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

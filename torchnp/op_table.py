@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from torchnp import kernels, strides
+from torchnp import kernels, libraries, strides
 from torchnp.derived import rules
 from torchnp.exclusions import reason_of
 from torchnp.registry import REGISTERED, Kernel
@@ -43,7 +43,8 @@ class MissingOp(KeyError):
 class Table(Mapping[str, Kernel]):
     """Read-only mapping from full overload names (``"aten::add.Tensor"``) to kernels.
 
-    It holds the overloads that are provided; `schemas` holds all that torch registers, and `status` tells
+    It holds the overloads that are provided; `schemas` holds all that torch registers, and those of other libraries that
+    rows were declared for (`torchnp.kernel`, or a package's, imported when its namespace is first asked for). `status` tells
     what any of them is: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch
     defines it through other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`)
     or ``absent`` (not provided yet).
@@ -52,14 +53,29 @@ class Table(Mapping[str, Kernel]):
     def __init__(self, families: ModuleType = kernels) -> None:
         for module in pkgutil.walk_packages(families.__path__, f"{families.__name__}."):
             importlib.import_module(module.name)
-        self.schemas: dict[str, Schema] = load()
+        self.schemas: dict[str, Schema] = dict(load())
+        self.namespaces = {space: Namespace(self, space) for space in libraries.OWN}
+        self._sources: dict[str, tuple[str, str] | None] = {}
+        self._built: dict[str, Kernel] = {}
+        libraries.watch(self._take_libraries)
         unknown = [name for name in REGISTERED if name not in self.schemas]
         if unknown:
             raise ValueError(f"declared, but not in torch's registry: {', '.join(sorted(unknown))}")
         for schema in self.schemas.values():
             rules.check_write_pattern(schema)
-        self._sources: dict[str, tuple[str, str] | None] = {}
-        self._built: dict[str, Kernel] = {}
+
+    def _take_libraries(self) -> None:
+        """Know the overloads of other libraries that are declared by now, and no others."""
+        for name in [n for n in self.schemas if _space(n) not in libraries.OWN]:
+            del self.schemas[name]
+            self._sources.pop(name, None)
+            if name not in libraries.SCHEMAS:
+                self._built.pop(name, None)
+        self.schemas |= libraries.SCHEMAS
+        rules.forget_packets()
+        self.__dict__.pop("_names", None)
+        for space in {*map(_space, libraries.SCHEMAS), *self.namespaces} - {*libraries.OWN}:
+            self.namespaces[space] = Namespace(self, space)
 
     def __reduce__(self) -> str:
         return "table"  # pickled by its name in this module, as a function is
@@ -85,7 +101,8 @@ class Table(Mapping[str, Kernel]):
             spelled = f"{submodule[1]}_{submodule[2]}"
         if "::" not in spelled:
             space, _, rest = spelled.partition(".")
-            spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
+            spelled = f"{space}::{rest}" if rest and libraries.meet(space) else f"aten::{spelled}"
+        self.knows(spelled)
         if spelled.endswith(".default"):
             return [n for n in (spelled.removesuffix(".default"),) if n in self.schemas]
         if "." in spelled:
@@ -104,11 +121,18 @@ class Table(Mapping[str, Kernel]):
 
     def __contains__(self, name: object) -> bool:
         name = _full_name(name)
-        return name in REGISTERED or self._source(name) is not None
+        return self.knows(name) and (name in REGISTERED or self._source(name) is not None)
+
+    def knows(self, name: Any) -> bool:
+        """Whether an overload is known; a package that has rows of its namespace is imported to tell."""
+        if name in self.schemas:
+            return True
+        space = _space(name) if isinstance(name, str) else ""
+        return bool(space) and space not in libraries.OWN and libraries.meet(space) and name in self.schemas
 
     def _source(self, name: Any) -> tuple[str, str] | None:
         """The rule and the row that a row is derived from; looked for when it is asked for, as that takes time."""
-        if name in self.schemas and name not in self._sources:
+        if name not in self._sources and self.knows(name):
             self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
         return self._sources.get(name)
 
@@ -118,8 +142,8 @@ class Table(Mapping[str, Kernel]):
     # ------------------------------------------------------------ what is known
 
     def status(self, name: str) -> str:
-        """One of `STATUSES`, for any overload that torch registers."""
-        if name in REGISTERED:
+        """One of `STATUSES`, for any overload that torch registers, or that a library's rows were declared for."""
+        if self.knows(name) and name in REGISTERED:
             return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
         if name in self:
             return "derived"
@@ -129,12 +153,12 @@ class Table(Mapping[str, Kernel]):
 
     def reason(self, name: str) -> str | None:
         """Why an overload is ``excluded``; None for any other."""
-        if name in self or name not in self.schemas:
+        if name in self or name not in self.schemas or _space(name) not in libraries.OWN:
             return None
         return reason_of(name)
 
     def counts(self) -> dict[str, int]:
-        """Overloads by status; they add up to torch's registry."""
+        """Overloads by status; they add up to `schemas`: torch's registry, and libraries whose rows are declared."""
         found = Counter(map(self.status, self.schemas))
         return {status: found[status] for status in STATUSES}
 
@@ -148,6 +172,8 @@ class Table(Mapping[str, Kernel]):
     def why_not(self, *names: str) -> str:
         """What messages say of an overload, or of all overloads of an op, that are registered and not provided."""
         why = next(filter(None, map(self.reason, names)), None)
+        if any(_space(n) not in libraries.OWN for n in names):
+            return "no kernel is declared for it"
         return f"torchnp does not provide it: it {why}" if why else "torchnp does not provide it yet (status absent)"
 
     # ------------------------------------------------------------ building rows
@@ -168,10 +194,19 @@ class Table(Mapping[str, Kernel]):
             return f"{name}: {self.why_not(name)}.{hint}"
         if meant := self.find(name):
             return f"{name}: the table's names are spelt {', '.join(meant[:5])}"
-        return f"{name}: torch registers no such overload.{hint}"
+        space = _space(name)
+        if space in libraries.OWN or not space:
+            return f"{name}: torch registers no such overload.{hint}"
+        if space in self.namespaces:
+            return f"{name}: no such overload is declared.{hint}"
+        spaces = ", ".join(sorted({*self.namespaces, *libraries.offered()}))
+        return (
+            f"{name}: there are no rows of the namespace {space!r}; there are those of {spaces}. A package declares them by "
+            f"torchnp.kernel, in a module that it names in the entry point group {libraries.GROUP}"
+        )
 
     def _build(self, name: str) -> Kernel:
-        row = REGISTERED.get(name)
+        row = REGISTERED.get(name) if self.knows(name) else None
         if row is not None:
             schema = self.schemas[name]
             return self._dress(row.build(schema, strides.settler(schema)), name, row, None, row.body)
@@ -210,6 +245,12 @@ class Table(Mapping[str, Kernel]):
         if body is not None:
             vars(made)["__wrapped__"] = body
         return cast("Kernel", made)
+
+
+def _space(name: str) -> str:
+    """The namespace of a full name, "" of any other."""
+    space, colons, _ = name.partition("::")
+    return space if colons else ""
 
 
 def _full_name(name: Any) -> Any:
@@ -286,8 +327,8 @@ class Namespace:
         packet = self.__dict__[base] = Packet(self._table, f"{self._namespace}::{base}", names)
         return packet
 
-    def __reduce__(self) -> str:
-        return self._namespace
+    def __reduce__(self) -> tuple:
+        return namespace, (self._namespace,)
 
     def __dir__(self) -> list[str]:
         return sorted(self._packets)
@@ -309,8 +350,8 @@ class Packet:
         self.__name__ = name.partition("::")[2]
 
     def __reduce__(self) -> tuple:
-        namespace, _, base = self._name.partition("::")
-        return getattr, (globals()[namespace], base)
+        space, _, base = self._name.partition("::")
+        return getattr, (namespace(space), base)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -371,5 +412,17 @@ class Packet:
 
 
 table = Table()
-aten = Namespace(table, "aten")
-prims = Namespace(table, "prims")
+aten, prims = table.namespaces["aten"], table.namespaces["prims"]
+
+
+def namespace(space: str) -> Namespace:
+    """The ops of a namespace as attributes: ``torchnp.aten``, or another library's.
+
+    Raises
+    ------
+    AttributeError
+        There are no rows of it.
+    """
+    if not libraries.meet(space) or space not in table.namespaces:
+        raise AttributeError(f"there are no rows of the namespace {space!r}: {', '.join(sorted(table.namespaces))}")
+    return table.namespaces[space]

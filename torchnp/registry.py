@@ -133,6 +133,8 @@ def kernel(
             full = name if "::" in name else f"aten::{name}"
             if full in REGISTERED:
                 raise ValueError(f"{full} is declared twice: in {REGISTERED[full].family} and {row.family}")
+        for name in names:
+            full = name if "::" in name else f"aten::{name}"
             REGISTERED[full] = row
             if foreach:
                 FOREACH[foreach] = full.partition(".")[0]

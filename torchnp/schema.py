@@ -309,6 +309,14 @@ _NUMBERS = {f"{name}{mark}": kind for name, kind in (("int", int), ("SymInt", in
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 
 
+def is_type(text: str) -> bool:
+    """Whether a type is one that operators' schemas have: known here, a class that a library registers, or opaque."""
+    base = text.rstrip("?")
+    found = _LIST.match(base)
+    base = found[1].rstrip("?") if found else base
+    return base in _FITS or base in ("Tensor", "Any", "Storage", "()") or base.startswith("__torch__.")
+
+
 def fits(value: Any, type_: str, numbers: bool = False) -> bool:
     """Whether torch takes ``value`` for an argument of schema type ``type_``."""
     if type_[-1] == "?":

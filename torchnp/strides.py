@@ -4,7 +4,7 @@
 list; several results have one each.
 
 - ``contiguous``: row-major. ``columns``: each matrix column by column, as LAPACK leaves it.
-  ``solved``: so, unless ``left`` is false.
+  ``columns?x``: so, unless x is false, when it is row-major; ``contiguous?x``: the other way round.
 - ``iterator``: the order that torch's iterator finds for the tensors given (all, or those named after a colon).
   ``promoted``: the same, after operands of another dtype were converted to the common one, which makes them dense;
   ``floated``: converted to the default dtype, if they are integers; ``doubled``: to double precision. ``chosen``: so, but the first, a condition, to bool. With ``+0`` a number takes part as a tensor.
@@ -78,11 +78,8 @@ def _columns(shape: Shape, given: Given, place: int) -> Strides:
     return layout.columns(shape)
 
 
-def _solved(left: int) -> Rule:
-    def rule(shape: Shape, given: Given, place: int) -> Strides:
-        return contiguous(shape) if given(left) is False else _columns(shape, given, place)
-
-    return rule
+def _unless_false(argument: int, rule: Rule, otherwise: Rule) -> Rule:
+    return lambda shape, given, place: (otherwise if given(argument) is False else rule)(shape, given, place)
 
 
 def _vectors(shape: Shape, given: Given, place: int) -> Strides:
@@ -328,14 +325,16 @@ def parse(text: str, schema: Schema) -> Rule | None:
     """The rule of a name; None for ``own``."""
     if text == "own":
         return None
+    declared = [a.name for a in schema.args]
+    if "?" in text:
+        one, _, named = text.partition("?")
+        other = {"columns": "contiguous", "contiguous": "columns"}[one]
+        return _unless_false(declared.index(named), _FIXED[one], _FIXED[other])
     head, _, named = text.partition(":")
     kind, plus, _ = head.partition("+")
-    declared = [a.name for a in schema.args]
     arguments = [declared.index(n) for n in named.split(",")] if named else _tensors(schema)
     if kind in _FIXED:
         return _FIXED[kind]
-    if kind == "solved":
-        return _solved(declared.index("left"))
     if kind == "volume":
         return _volume(arguments[0], arguments[-1])
     if kind == "grown":
@@ -388,7 +387,7 @@ def settler(schema: Schema) -> Settle | None:
         return None
     texts = rules()[schema.name]
     fixed = set(texts) <= {"contiguous", "vectors"}
-    turned = any(text.partition(":")[0] in ("columns", "cut", "padded", "solved", "swept") for text in texts)
+    turned = any("?" in text or text.partition(":")[0] in ("columns", "cut", "padded", "swept") for text in texts)
     names = [a.name for a in schema.args]
     of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
 

@@ -53,6 +53,10 @@ class Writes:
     resizing : str
         torch's warning where the ``out=`` form of a factory is of another size: ``{}`` stands for its shape, its size
         and the result's, twice. Others are silent.
+    unlooked : bool
+        ``out`` looks at the memory of what is written itself.
+    counted : str
+        torch's words where an ``out=`` list has another length: ``{}`` stands for the length it should have, and its own.
     """
 
     inplace: Look | None = None
@@ -67,6 +71,8 @@ class Writes:
     rounds_number: bool = False
     resizes: bool = False
     resizing: str = ""
+    unlooked: bool = False
+    counted: str = "out should have one tensor per result: expected {}, got {}"
 
 
 NOTHING = Writes()
@@ -151,13 +157,26 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
     return resize(out, shape, strides)
 
 
+def store(out: ndarray, value: ndarray) -> tuple[int, ...]:
+    """Write a result into the first out, which gets its shape, where a row's look computes it: the places then written."""
+    (out if out.shape == value.shape else resize_out(out, value.shape))[...] = cast(value, out.dtype)
+    return (0,)
+
+
+def resize_owned(x: ndarray, shape: Sequence[int]) -> ndarray | None:
+    """Give an array that owns its memory another shape, row-major; one that stands for another's tells where that is now."""
+    if type(x) is ndarray and not x.flags.c_contiguous:
+        x.resize(x.size, refcheck=False)  # of its own NumPy keeps columns together
+    return x.resize(shape, refcheck=False)
+
+
 def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
     """`resize_out` without the warning; ``strides`` in elements are for what stands for a tensor."""
     strided = getattr(out, "resize_strided", None)
     if strided is not None and strides is not None:
         return strided(shape, strides)
     try:
-        moved = out.resize(shape, refcheck=False)  # an array that stands for another's tensor tells where that is now
+        moved = resize_owned(out, shape)
     except ValueError as error:
         raise RuntimeError(
             f"Trying to resize storage that is not resizable: out= has shape {shape_text(out.shape)}, the result "

@@ -89,7 +89,7 @@ def ops_of(device: str, composite: bool = False) -> frozenset[str]:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     found = set()
     for name in torch._C._dispatch_get_all_op_names():
-        if not name.startswith(("aten::", "prims::")):
+        if not name.startswith(("aten::", "prims::")) and name not in schemas():
             continue
         structured = has(name, "CompositeExplicitAutogradNonFunctional")
         made = structured and any(has(n, key) for n in siblings().get(name, ()) if is_out(n))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..case import DTYPES, NAMES, Array, Case, Named, rebuilt, schemas, whole
+from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .drawable import looks_at_sizes
+from .relaid import cast, relaid, retyped
 from .strategies import draws
 from .task import BROKEN
 
@@ -28,7 +28,15 @@ UNLIKE = ([0, 0, 100], [0, -100, 100], [-1, -1, 100], [-1, -7], [-7, -1], [2, -1
 SCALARS = (-1.0, 1.5, 3 + 4j, True, 1e5, 1e39, -(2**63))
 FLOATS = (-1.0, 1.5, float("nan"), 1e5, 1e39)
 # What may be given for an argument that is left out.
-GIVEN = {"int?": NUMBERS, "SymInt?": NUMBERS, "float?": FLOATS, "bool?": (False, True), "Scalar?": SCALARS}
+DTYPE_CHOICES = tuple(Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16"))
+DEVICES = (Named("device", "cpu"), Named("device", "cpu:0"))  # a device's number says nothing of the CPU
+LISTS: tuple[list[int], ...] = ([], [0], [-1, 0], [1, 2, 3])
+GIVEN: dict[str, tuple] = {
+    "int?": NUMBERS, "SymInt?": NUMBERS, "float?": FLOATS, "bool?": (False, True), "Scalar?": SCALARS,
+    "ScalarType?": DTYPE_CHOICES, "Device?": DEVICES, "Layout?": (Named("layout", "strided"),), "int[]?": LISTS,
+    "int[1]?": LISTS, "SymInt[]?": LISTS, "SymInt[1]?": LISTS, "float[]?": ([], [1.0], [2.0, 0.5]), "str?": ("bogus",),
+    "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
+}  # fmt: skip
 AMONG = 20  # draws, of which they are
 TWICE = 24  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
@@ -49,7 +57,11 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
             break
     for case in kept:
         once = broken(replace(case, source=source, sample_dtype=count))
-        for other in [*chain(*once), *broken_twice(once, Random(f"{op} {start} twice"))]:
+        more: list[Case] = []
+        if not schemas()[op].is_out:
+            more += broken_twice(once, Random(f"{op} {start} twice"))
+            more += recast(replace(case, source=source, sample_dtype=count))
+        for other in [*chain(*once), *more]:
             recorder.calls[op] += 1
             recorder.sink(other)
             yield
@@ -68,13 +80,16 @@ def broken(case: Case) -> list[list[Case]]:
     names = [a.name for a in schemas()[case.op].args]
     seen = {case.digest}
     found = []
-    for place, value in [*enumerate(case.args), *case.kwargs.items()]:
+    left_out = {a.name: a.default for a in schemas()[case.op].args[len(case.args) :] if a.has_default} | case.kwargs
+    for place, value in [*enumerate(case.args), *left_out.items()]:
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
+        if schemas()[case.op].is_out and not a.is_out:
+            continue  # as the functional form's
         buffers = list(case.buffers)
         calls = []
         for other in others(value, a, case, buffers):
             args = tuple(other if i == place else v for i, v in enumerate(case.args))
-            kwargs = {k: other if k == place else v for k, v in case.kwargs.items()}
+            kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: other}
             made = replace(rebuilt(case, args, kwargs, buffers), digest="")
             if made.digest not in seen:
                 seen.add(made.digest)
@@ -83,10 +98,22 @@ def broken(case: Case) -> list[list[Case]]:
     return found
 
 
+def recast(case: Case) -> Iterator[Case]:
+    """Yield the call with all arrays of the first one's dtype in another, each of them; every other time, in other memory."""
+    if not retyped(case, "float32"):
+        return
+    first = case.arrays()[0].dtype
+    for turn, name in enumerate(name for name in OTHER_DTYPES if name != first):
+        if other := retyped(case, name):
+            yield (turn % 2 and relaid(other, "all last")) or other
+
+
 def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterator[Any]:
     """Yield what may stand in the place of an argument; new memory is added to ``buffers``."""
     row = constraint_of(case.op)
     sized = a.name not in row.unchecked and looks_at_sizes(case.op)
+    if sized and value is not None and a.type.endswith("?"):
+        yield None
     if isinstance(value, Array):
         x = value.on(case.buffers)
         for other in [*arrays_like(x, sized), *(indices_like(x) if sized and row.wild_values else ())]:
@@ -95,25 +122,43 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         yield from [[]] * sized
         for x in arrays_like(value[0].on(case.buffers), sized):
             yield [added(x, buffers), *value[1:]]
-    elif not sized:
-        return
-    elif isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
+        if len(value) > 1 and isinstance(value[-1], Array):
+            for x in arrays_like(value[-1].on(case.buffers), sized):
+                yield [*value[:-1], added(x, buffers)]
+    elif sized and value is None and a.type == "Tensor?" and case.arrays():
+        yield added(case.arrays()[0].on(case.buffers), buffers)
+    elif sized:
+        yield from GIVEN.get(a.type, ()) if value is None else plain(value, a, case)
+
+
+def plain(value: Any, a: Any, case: Case) -> Iterator[Any]:
+    """Yield what may stand in the place of a number, a list of them, a word or a dtype."""
+    if isinstance(value, list) and all(type(v) is int for v in value) and "int" in a.type.lower():
         yield from ([], [*value, 1], value[1:], [-1] * len(value), [0] * len(value), [7] * len(value), [0] * 2)
-        yield from ([*value, *value[:1]], *([*value[:-1], n] for n in FAR), *UNLIKE)
+        yield from ([*value, *value[:1]], *([*value[:-1], n] for n in (*FAR, *edges(case))), *UNLIKE)
+        yield from ([*value, n - rank] for n in value[:1] for rank in ranks(case))  # a dimension by its other name
     elif type(value) is int and "int" in a.type.lower():
-        yield from (n for n in NUMBERS if n != value)
+        yield from (n for n in dict.fromkeys([*NUMBERS, *edges(case)]) if n != value)
     elif isinstance(value, bool):
         yield not value
-    elif isinstance(value, (int, float)):
+    elif isinstance(value, (int, float)) and not a.type.startswith("ScalarType"):
         yield from SCALARS if a.type.startswith("Scalar") else FLOATS
-    elif value is None and a.type in GIVEN:
-        yield from GIVEN[a.type]
-    elif isinstance(value, str) or (value is None and a.type == "str?"):
+        yield from (v for v in (*case.args, *case.kwargs.values()) if type(v) is type(value) and v != value)
+    elif isinstance(value, str) and a.type.startswith("str"):
         yield "bogus"
-    elif isinstance(value, Named) and value.kind == "dtype":
-        yield from (
-            Named("dtype", name) for name in ("bool", "int64", "float32", "complex64", "float16") if name != value.name
-        )
+    elif isinstance(value, Named) and value.kind in ("dtype", "device"):
+        yield from (other for other in (*DTYPE_CHOICES, *DEVICES) if other.kind == value.kind and other != value)
+
+
+def ranks(case: Case) -> list[int]:
+    """Return how many dimensions the first array has that has any."""
+    return [len(a.shape) for a in case.arrays() if a.shape][:1]
+
+
+def edges(case: Case) -> list[int]:
+    """Return numbers at which a size or a dimension begins to be too large: of the first array that has dimensions."""
+    shape = next((a.shape for a in case.arrays() if a.shape), ())
+    return list(dict.fromkeys(m for n in (*shape, len(shape)) for m in (n - 1, n, n + 1, -n, -n - 1))) if shape else []
 
 
 def added(x: np.ndarray, buffers: list[np.ndarray]) -> Array:
@@ -135,6 +180,11 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
         yield np.resize(x, ())
     if sized and x.ndim > 1:
         yield x[:, :0]
+        yield x.reshape(-1)
+    if sized:  # the same elements
+        yield x[..., None]
+    if sized and x.size == 1 and x.ndim:
+        yield x.reshape(())
     if sized:  # what is wrong twice
         yield cast(np.stack([x, x]), "complex64" if NAMES[x.dtype] != "complex64" else "bool")
         yield cast(x.reshape(-1)[:0], "bool" if NAMES[x.dtype] != "bool" else "float64")
@@ -147,10 +197,3 @@ def indices_like(x: np.ndarray) -> Iterator[np.ndarray]:
         made = x.copy()
         made.reshape(-1)[-1:] = n
         yield made
-
-
-def cast(x: np.ndarray, name: str) -> np.ndarray:
-    """Return what a dtype has for the values of an array, of their magnitudes where it has no sign."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of imaginary parts that are lost
-        return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])

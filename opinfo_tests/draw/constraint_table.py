@@ -6,6 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 
+from .. import namespaces
 from . import (
     constraint_elementwise,
     constraint_gradients,
@@ -44,7 +45,7 @@ def constraint_of(op: str) -> Constraint:
     base = full.partition(".")[0]
     names = {op, full, base, base.removesuffix("_copy"), base.removeprefix("_foreach_"), base.removeprefix("special_")}
     found = Constraint()
-    for patterns, given in RULES:
+    for patterns, given in namespaces.of(op).rules if namespaces.is_other(op) else RULES:
         if f"family:{family(op)}" in patterns or any(fnmatchcase(n, p) for p in patterns for n in names):
             args, sizes = {**found.args, **given.get("args", {})}, {**found.sizes, **given.get("sizes", {})}
             found = replace(found, **{**given, "args": args, "sizes": sizes})

@@ -33,6 +33,7 @@ FLOAT_EXTREMES = [
 ]
 INTS = [0, 1, -1, 2, 3, -3, 5, 7, -7, 10, 100]
 INT_EXTREMES = [127, 128, 255, 256, -128, 2**31 - 1, 2**53 + 1]
+EMPTY = 40  # percent of the sizes that are none in a call that is to have such
 BETWEEN = 15  # percent of the arrays of floating point numbers that have none of these
 MAGNITUDES = (1.0, 1.0, 0.1, 10.0, 100.0)
 LAYOUTS = ["c"] * 6 + ["t", "step", "offset", "expand"]
@@ -90,7 +91,8 @@ class Call:
     those of the pools, so that how often they are drawn changes nothing else of a call.
     """
 
-    def __init__(self, random: Random, between: Random, op: str) -> None:
+    def __init__(self, random: Random, between: Random, op: str, empty: bool = False) -> None:
+        self.empty = empty  # whether some of the sizes that a row names are none, whatever it says
         self.random, self.between, self.op, self.schema = random, between, op, schemas()[op]
         self.row = constraint_of(op)
         self.sizes: dict[str, int] = {}
@@ -127,6 +129,8 @@ class Call:
         """Return the size that a letter names in this call."""
         if name not in self.sizes:
             self.sizes[name] = self.integer(*self.row.sizes.get(name, con.SIZES.get(name, (0, 4))))
+            if self.empty and len(name) == 1 and self.chance(EMPTY):
+                self.sizes[name] = 0
         return self.sizes[name]
 
     def value(self, text: str | int) -> int:
@@ -196,7 +200,7 @@ class Call:
             if same:
                 return self.keep(same[0])
         values = self.values(shape, dt, spec)
-        layout = spec.layout or self.choose(LAYOUTS)
+        layout = spec.layout or ("c" if self.empty else self.choose(LAYOUTS))
         if layout == "expand" and spec.values in ("square", "spd") and len(shape) == 2 and is_complex(dt):
             layout = "c"  # equal rows of complex numbers leave rounding errors, which tell nothing
         buffer, strides, offset = lay_out(values, layout)

@@ -216,6 +216,76 @@ ASKED = [
     *(f"-    _padded_dense_to_jagged_forward  (torch.ones(2,3,4), [torch.tensor([0,2,3])], {total})" for total in (0, 3, 4, "None")),
 ]  # fmt: skip
 
+# Ways of kernels that no other sample went: singular matrices, rows of unlike size, batches in parts, many elements, two fillings of a mask.
+HOLED = "x(3,3).{half}() * (1 - torch.diag(torch.tensor({row}))).to(x(1).dtype)"
+# Outs of other dtypes than the result's: torch reduces in some of them, fills others with a number, and refuses the rest late.
+_DTYPES = ("uint8", "int8", "uint16", "float16", "float32", "float64", "complex32", "complex64", "float8_e4m3fn")
+_FEW = "torch.tensor([0.5, 1e-45, 256.0, -7.25])"
+_FAR = "(1e6 + torch.arange(4.0, dtype=torch.float64))"
+INTO = [
+    f"s    {op}  ({args}, out=torch.zeros({size}, dtype=torch.{dtype}))"
+    for (op, args, size), dtype in product(
+        [
+            *((f"{op}.{way}", f"{_FEW}{more}", "()") for op in ("any", "all") for way, more in (("all_out", ""), ("out", ", 0"), ("dims_out", ", [0]"))),
+            *((f"{op}.out", f"p(40).bfloat16(), x(40).bfloat16(), {reduction}{more}", "()") for op, more in (("mse_loss", ""), ("huber_loss", ", 0.5"), ("smooth_l1_loss", ", 0.5")) for reduction in (1, 2)),
+            *((f"{op}.unary_out", x, "()") for op in ("min", "max") for x in ("torch.tensor([300, 301])", "torch.tensor([1e200, 1e201]).double()")),
+            *((f"{op}.out", f"{x}, [-1]", size) for op in ("std", "var") for x, size in ((_FAR, "()"), (f"torch.complex({_FAR}, {_FAR})", "()"), ("x(3,4)", "3"))),
+            *((f"{op}.correction_out", f"{_FAR}, None, correction=0", "()") for op in ("std", "var")),
+            ("mean.out", "x(3,4).half(), [1]", "3"), ("logsumexp.out", "x(3,4), [1]", "3"), ("bernoulli.out", "p(4)*0", "4"),
+            ("logical_not.out", "x(4)", "4"), ("linalg_matrix_rank.out", "torch.eye(3), 0.5", "()"), ("mv.out", "x(3,4), x(4)", "3"),
+        ],
+        _DTYPES,
+    )
+]  # fmt: skip
+
+WAYS = [
+    *(f"-    _convert_indices_from_csr_to_coo  (torch.tensor({rows}), torch.tensor({columns}), out_int32={narrow}, transpose={turned})" for rows, columns in (("[[0,1,3],[0,2,3]]", "[[1,0,1],[0,1,0]]"),) for narrow, turned in product((False, True), (False, True))),
+    *(f"fib  {op}  (x({shape}), {dim}, ints({n})*0, x({source}))" for op in ("index_add", "index_add_", "index_copy") for shape, dim, n, source in (("0", 0, 0, "0"), ("3,0", 0, 2, "2,0"), ("0,3", 0, 0, "0,3"), ("0,3", 1, 2, "0,2"))),
+    *(f"f    is_set_to  ((a := x(2,2)), {other})" for other in ("a", "a.t()", "a[:1]", "a[1:]", "a.view(4)", "a.clone()", "a.detach()")),
+    *(f"f    {op}  (x(4,2,2), [{states}], [x(12,2), x(12,3)], False, 1, 0.0, False, False, False)" for op in ("lstm.input",) for states in ("x(1,2,3)", "x(1,2,3), x(1,2,3)", "x(1,2,3), x(1,2,3), x(1,2,3)")),
+    *(f"s    lstm_cell  (x(2,2), [{states}], x(12,2), x(12,3))" for states in ("x(2,3)", "x(2,3), x(2,3)", "x(2,3), x(2,3), x(2,3)", "")),
+    *(f"s    _native_multi_head_attention  ({', '.join(f'x({n})' for n in sizes)}, {d}, {heads}, x({3 * d},{d}), x({3 * d}), x({d},{d}), x({d}))" for sizes, d, heads in ((("3,6",) * 3, 4, 2), (("2,3,6",) * 3, 4, 2), (("2,3,4",) * 3, 4, 3), (("2,3,4", "2,5,4", "2,3,4"), 4, 2), (("2,3,4",) * 2 + ("2,5,4",), 4, 2))),
+    *(f"s    replication_pad{n}d_backward.grad_input  (x({lead},{wide}), x({lead},{thin}), {[1] * 2 * n}, grad_input=torch.zeros({lead},{thin}, dtype=torch.{dtype}))" for n, wide, thin in ((1, "6", "4"), (2, "6,6", "4,4"), (3, "6,6,6", "4,4,4")) for lead in ("0,2", "2,0", "1,2") for dtype in ("int64", "float64", "float32")),
+    *(f"f    roll  (x(0,3), {shifts}, {dims})" for shifts, dims in (("[1,2]", "[0]"), ("[1]", "[]"), ("[1]", "[0]"), ("[]", "[]"))),
+    *(f"fib  resize  (x(2,3){turned}, {size})" for turned in (".t()", "[:,1:]", ".expand(2,2,3)[:,0]") for size in ("[2,3]", "[3,2]", "[4]", "[7]")),
+    *(f"f    {op}  (x(3), {target}, {rest})" for op, target, rest in (("multi_margin_loss", "torch.tensor(1)", "1, 1.0, None, {}"), ("multi_margin_loss", "torch.tensor([1])", "1, 1.0, None, {}"), ("multilabel_margin_loss", "torch.tensor([1,-1,0])", "{}")) for rest in map(rest.format, (0, 1, 2))),
+    *(f"s    _weight_norm_interface_backward  ({', '.join(spread if i == turn else dense for i, (dense, spread) in enumerate(given))}, 0)" for given in [(("x(2,3)", "x(2,6)[:,::2]"), ("x(2,3)", "x(4,3)[::2]"), ("x(2,1)", "x(4,1)[::2]"), ("p(2,1)", "p(4,1)[::2]"))] for turn in (-1, 1, 2, 3)),
+    *(f"s    {op}  ([ints(3).to(torch.{a}), torch.zeros(0,dtype=torch.{b})])" for op in ("cat", "concat", "hstack") for a, b in (("int32", "float64"), ("float32", "complex64"), ("bool", "int8"), ("float16", "bfloat16"))),
+    *(f"s    special_{op}  (x(2).{dtype}(), torch.tensor([{n}.0, {n + 1}.0]))" for op in ("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p", "chebyshev_polynomial_t") for dtype, n in (("double", 127), ("double", 200), ("double", 511), ("double", 513), ("float", 127), ("float", 129))),
+    *(f"s    native_batch_norm_backward  ({grad}, {image}, None, None, None, torch.zeros(5), torch.ones(5), True, 1e-5, [True,True,True])" for image in ("x(2,3,4,5).permute(0,3,1,2)", "x(2,5,3,4)") for grad in ("torch.ones(2,5,3,4).half()", "torch.ones(2,3,4,5).half().permute(0,3,1,2)", "x(2,5,3,4)", "x(2,3,4,5).permute(0,3,1,2)")),
+    *(f"fi   addmv  ({base}, x({m}), x({n}), beta={beta})" for base in ("x(1).sum()", "x(1)", "x(3)") for m, n in (("3,0", "0"), ("3,2", "2")) for beta in (0, 2)),
+    *(f"fib  addr  (x(2,2), x(2), x(2), beta={beta}, alpha={alpha})" for beta in ("True", "False", "2") for alpha in ("True", "False", "0", "2")),
+    *(f"f    rrelu_with_noise_backward  (x(3), x(3), p(3), {low}, {high}, {training}, {own})" for low, high in ((-0.3, 0.1), (0.1, 0.3), (0.25, 0.25)) for training, own in product((False, True), (False, True))),
+    *(f"sc   linalg_solve_triangular  ({HOLED.format(half=half, row=row)}, x(3,2), upper={half == 'triu'}, unitriangular={unit})"
+      for half, row, unit in product(("triu", "tril"), ("[1,0,0]", "[1,1,1]", "[0,0,1]"), (False, True))),
+    *(f"sc   triangular_solve  (x(3,2), {HOLED.format(half=half, row=row)}, {half == 'triu'}, {turned})"
+      for half, row, turned in product(("triu", "tril"), ("[1,0,0]", "[1,1,1]", "[0,0,1]"), (False, True))),
+    *(f"f    {op}  ({given}, {dim}, False)" for op, dim in product(("_softmax", "_log_softmax"), (1, 0))
+      for given in ("torch.cat([x(40,900), x(40,900) - 800])", "torch.cat([x(700,60), x(700,60) - 800], 1)", "torch.cat([x(60,1500), x(60,1500) - 800]).t()")),
+    *(f"f    segment_reduce  (x(2,4,2), '{reduce}', lengths=torch.tensor({lengths}), axis=1, unsafe={unsafe}, initial={initial})"
+      for reduce, (lengths, unsafe), initial in product(("sum", "mean", "max", "min", "prod"), (("[[1,2],[2,2]]", True), ("[[0,4],[3,1]]", False)), (None, 0.5))),
+    *(f"fi   native_batch_norm  (x(2,2,3).permute(2,1,0), {given}, None, None, True, 0.1, 1e-5)" for given in ("None, None", "x(2), x(2)")),
+    *(f"f    native_batch_norm  (x(8,1), None, None, x({size}).sum({dim}), p({size}).sum({dim}), {training}, 0.1, 1e-5)" for (size, dim), training in product((("1", ""), ("1", "0"), ("1,1", "0")), (False, True))),
+    *(f"f    rrelu{end}  (x(3,4), {low}, {high}, {training}, g())" for end, (low, high), training in product(("", "_"), ((0.25, 0.25), (0.5, 0.25), (0, 0), (1, 2)), (False, True))),
+    *(f"s    prims::{op}  (x(2,3){kind}, dim={dim}{rest})" for op, kind, rest in (("fft_r2c", "", ", onesided=True"), ("fft_r2c", "", ", onesided=False"), ("fft_c2c", ".cfloat()", ", forward=True"), ("fft_c2r", ".cfloat()", ", last_dim_size=3")) for dim in ("[1,-1]", "[-2,0]", "[0,1]", "[1]")),
+    *(f"s    stft  (x(8), {n}, 2, {n}, x({n}), False, {onesided}, True)" for n, onesided in product((8, 7, 9), (False, True))),
+    *(f"i    smooth_l1_loss_backward  (x({grad}), x(3,40), x(3,40), {reduction}, {beta})" for grad, reduction in (("3,40", 0), ("1", 1), ("1", 2)) for beta in (1.0, 2.0)),
+    *(f"fc   tensordot  ({a}, {b}, {da}, {db})" for a, b, da, db in (("x(1).sum()", "x(3)", "[]", "[]"), ("x(2,3)", "x(1).sum()", "[]", "[]"), ("x(1).sum()", "x(1).sum()", "[]", "[]"), ("x(2,3)", "x(1,4)", "[1]", "[0]"), ("x(2,1)", "x(3,4)", "[1]", "[0]"))),
+    *(f"fi   {op}  (x({shape}, low=-1, high=1), {dim})" for op, (shape, dim) in product(("cumsum", "cumprod"), (("3,7,150", 1), ("3,5000", 1), ("5000,3", 0), ("2,3,5000", 2)))),
+    *(f"f    linalg_vector_norm  (x({shape}), {ord}, {dim}, {keep})" for shape, dim, keep in (("3,4", "[1]", False), ("3,0", "[0]", True), ("3,4", "None", False)) for ord in (1e39, -1e39, 1e300)),
+    *(f"f    _masked_softmax  (x(2,3,5,5), m({mask}), 3, {kind})" for mask, kind in product(("5,5", "2,5", "3,5", "2,3,5,5"), ("0", "1", "2", "3", "None"))),
+    *(f"s    linalg_lstsq  ({a}, {b}, driver='gels')" for a, b in (("x(3,2) * float('nan')", "x(3,1)"), ("x(3,2)", "x(3,1) * float('nan')"))),
+    *(f"sc   linalg_lstsq  ({a}, {b}, driver='{driver}')" for driver in ("gels", "gelsy", "gelsd", "gelss") for a, b in (("x(0,2)", "x(0,1)"), ("x(2,3,2)", "x(3,1)"), ("x(3,2)", "x(2,3,1)"), ("x(2,3)", "x(2)"))),
+    *(f"-    _validate_compressed_sparse_indices  ({rows}, torch.tensor({starts},dtype=torch.{a}), torch.tensor({numbers},dtype=torch.{b}), 2, 2, {nnz})" for rows in (True, False) for starts, numbers, nnz in (("[0,1,2]", "[0,1]", 2), ("[0,2,2]", "[1,0]", 2), ("[0,2,1]", "[0,1]", 1), ("[0,1,2]", "[0,2]", 2), ("[1,1,2]", "[0,1]", 2), ("[0,1,3]", "[0,1]", 2), ("[0,1]", "[0,1]", 2), ("[0,1,2]", "[0]", 2)) for a, b in (("int64", "int64"), ("int32", "int64"), ("int64", "int32"), ("int32", "int32"), ("float32", "float32"))),
+    *(f"f    multinomial  (x({shape}, low=0), {n}, {again}, generator=g())" for shape in ("0,3", "2,0", "3", "2,3", "0", "1,1") for n in (0, 1, 2, 4) for again in (False, True)),
+    *(f"s    convolution  (x(8,16,40,40){last}, x(8,{16 // groups},3,3), x(8), [{stride},{stride}], [1,1], [{dilation},{dilation}], {turned}, [0,0], {groups})" for last, stride, dilation, groups, turned in (("", 1, 1, 1, False), (LAST, 1, 1, 1, False), ("", 2, 2, 1, False), ("", 1, 1, 8, False), (LAST, 2, 1, 2, False))),
+    *(f"s    convolution  (x(8,16,20,20), x(16,{8 // groups},3,3), x(8), [{stride},{stride}], [1,1], [1,1], True, [0,0], {groups})" for stride, groups in ((1, 1), (2, 1), (2, 4))),
+    *(f"s    convolution_backward  (x(8,8,{out},{out}), x(8,16,40,40){last}, x(8,{16 // groups},3,3), [8], [{stride},{stride}], [1,1], [1,1], False, [0,0], {groups}, [True,True,True])" for last, stride, out, groups in (("", 1, 40, 1), (LAST, 1, 40, 1), ("", 2, 20, 1))),
+    *(f"f    convolution  (x(2,3,5,5){last}, x(4,3,1,1), {bias}, [{stride},1], [{border},0], [1,1], False, [0,0], 1)" for last, bias, stride, border in product(("", LAST), ("None", "x(4)"), (1, 2), (0, 1))),
+    *(f"s    native_batch_norm  (x(4,8,50,60){last}, {w}, {b}, torch.zeros(8), torch.ones(8), {training}, 0.1, 1e-5)" for last, (w, b), training in product(("", LAST, ".permute(0,1,3,2)"), (("x(8)", "x(8)"), ("None", "None")), (False, True))),
+    *(f"s    native_batch_norm_backward  (x(4,8,50,60), x(4,8,50,60){last}, {w}, x(8), p(8), x(8), p(8), {training}, 1e-5, [True,True,True])" for last, w, training in product(("", LAST), ("x(8)", "None"), (False, True))),
+]  # fmt: skip
+
 ROWS = [
     *IMAGES,
     *SIGNALS,
@@ -231,5 +301,7 @@ ROWS = [
     *BOUNDS,
     *REGIMES,
     *ASKED,
+    *INTO,
+    *WAYS,
 ]
 EDGES = "\n".join(ROWS) + OTHERS

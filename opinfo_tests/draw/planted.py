@@ -59,6 +59,20 @@ def planted(case: Case, kind: str) -> Case | None:
     return made if made.digest != case.digest else None
 
 
+def uneven(case: Case) -> Case | None:
+    """The case with numbers a thousand times as large in the first row of its first array of floats."""
+    arrays = case.arrays()
+    a = next((a for a in arrays if is_inexact(DTYPES[a.dtype]) and len(a.shape) > 1 and 0 not in a.shape), None)
+    if a is None or is_fragile(case.op) or is_of_matrices(case.op):
+        return None
+    buffers = list(case.buffers)
+    buffers[a.buffer] = buffers[a.buffer].copy()
+    row = a.on(buffers)[0]
+    with np.errstate(all="ignore"):
+        row[...] = (row * row.dtype.type(1000)).astype(row.dtype)
+    return replace(case, buffers=buffers, digest="")
+
+
 def put(view: np.ndarray, kind: str, turn: int) -> None:
     """Write values of a kind at every third element, or of few at one of them."""
     values = specials(view.dtype, kind)

@@ -12,7 +12,9 @@ from pathlib import Path
 import torch
 from rich.progress import track
 
+from .. import namespaces
 from ..schemas import siblings
+from . import given
 from .own import own_reach
 from .record import Recorder
 from .samples import ERRORS, PROBE_DTYPES, opinfos, registered, run_task, supported
@@ -94,12 +96,12 @@ def probe() -> Reach:
 
 
 def select(patterns: list[str]) -> frozenset[str]:
-    """Return the registered overloads that patterns name; a pattern that names none is an error."""
-    names = registered()
+    """Return the registered overloads that patterns name, other libraries' too; a pattern that names none is an error."""
     chosen: set[str] = set()
     for pattern in patterns:
         full = pattern if "::" in pattern else f"aten::{pattern}"
-        hits = {n for n in names if fnmatchcase(n, full)}
+        namespaces.meet_all(namespaces.offered(full.partition("::")[0]))
+        hits = {n for n in registered() if fnmatchcase(n, full)}
         if not hits:
             raise SystemExit(f"opinfo_tests: no registered overload matches {pattern!r}{close(full)}")
         chosen |= hits
@@ -151,4 +153,4 @@ def plan(ops: frozenset[str] | None, dtypes: list[str], home: bool = False) -> l
         if ops is None or calls & ops:
             allowed = supported(source)
             tasks += [Task(source, d) for d in dtypes if d in allowed]
-    return tasks
+    return tasks + given.plan(ops or (), dtypes)

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..backends.torch_backend import DTYPE_NAMES, overload_of, raw
 from ..case import Array, Case, Named, Seeded
+from ..namespaces import why_undrawn
 from ..schemas import all_schemas, blank_written, siblings
 from .planted import KINDS as VALUES
 from .planted import planted
@@ -117,7 +118,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = func.name()
-        if name.startswith(("aten::", "prims::")):
+        if name.startswith(("aten::", "prims::")) or name in all_schemas():
             self.see(name, args, kwargs)
         return func(*args, **kwargs)
 
@@ -158,7 +159,7 @@ class Recorder(TorchDispatchMode):
             if other is not None:
                 self.enlarged[case.op] += 1
                 self.sink(other)
-        if self.planted[case.op] < PLANTED:
+        if self.planted[case.op] < PLANTED and not why_undrawn(case.op):
             other = planted(case, VALUES[int(case.digest[:6], 16) % len(VALUES)])
             if other is not None:
                 self.planted[case.op] += 1

@@ -3,6 +3,7 @@ and on many elements."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -64,6 +65,25 @@ def windowed(case: Case, made: Mapping[int, Array], buffers: list[np.ndarray]) -
     return replace(case, args=map_tree(leaf, case.args), kwargs=map_tree(leaf, case.kwargs), buffers=buffers, digest="")
 
 
+def retyped(case: Case, name: str) -> Case | None:
+    """The case with all arrays of the first one's dtype in another; None where they share memory, or there are none."""
+    arrays = case.arrays()
+    if not arrays or len({a.buffer for a in arrays}) < len(arrays):
+        return None
+    made, buffers = {}, list(case.buffers)
+    for i, a in enumerate(arrays):
+        if a.dtype == arrays[0].dtype:
+            buffers[a.buffer], made[i] = whole(cast(a.on(case.buffers), name), a.buffer)
+    return windowed(case, made, buffers)
+
+
+def cast(x: np.ndarray, name: str) -> np.ndarray:
+    """Return what a dtype has for the values of an array, of their magnitudes where it has no sign."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of imaginary parts that are lost
+        return np.asarray(abs(x) if name.startswith("uint") else x).astype(DTYPES[name])
+
+
 def cut(case: Case, arrays: Sequence[Array], which: Iterable[int], how: str) -> Case | None:
     """The case with arrays of no element, along one dimension of the first and what is as long of the others; or of one, 0-d."""
     first = next((a for a in arrays if a.shape and 0 not in a.shape), None)
@@ -103,6 +123,11 @@ SIZED = {"dim", "dtype"}  # arguments of reductions, scans and sorts
 ENLARGED = 40_000  # elements: more than a strip that kernels go by, and ways that they have for many
 
 
+def longest(case: Case, ndim: int) -> int:
+    """Return the dimension, counted from the end, along which a call is made longer."""
+    return int(case.digest[6:8], 16) % ndim - ndim
+
+
 def enlarged(case: Case, length: int = 0) -> Case | None:
     """The case with many elements, or with one dimension of about a length: what it has, again and again along that one.
 
@@ -127,7 +152,7 @@ def enlarged(case: Case, length: int = 0) -> Case | None:
         return None
     if any(0 in a.shape for a in arrays) or len({a.buffer for a in arrays}) < len(arrays):
         return None
-    axis = int(case.digest[6:8], 16) % len(first.shape) - len(first.shape)
+    axis = longest(case, len(first.shape))
     times = -(-length // first.shape[axis]) if length else ENLARGED // int(np.prod(first.shape))
     made, buffers = {}, list(case.buffers)
     for i, a in enumerate(arrays):

@@ -16,11 +16,14 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from torchnp.libraries import PREFIXES
+
+from .. import namespaces
 from ..backends.torch_backend import DTYPE_NAMES, TORCH_DTYPES
 from ..case import ORDER
-from . import signatures
+from . import given, signatures
 from .record import Recorder, out_like
-from .task import BROKEN, Task, reseed
+from .task import BROKEN, GIVEN, Task, reseed
 
 ERRORS = "errors"  # in a dtype's place: the inputs that torch refuses
 # Enough to see which overloads an entry calls.
@@ -114,13 +117,17 @@ def foreach_entries() -> list[Foreach]:
     return [Foreach(info) for database in databases for info in database]
 
 
-@cache
 def registered() -> frozenset[str]:
-    """Return every overload of aten and prims that torch registers."""
+    """Return every overload of aten and prims that torch registers, and of the libraries that have been met."""
+    return _registered(namespaces.met())
+
+
+@cache
+def _registered(spaces: tuple[str, ...]) -> frozenset[str]:
     import torch._refs
 
     names = torch._C._dispatch_get_all_op_names()
-    return frozenset(n for n in names if n.startswith(("aten::", "prims::")))
+    return frozenset(n for n in names if n.startswith((*PREFIXES, *(f"{space}::" for space in spaces))))
 
 
 def supported(source: str) -> set[str]:
@@ -164,6 +171,9 @@ def samples_of(
         return
     if task.source == signatures.SOURCE:
         yield from signatures.run_models(task.dtype, recorder)
+        return
+    if task.source.startswith(GIVEN):
+        yield from given.run_given(task.source, task.dtype, recorder)
         return
     if task.is_drawn:
         from .broken import run_broken

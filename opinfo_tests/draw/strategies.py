@@ -26,12 +26,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ..case import Case, Named, Seeded, schemas
+from ..schemas import bound, is_fragile
 from . import constraints as con
-from .drawable import drawable, functional_form, may_break
+from .drawable import drawable, functional_form, looks_at_sizes, may_break
 from .drawing import Call
 from .planted import KINDS as VALUES
-from .planted import planted
-from .relaid import enlarged, relaid
+from .planted import planted, uneven
+from .relaid import enlarged, longest, relaid, retyped
 from .task import BROKEN, DRAWN, Task
 
 # How the first array of an in-place call lies in memory, in turn: as it was drawn, and as `relaid` has it.
@@ -136,9 +137,9 @@ def calls(draw: Callable, op: str) -> Case:
 
 
 @np.errstate(all="ignore")  # values that a dtype cannot hold become what it has instead
-def call_of(op: str, random: Random, between: Random) -> Case:
+def call_of(op: str, random: Random, between: Random, empty: bool = False) -> Case:
     """Return one call of an overload."""
-    call = Call(random, between, op)
+    call = Call(random, between, op, empty)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     left_out = False
@@ -153,6 +154,19 @@ def call_of(op: str, random: Random, between: Random) -> Case:
         else:
             args.append(value)
     return Case(op, tuple(args), kwargs, call.buffers, DRAWN + op, "")
+
+
+EMPTIED = 12  # calls of an overload of which some sizes are none
+
+
+def emptied(op: str, start: int) -> Iterator[Case]:
+    """Yield calls some of whose sizes are none, where torch looks at sizes, of an overload that is drawn of its own schema."""
+    seen: set[str] = set()
+    for turn in range(EMPTIED if drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) else 0):
+        case = call_of(op, *(Random(f"{op} {start} {turn} {what}") for what in ("empty", "empty between")), empty=True)
+        if case.digest not in seen and any(0 in a.shape for a in case.arrays()):
+            seen.add(case.digest)
+            yield case
 
 
 REPEATED = 200  # calls again, one after another, after which an overload is taken to have no others
@@ -220,12 +234,24 @@ def drawn_families() -> dict[str, list[str]]:
 
 MANY = 25  # draws, of which the last is also drawn with many elements, where shapes are free, and one with some more
 SOME = range(5, 40)  # as long as a dimension is then
+OPTIONS = 24  # calls with other options, each of which is drawn with many elements of a dtype that most kernels take
+MANY_OF = ("float32", "float64")
 PLANTED = 10  # draws, of which the last is also drawn with other values, as those with many elements are
+
+
+def options(case: Case) -> tuple:
+    """Return what tells the ways of a kernel apart: which arguments are given, its booleans, words and dtypes, how the
+    dimension it goes along lies to the last one and to the one that would be made longer, and whether there are rows."""
+    given = bound(case)
+    shape = next((a.shape for a in case.arrays() if a.shape), ())
+    dim, n, wide = given.get("dim"), len(shape), min(sum(size > 1 for size in shape), 2)
+    where = (dim % n == n - 1, dim % n == longest(case, n) % n) if isinstance(dim, int) and n else None
+    return wide, where, *((k, v if isinstance(v, (bool, str, Named)) else v is None) for k, v in given.items())
 
 
 def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Offer the draws of a task, one for each step."""
-    op = source.removeprefix(DRAWN)
+    op, seen = source.removeprefix(DRAWN), set[Any]()
     for turn, case in enumerate(draws(op, int(count), start), 1):
         recorder.calls[op] += 1
         if recorder.wanted(op):
@@ -235,11 +261,20 @@ def run_drawn(source: str, count: str, recorder: Any, start: int = 0) -> Iterato
             many = enlarged(case) if turn % MANY == 0 else None
             if turn % MANY == MANY // 2:
                 many = enlarged(case, SOME[turn % len(SOME)])
-            others = (many, many and planted(many, kind), planted(case, kind) if turn % PLANTED == 0 else None)
+            others = [many, many and planted(many, kind), planted(case, kind) if turn % PLANTED == 0 else None]
+            if int(count) >= MANY and len(seen) < OPTIONS and options(case)[0] and options(case) not in seen:
+                many = enlarged(retyped(case, MANY_OF[len(seen) % len(MANY_OF)]) or case)
+                if many is not None:
+                    seen.add(options(case))
+                    others += [many, uneven(many)]
             for other in others:
                 if other is not None:
                     recorder.calls[op] += 1
                     recorder.sink(other)
+        yield
+    for case in emptied(op, start) if int(count) >= MANY and recorder.wanted(op) else ():
+        recorder.calls[op] += 1
+        recorder.sink(replace(case, sample_dtype=count))
         yield
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 DRAWN = "drawn/"  # before an overload: the source of calls that are drawn from its schema
+GIVEN = "given/"  # before an overload: the source of the samples that another library gives of it
 BROKEN = "broken/"  # before an overload: the source of drawn calls that torch takes, each with one argument changed
 
 
@@ -29,6 +30,11 @@ class Task:
     def is_drawn(self) -> bool:
         """Whether its calls are drawn from a schema: any values and memory are among them already."""
         return is_drawn(self.source)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its calls may be kept from run to run: another library's may be others every day."""
+        return "::" not in self.source or self.source.partition("/")[2].startswith(("aten::", "prims::"))
 
 
 def is_drawn(source: str) -> bool:

@@ -48,9 +48,29 @@ def _index_put(
     return places, np.broadcast_to(values, places.shape)
 
 
+def _as_strided(
+    self: np.ndarray, src: np.ndarray, size: Any, stride: Any, storage_offset: int | None = None, **_: Any
+) -> Writes | None:
+    at = [s // self.itemsize for s in self.strides]
+    steps = np.array([step for n, step in zip(self.shape, at, strict=True) if n > 1] or [1])
+    if not self.size or min([0, *stride, *steps]) < 0:
+        return None
+    held = np.tensordot(at, np.indices(self.shape), 1).ravel() if self.ndim else np.zeros(1, np.int64)
+    if len(np.unique(held)) < held.size:  # the copy of what is expanded lies row by row
+        held = np.arange(held.size)
+    numbers = np.full(int(held.max()) + 1, -1)  # which element of the array lies at a place of its memory
+    numbers[held] = np.arange(held.size)
+    places = np.tensordot(stride, np.indices(src.shape), 1) if src.ndim else np.zeros((), np.int64)
+    places = places.ravel() + (storage_offset or 0)
+    if places.size and (places.max() >= len(numbers) or (numbers[places] < 0).any()):
+        return None
+    with np.errstate(all="ignore"):
+        return numbers[places], src.astype(self.dtype)
+
+
 WRITES: dict[str, Callable[..., Writes | None]] = {
     "scatter": _scatter, "index_copy": _index_copy, "put": _put, "index_put": _index_put,
-    "_index_put_impl": _index_put, "_unsafe_index_put": _index_put,
+    "_index_put_impl": _index_put, "_unsafe_index_put": _index_put, "as_strided_scatter": _as_strided,
 }  # fmt: skip
 
 

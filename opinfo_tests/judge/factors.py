@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..case import Case, widen
+from ..case import NAMES, Case, widen
 from .tolerances import CLOSE
 
 ndarray = np.ndarray
@@ -44,9 +44,9 @@ def broken_factors(case: Case, want: list, got: list) -> str:
     if not a.size or not all(np.isfinite(t).all() for t in theirs):
         same = all(np.array_equal(t, m, equal_nan=True) for t, m in zip(theirs, mine, strict=True))
         return "" if same else "the factors are not torch's, of a matrix that has nothing to tell them apart"
-    return check(
-        a, theirs, mine, Near(10 * CLOSE[window.dtype][0] * max(a.shape[-2:]), max(1.0, float(np.abs(a).max())))
-    )
+    # As near as the coarsest of the dtypes is: an out may be of another than the matrix.
+    unit = max(CLOSE[d][0] for d in {window.dtype, *(NAMES[x.dtype] for x in want)} if d in CLOSE)
+    return check(a, theirs, mine, Near(10 * unit * max(a.shape[-2:]), max(1.0, float(np.abs(a).max()))))
 
 
 def _svd(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:

@@ -13,8 +13,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ..case import DTYPES
 from ..draw.task import is_drawn
@@ -22,6 +25,12 @@ from ..judge.verdict import OUTCOMES
 from .report import Tally
 
 ACCEPTED = "accepted without a reason: write one"
+
+
+@cache
+def capability() -> str:
+    """Return which of torch's vector codes runs here: ``"AVX2"``, ``"AVX512"``, ``"DEFAULT"`` or another."""
+    return torch.backends.cpu.get_cpu_capability()
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,14 @@ class Gap:
     message: str = ""
     call: str = ""
     drawn: bool = False
+    processor: str = ""
     line: int = 0
 
     def covers(self, row: dict[str, Any]) -> bool:
         """Return whether a failing row is one of these."""
         return (
             self.outcome == row["outcome"]
+            and self.processor in ("", capability())
             and (not self.drawn or is_drawn(row["sample"]))
             and fnmatchcase(row["op"], self.op)
             and fnmatchcase(row["dtype"], self.dtype)
@@ -59,12 +70,14 @@ class Gap:
     @property
     def here_or_there(self) -> bool:
         """Whether it is met on some machines only, as its reason says first."""
-        return self.reason.startswith(("by processor", "by number of threads"))
+        return bool(self.processor) or self.reason.startswith(("by processor", "by number of threads"))
 
     @property
     def plain(self) -> bool:
         """Whether this names one overload and dtype, and may be rewritten by what ran."""
-        return not any(c in self.op + self.dtype for c in "*?[") and not (self.message or self.call or self.drawn)
+        return not any(c in self.op + self.dtype for c in "*?[") and not (
+            self.message or self.call or self.drawn or self.processor
+        )
 
 
 def file_for(backend: str) -> Path:
@@ -93,10 +106,10 @@ def load(path: Path) -> list[Gap]:
         raise SystemExit(f"{path}: each entry opens with a line [[gap]]")
     gaps = []
     for line, entry in zip(starts, entries, strict=True):
-        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "call", "drawn"}
+        unknown = set(entry) - {"op", "dtype", "outcome", "reason", "cases", "message", "call", "drawn", "processor"}
         if unknown or not {"op", "dtype", "outcome", "reason"} <= set(entry):
             raise SystemExit(
-                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message, call and drawn"
+                f"{path}:{line}: an entry has op, dtype, outcome, reason and perhaps cases, message, call, drawn and processor"
             )
         cases, drawn = entry.pop("cases", []), entry.pop("drawn", False)
         if not isinstance(cases, list) or not all(isinstance(v, str) for v in [*entry.values(), *cases]):
@@ -193,7 +206,7 @@ def dump(gaps: Iterable[Gap]) -> str:
     for g in gaps:
         text.append("[[gap]]")
         text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("op", "dtype", "outcome", "reason")]
-        text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("message", "call") if getattr(g, k)]
+        text += [f"{k} = {json.dumps(getattr(g, k))}" for k in ("message", "call", "processor") if getattr(g, k)]
         text += ["drawn = true"] * g.drawn
         text += [f"cases = {json.dumps(list(g.cases))}"] * bool(g.cases)
         text.append("")

@@ -14,6 +14,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's deprecation not
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import load_backend
 from ..backends.torch_backend import TorchDevice
@@ -44,7 +45,10 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog=prog, description="Judge a backend: is each operator what torch says it is?", epilog=STATUS
     )
-    p.add_argument("--ops", help="overloads by pattern, comma separated: 'aten::var*,aten::add.Tensor'")
+    p.add_argument(
+        "--ops",
+        help="overloads by pattern, comma separated: 'aten::var*,aten::add.Tensor'; those of other libraries by their namespace, 'mylib::*'",
+    )
     p.add_argument(
         "--families", help="only overloads whose kernel is in these families of torchnp.table: 'reduce,conv'"
     )
@@ -177,7 +181,11 @@ def run(a: argparse.Namespace) -> int:
     claimed = [n for n in registered() if n in backend.ops]
     whole = known.Scope(reachable, claimed, dtypes) if sampled else None
     untried = show_thin(tally, reachable, claimed, a.backend == "table" and not a.seed) if whole else False
-    few = counts.too_few(tally, reachable, a.tier == "quick") if is_counted(a, dtypes, backend) else ""
+    few = (
+        counts.too_few(tally, reachable, bool(a.tier == "quick" or a.ops or a.families))
+        if is_counted(a, dtypes, backend)
+        else ""
+    )
     if few:
         print(few)
     return max(conclude(a, gaps, tally, backend, shrinker, whole), 1 if few or untried else 0)
@@ -295,8 +303,9 @@ def show_thin(tally: Tally, ops: frozenset[str], claimed: list[str], ours: bool,
     calls = {op: outcomes.total() for op, outcomes in tally.by(0).items()}
     found = list(thin(calls, tally.met, ops & calls.keys()))
     print(f"hardly tried: {some(len({f.op for f in found}), 'overload')} of {len(calls):,}")
-    wrong = held(found, calls, claimed) if ours else []
-    for text in wrong if ours else found[:most]:
+    others = [f for f in found if namespaces.is_other(f.op)]  # of which no line of the data speaks
+    wrong = held([f for f in found if f not in others], calls, claimed) if ours else []
+    for text in [*wrong, *others[:most]] if ours else found[:most]:
         print(f"  {text}")
     return bool(wrong)
 

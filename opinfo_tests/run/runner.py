@@ -168,7 +168,7 @@ class Judge:
 def run_one(task: Task, judge_: Judge) -> Done:
     """Run one task."""
     o = judge_.options
-    if o.store is not None:
+    if o.store is not None and task.is_kept:
         return run_held(task, judge_, o.store)
     recorder = Recorder(judge_.wanted, judge_.take, relay=not task.is_drawn)
     count, error = 0, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import packed, unpacked
 from ..backends.torch_backend import TorchDevice
@@ -17,13 +18,14 @@ from .workers import _FORK, death, fork
 PATIENCE = 1.0  # seconds for one call: what takes longer counts as hanging
 
 
-def serve(pipe: Any, sent: str | bytes) -> None:
+def serve(pipe: Any, sent: str | bytes, spaces: tuple[str, ...]) -> None:
     """Judge cases until the parent goes."""
     import faulthandler
 
     from .runner import run_case
 
     faulthandler.disable()
+    namespaces.meet_all(spaces)
     backend, oracle = unpacked(sent), TorchDevice("cpu")
     pipe.send("ready")
     while True:
@@ -50,7 +52,7 @@ class Trials:
         """Return the outcome and message of a call."""
         if self.process is None:
             self.pipe, there = _FORK.Pipe()
-            self.process = fork(serve, there, self.sent)
+            self.process = fork(serve, there, self.sent, namespaces.met())
             there.close()
             self.pipe.recv()
         try:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import namespaces
 from ..backends.backend import Backend
 from ..backends.load import packed, unpacked
 from ..case import Case
@@ -80,7 +81,9 @@ class Worker:
     lost: set[str] = field(default_factory=set)
 
 
-def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Options, seen: SharedSet) -> None:
+def serve(
+    pipe: Any, note: Any, since: Any, backend: str | bytes, options: Options, seen: SharedSet, spaces: tuple[str, ...]
+) -> None:
     """Take tasks from the parent until it says None; send rows as they come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.disable()  # a crash is reported as an outcome
@@ -98,6 +101,7 @@ def serve(pipe: Any, note: Any, since: Any, backend: str | bytes, options: Optio
             pipe.send(("rows", rows))
             rows.clear()
 
+    namespaces.meet_all(spaces)
     judge = Judge(unpacked(backend), options, emit, before, seen=seen)
     while (message := pipe.recv()) is not None:
         task, lost = message
@@ -191,7 +195,7 @@ def while_heard(target: Callable[..., None], *args: Any) -> None:
 def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
     here, there = _FORK.Pipe()
     note, since = _FORK.RawArray(ctypes.c_char, _NOTE), _FORK.RawValue(ctypes.c_double, 0.0)
-    process = fork(serve, there, note, since, backend, options, seen)
+    process = fork(serve, there, note, since, backend, options, seen, namespaces.met())
     there.close()
     return Worker(process, here, note, since)
 

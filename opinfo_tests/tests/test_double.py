@@ -90,3 +90,11 @@ def test_what_torch_does_not_write_is_no_answer():
 
     assert judged(lambda out: out) == "unspecified"
     assert judged(but_last) == "wrong-value"
+
+
+def test_a_variance_may_be_off_by_a_rounding_for_each_term():
+    """As torch's own is, which takes the terms one after another: of few terms as near as anything else."""
+    few, many = torch.arange(9.0, dtype=torch.float64), torch.arange(40_000.0, dtype=torch.float64)
+    for x, off, said in ((few, 3e-12, "wrong-value"), (many, 3e-12, "pass"), (many, 3e-11, "wrong-value")):
+        assert outcome("aten::var.correction", lambda out, by=off: out * (1 + by), x) == said
+        assert outcome("aten::sum", lambda out, by=off: out * (1 + by), x) == "wrong-value"

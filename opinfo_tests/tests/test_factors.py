@@ -8,6 +8,7 @@ import torch
 
 import opinfo_tests
 import torchnp
+from opinfo_tests.backends.backend import Table
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.draw.record import freeze
 from opinfo_tests.run.runner import run_case
@@ -74,3 +75,17 @@ def test_other_signs_and_orders(op, change, args):
 def test_no_factors(op, change, args, words):
     found = outcome(op, change, *args)
     assert found.outcome == "wrong-value" and words in found.message
+
+
+def test_strides_of_factors_are_compared():
+    fine = lambda q, r: (np.asfortranarray(q), np.asfortranarray(r))
+    assert strided(fine).outcome == "pass"
+    assert strided(lambda q, r: (np.ascontiguousarray(q), np.asfortranarray(r))).outcome == "wrong-strides"
+
+
+def strided(change):
+    """What the judge says of a backend that shows where its results lie."""
+    backend = Table(
+        {"aten::linalg_qr": lambda A, mode="reduced": change(*torchnp.aten.linalg_qr(A, mode))}, "turned", strides=True
+    )
+    return run_case(freeze("aten::linalg_qr", (A,), {}, "", "float64"), TorchDevice("cpu"), backend)[0]

@@ -72,6 +72,15 @@ def test_what_only_drawn_calls_meet_is_known_for_them_alone(tmp_path):
     assert "drawn = true" in gaps.dump(known)
 
 
+def test_what_a_processor_does_is_known_there_alone(tmp_path, monkeypatch):
+    path, known = entries(tmp_path, ENTRY.replace('cases = ["aa"]', 'processor = "AVX2"'))
+    for here, fine in (("AVX2", True), ("AVX512", False)):
+        monkeypatch.setattr(gaps, "capability", lambda here=here: here)
+        assert gaps.check(known, tally(row(outcome="wrong-value")), NAMES, path, ALL).ok == fine
+        assert gaps.check(known, tally(row()), NAMES, path, ALL).ok  # it need not be met anywhere
+    assert 'processor = "AVX2"' in gaps.dump(known)
+
+
 def test_entry_that_passes_names_the_line(tmp_path):
     path, known = entries(tmp_path, ENTRY)
     found = gaps.check(known, tally(row()), NAMES, path)

@@ -73,7 +73,9 @@ def test_one_argument_is_changed_at_a_time():
     case = call("aten::sum.dim_IntList", X, [0, 2], True)
     made = list(chain(*broken(case)))
     same = [sum(_equal(a, b, case, other) for a, b in zip(case.args, other.args, strict=True)) for other in made]
-    assert set(same) == {len(case.args) - 1} and len({other.digest for other in made}) == len(made)
+    changed = [len(case.args) - n + len(other.kwargs) for n, other in zip(same, made, strict=True)]
+    assert set(changed) == {1} and len({other.digest for other in made}) == len(made)
+    assert {"dtype"} == {name for other in made for name in other.kwargs}  # what the call leaves out is given, too
     arrays = [other.args[0] for other in made]
     assert {a.dtype for a in arrays} > {"float32", "int64", "bool"}
     assert {len(a.shape) for a in arrays} == {0, 1, 3, 4, 5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ import opinfo_tests
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import DTYPES, Case, is_inexact, schemas, widen
+from opinfo_tests.draw.broken import OTHER_DTYPES, recast
 from opinfo_tests.draw.constraint_table import constraint_of
 from opinfo_tests.draw.drawable import WRITES, drawable, not_drawn
-from opinfo_tests.draw.strategies import calls, draws, plan
+from opinfo_tests.draw.record import Recorder
+from opinfo_tests.draw.strategies import calls, draws, plan, run_drawn
+from opinfo_tests.draw.task import DRAWN
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
 from opinfo_tests.run.runner import Judge, Options, run_case, run_one
@@ -89,7 +93,7 @@ def test_a_call_is_drawn_once_and_more_go_on_where_fewer_end():
 def test_hypothesis_draws_and_shrinks_the_same_calls():
     dropped = opinfo_tests.table({"aten::maximum": lambda self, other: np.fmax(self, other)})
     fails = lambda case: run_case(case, ORACLE, dropped)[0].outcome == "wrong-value"
-    case = find(calls("aten::maximum"), fails, settings=settings(max_examples=500, database=None))
+    case = find(calls("aten::maximum"), fails, settings=settings(max_examples=500, database=None), random=Random(0))
     assert max(int(np.prod(a.shape)) for a in case.arrays()) <= 2
 
 
@@ -176,3 +180,33 @@ def test_rows_are_merged_by_pattern_and_family():
     assert constraint_of("aten::mm").args["mat2"].shape == "k m"
     assert constraint_of("aten::gelu").dtypes == "float"
     assert constraint_of("aten::expand_copy").args["size"] is constraint_of("aten::expand").args["size"]
+
+
+def test_a_call_comes_in_each_other_dtype_and_partly_in_other_memory():
+    case = next(
+        c for c in draws("aten::mm", 60) if not ORACLE.execute(c).error and all(min(a.shape) > 1 for a in c.arrays())
+    )
+    others = list(recast(case))
+    assert {c.arrays()[0].dtype for c in others} == {*OTHER_DTYPES} - {case.arrays()[0].dtype}
+    assert all(len(c.dtypes()) == len(case.dtypes()) for c in others)
+    plain = [c.arrays()[0].is_whole(c.buffers[c.arrays()[0].buffer]) for c in others]
+    assert plain == [turn % 2 == 0 for turn in range(len(others))]
+    assert list(
+        recast(next(iter(draws("aten::gru_cell", 1))))
+    )  # of which torch takes the sizes on trust, not the dtypes
+    assert not list(recast(next(iter(draws("aten::arange", 1)))))
+
+
+def test_each_way_of_options_is_drawn_with_many_elements_some_of_them_uneven():
+    found: list[Case] = []
+    recorder = Recorder(lambda _: True, found.append)
+    for _ in run_drawn(DRAWN + "aten::_log_softmax", "60", recorder):
+        pass
+    many = [case for case in found if case.arrays()[0].shape and np.prod(case.arrays()[0].shape) > 30_000]
+    rows = [
+        c
+        for c in many
+        if len(c.arrays()[0].shape) > 1 and c.args[1] % len(c.arrays()[0].shape) == len(c.arrays()[0].shape) - 1
+    ]
+    spread = [np.ptp(np.nan_to_num(c.arrays()[0].on(c.buffers).max(-1).astype(float))) for c in rows]
+    assert {c.arrays()[0].dtype for c in many} >= {"float32", "float64"} and max(spread) > 800

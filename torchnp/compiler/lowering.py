@@ -93,7 +93,7 @@ class _Lowering:
         target = _target(node.target)
         kwargs = {name: self._argument(x) for name, x in node.kwargs.items()}
         value = node.meta.get("val")
-        schema = torchnp.table.schemas.get(target)
+        schema = torchnp.table.schemas[target] if torchnp.table.knows(target) else None
         results: list[Any]
         if schema is not None and not schema.returns:
             results = []

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnp.checks import check
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, Rule, out_rule
 from torchnp.derived.targets import Looks, contiguous_outs, looks_of
@@ -38,10 +37,12 @@ class _Plan(NamedTuple):
     contiguous: list[str]  # torch's words for each out that has to be contiguous
     factory: bool
     into: bool  # computes in the dtype of its out
+    unlooked: bool  # its row's look looks at the memory of the outs
     late: bool  # copies a result of its own: it looks at the memory of an out when it writes it
     early: bool  # looks at the out's dtype before it looks for code
     look: Look | None
     resizing: str
+    counted: str
 
 
 def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
@@ -56,10 +57,12 @@ def _plan(schema: Schema, source_schema: Schema, writes: Writes) -> _Plan:
         contiguous=[contiguous_outs().get(f"{row}:{a.name}", "") for a in outs],
         factory=factory,
         into=rules[0].into and not factory,
+        unlooked=writes.unlooked,
         late="generated" in schema.tags,
         early=rules[0].exact and "generated" not in schema.tags and not rules[0].into,
         look=writes.out,
         resizing=writes.resizing,
+        counted=writes.counted,
     )
 
 
@@ -72,13 +75,15 @@ def make_out(schema: Schema, source: Callable[..., Any], source_schema: Schema, 
         inputs = [x for a in schema.args if not a.is_out for x in tensors_of(bound[a.name])]
         source_inputs = tensors_of(bound[schema.args[0].name]) if plan.looks.source else []
         for target, words in zip(targets, plan.contiguous, strict=True):
-            for t in () if plan.late else tensors_of(target):
+            for t in () if plan.late or plan.unlooked else tensors_of(target):
                 plan.looks.check(t, source_inputs, inputs, once=not words)
         left = plan.look(bound, targets) if plan.look else None
         if plan.factory:
             bound = (
                 dict.fromkeys(_PLACED) | {"layout": "strided", "device": "cpu"} | bound | {"dtype": targets[0].dtype}
             )
+        if left and len(left) == len(targets):
+            return targets[0] if len(schema.returns) == 1 else tuple(targets)
         results = _compute(plan, source, source_schema, bound, targets[0], _first(inputs))
         if plan.looks.copied or plan.looks.biased:
             plan.looks.check_copied(targets[0], results[0].shape, bound)
@@ -149,10 +154,8 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
                 _look_late(plan, rule, target, result, inputs)
             rule.write(_resized(plan, target, result) if resized else target, result, first)
             continue
-        check(
-            len(target) == len(result),
-            f"out should have one tensor per result: expected {len(result)}, got {len(target)}",
-        )
+        if len(target) != len(result):
+            raise RuntimeError(plan.counted.format(len(result), len(target)))
         for t, r in zip(target, result, strict=True):
             if plan.late:
                 _look_late(plan, rule, t, r, [r])

@@ -71,6 +71,11 @@ class _Same:
         return isinstance(other, _Same) and other.schemas is self.schemas
 
 
+def forget_packets() -> None:
+    """Look at the registries anew: one of them has changed."""
+    _packet_index.cache_clear()
+
+
 @functools.lru_cache(maxsize=4)
 def _packet_index(registry: _Same) -> dict[str, list[str]]:
     index: dict[str, list[str]] = {}
@@ -118,7 +123,8 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
         return []
     base = schema.base.removeprefix("_foreach_")
     overloads = _FOREACH_OVERLOADS.get(schema.overload, (schema.overload,))
-    packet = FOREACH.get(base, f"aten::{base}")
+    packet = f"{schema.namespace}::{base}"
+    packet = FOREACH.get(base, packet) if schema.namespace == "aten" else packet
     names = [f"{packet}.{o}" if o else packet for o in overloads]
     return [n for n in names if n in schemas and not schemas[n].is_out and _foreach_fits(schema, schemas[n])]
 
@@ -145,11 +151,11 @@ _FOREACH_OVERLOADS = {
 
 def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
     """`resize` is made from the mutating `resize_`, `_fused_adam` from `_fused_adam_`."""
-    if schema.mutates or schema.namespace != "aten":
+    if schema.mutates or schema.namespace == "prims":
         return []
-    packets = [f"aten::{schema.base}_"]
+    packets = [f"{schema.packet}_"]
     if schema.base.endswith("_functional"):
-        packets.append(f"aten::{schema.base.removesuffix('_functional')}")
+        packets.append(schema.packet.removesuffix("_functional"))
     found = [s for packet in packets for s in _overloads(packet, schemas)]
     return [s.name for s in found if s.mutates and not s.is_out and _same_arguments(s, schema)]
 

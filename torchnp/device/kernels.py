@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 import torchnp
+from torchnp import libraries
 from torchnp.device import storages
-from torchnp.device._private import by_cpu, has_kernel
+from torchnp.device._private import by_cpu, has_kernel, is_overload
 from torchnp.interop import bookkeeping, convert, running
 from torchnp.interop._private import OpOverload, schema_of
 from torchnp.interop.convert import as_torchs
@@ -59,25 +60,46 @@ _TAKE_BOTH = frozenset(
 """Operators of which torch takes indices or lengths on the CPU."""
 
 
+_spaces: dict[str, torch.library.Library] = {}  # by namespace; torch must keep them
+_of_libraries: set[str] = set()  # rows that are registered
+
+
 def register() -> list[torch.library.Library]:
     """Register every row; the libraries that torch must keep."""
-    spaces = {space: torch.library.Library(space, "IMPL") for space in ("aten", "prims")}
+    _spaces.update((space, torch.library.Library(space, "IMPL")) for space in libraries.OWN)
     for name in torchnp.table:
-        space = name.partition("::")[0]
-        if space not in spaces or name in _LEFT or name in _OWN or has_kernel(name, "CompositeImplicitAutograd"):
-            continue
-        if space == "prims" or not _is_view(name):
-            spaces[space].impl(name, _lazy(name), KEY)
-        elif has_kernel(name, "CPU") and not has_kernel(name, "CompositeExplicitAutograd"):
-            spaces[space].impl(name, by_cpu(overload(name)), KEY)
+        if name.partition("::")[0] in libraries.OWN and name not in _LEFT and name not in _OWN:
+            _register(name)
     for name, function in _OWN.items():
-        spaces["aten"].impl(name, function, KEY)
-    spaces["aten"].impl("_pin_memory", _pinned, "CPU")
+        _spaces["aten"].impl(name, function, KEY)
+    _spaces["aten"].impl("_pin_memory", _pinned, "CPU")
     for bit in ("Conjugate", "Negative"):  # the schema does not mark the target, which torch would resolve to a copy
-        spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
+        _spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_missing, KEY)
-    return [*spaces.values(), everything]
+    libraries.watch(register_libraries)
+    return [*_spaces.values(), everything]
+
+
+def _register(name: str) -> None:
+    space = name.partition("::")[0]
+    if has_kernel(name, "CompositeImplicitAutograd"):
+        return
+    if space != "aten" or not _is_view(name):
+        _spaces[space].impl(name, _lazy(name), KEY)
+    elif has_kernel(name, "CPU") and not has_kernel(name, "CompositeExplicitAutograd"):
+        _spaces[space].impl(name, by_cpu(overload(name)), KEY)
+
+
+def register_libraries() -> None:
+    """Register the rows of other libraries' operators that torch knows, as many as are declared by now."""
+    for name in {*libraries.SCHEMAS} - _of_libraries:
+        if name in torchnp.table and is_overload(name) and not has_kernel(name, KEY):
+            space = name.partition("::")[0]
+            if space not in _spaces:
+                _spaces[space] = torch.library.Library(space, "IMPL")
+            _register(name)
+            _of_libraries.add(name)
 
 
 def _lazy(name: str) -> Callable[..., Any]:
@@ -119,6 +141,9 @@ def _run_of(name: str) -> running.Run:
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """What has no kernel: an error, or the CPU's where that was asked for."""
     name = func.name()
+    if func.namespace not in libraries.OWN and name in torchnp.table:  # met just now, or registered in torch since
+        register_libraries()
+        return _run_of(name)(args, kwargs)
     if not allow_fallback:
         near = ", ".join(torchnp.table.close_names(name)) or "none"
         raise MissingKernelError(

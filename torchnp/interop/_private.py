@@ -54,6 +54,19 @@ schema_of: Callable[[Any], Any] = operator.attrgetter("_schema")
 if lookup("ops.aten.relu.default._schema") is None:
     schema_of = absent("OpOverload._schema")
 
+_op_names = lookup("_C._dispatch_get_all_op_names", absent("torch._C._dispatch_get_all_op_names"))
+
+
+def registered_schemas(space: str) -> Iterator[tuple[str, str, str]]:
+    """Every overload that is registered in a namespace: its full name, its schema's text, and its tags."""
+    packets = {name.partition("::")[2].partition(".")[0] for name in _op_names() if name.startswith(f"{space}::")}
+    for base in sorted(packets):
+        packet = getattr(getattr(torch.ops, space), base)
+        for overload in packet.overloads():  # in the order in which torch picks one
+            func = getattr(packet, overload)
+            yield func.name(), str(schema_of(func)), " ".join(sorted(tag.name for tag in func.tags))
+
+
 _custom = lookup("_library.custom_ops.OPDEFS")
 
 

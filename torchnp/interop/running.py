@@ -18,6 +18,7 @@ from torchnp.interop import convert
 from torchnp.interop._private import OpOverload, is_zero, schema_of
 from torchnp.interop.bookkeeping import resize
 from torchnp.interop.convert import DTYPE_CODE, NUMPY_DTYPE, PLAIN_TENSORS
+from torchnp.libraries import check_registered
 
 ndarray = np.ndarray
 Tensor = torch.Tensor
@@ -206,6 +207,7 @@ class Runner:
             Of arrays, with the schema's arguments.
         """
         schema, name = schema_of(func), func.name()
+        check_registered(name, str(schema))
         marks = [a.alias_info for a in schema.arguments]
         written = [i for i, mark in enumerate(marks) if mark is not None and mark.is_write]
         if name in ("aten::as_strided", "prims::as_strided"):  # the prim's schema marks its view as written

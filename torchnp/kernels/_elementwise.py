@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from torchnp.errors import cannot_cast, found_dtype, not_implemented, output_sha
 from torchnp.kernels._fast import fast
 from torchnp.kernels._rows import rows
 from torchnp.scalars import number, scalar, tensor
-from torchnp.writes import NOTHING, PREDICATE, Writes
+from torchnp.writes import NOTHING, Writes
 
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
@@ -289,7 +290,7 @@ def _declare(
     if not names:
         return run
     doc = doc or f"Elementwise ``{names.split()[0].partition('.')[0]}``."
-    writes = PREDICATE if result is always_bool else writes
+    writes = replace(writes, predicate=True) if result is always_bool else writes
     bodies = rows(names, run, doc, like=like or ufunc, differs=differs, make=fast(_direct(plan_of)), writes=writes)
     for body in bodies:
         body.__module__ = _caller()

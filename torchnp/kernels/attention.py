@@ -329,6 +329,9 @@ def _native_multi_head_attention(
     d = embed_dim
     check(query.ndim == 3, f"expected 3-D `query`, got {query.ndim}-D tensor")
     check(query.shape[2] == d, f"passed-in embed_dim {d} didn't match last dim of query {query.shape[2]}")
+    for name, x in (("key", key), ("value", value)):
+        check(x.ndim == 3, f"expected 3-D `{name}`, got {x.ndim}-D tensor")
+    check(query.shape == key.shape == value.shape, "expected `query`/`key`/`value` shapes to match")
     words = f"expected `qkv_weight` first dim to be 3x embed_dim, got {shape_text(qkv_weight.shape)}"
     check(qkv_weight.shape[0] == 3 * d, words)
     check(qkv_bias.ndim == 1, f"expected 1-D `qkv_bias`, got {qkv_bias.ndim}-D tensor")

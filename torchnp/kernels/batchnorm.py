@@ -13,8 +13,10 @@ from torchnp.checks import check, check_fits, check_type, dim_of, refuse, requir
 from torchnp.errors import mean_of, shape_text
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels._rows import rows
+from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat
+from torchnp.kernels.slicing import select
 from torchnp.kernels.view import view
 from torchnp.overlap import check_apart, check_target, overlaps_itself
 from torchnp.registry import kernel
@@ -142,9 +144,9 @@ def _affine(x: ndarray, mean: ndarray, invstd: ndarray, weight: Any, bias: Any) 
     """The output for dense memory: one multiplication and one addition, with one rounding."""
     value = inner(x)
     kind = value.dtype
-    scale = invstd if weight is None else invstd * inner(weight)
+    scale = invstd if weight is None else invstd * inner(weight).reshape(-1)  # torch looks at their number alone
     wide = np.float64 if value.size <= WIDE else kind
-    shift = ((0 if bias is None else inner(bias)) - mean.astype(wide) * scale.astype(wide)).astype(kind)
+    shift = ((0 if bias is None else inner(bias).reshape(-1)) - mean.astype(wide) * scale.astype(wide)).astype(kind)
     y = value * per_channel(scale.astype(wide), x)
     np.add(y, per_channel(shift, x), y)
     return dt.cast(y, x.dtype)
@@ -268,10 +270,9 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
     """`native_batch_norm` with shapes checked; the reserve and the number say which device code ran."""
     if input.size == 0:
         out = input.copy()
-        for p in (weight, bias):
+        for step, p in ((mul, weight), (add, bias)):
             if p is not None:
-                check(p.size, "select(): index 0 out of range for tensor of size [0] at dimension 0", IndexError)
-                out = dt.cast(out, dt.result_type(out, p[:1].reshape(())))
+                out = step(out, select(p, 0, 0))
         # torch asks for the channels of what has none, and gets none.
         wide = np.zeros(input.shape[1] if input.ndim > 1 else 0, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0

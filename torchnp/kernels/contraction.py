@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_type, dim_of, warn, wrap_dim, wrap_dims
-from torchnp.errors import batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
+from torchnp.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.linalg import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
@@ -217,7 +217,10 @@ def bilinear(input1, input2, weight, bias=None):
         expected, found = weight.shape[dim_of(weight, of_weight)], x.shape[dim_of(x, at)]
         words_ = f"bilinear(): {name} size does not match weight size: got {found} but expected {expected}"
         check(found == expected, words_)
+    check(weight.ndim == 3, "number of dimensions must match")
     batch = input1.shape[:-1]
+    for x in (input1, input2):
+        check(x.shape[-1], ambiguous_view((-1, 0)))
     x1, x2 = (x.reshape(math.prod(batch), x.shape[-1]) for x in (input1, input2))
     check_products("bmm", weight.dtype)
     inner_ = dt.opmath(weight.dtype)
@@ -262,9 +265,9 @@ def linalg_multi_dot(tensors):
     chain[-1] = chain[-1][:, None] if last else chain[-1]
     for i, t in enumerate(chain):
         check(t.ndim == 2, f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
-        pair = f"tensor 0 is {words(chain[0].dtype)} and tensor {i} {words(t.dtype)}"
+    for i, t in enumerate(chain[1:]):
+        pair = f"tensor 0 is {words(chain[0].dtype)} and tensor {i + 1} {words(t.dtype)}"
         check(t.dtype == chain[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {pair}")
-    for i in range(n - 1):
         shapes = f"{shape_text(tensors[i].shape)} and {shape_text(tensors[i + 1].shape)}"
         fits = chain[i].shape[1] == chain[i + 1].shape[0]
         check(fits, f"multi_dot(): tensors {i} and {i + 1} with shapes {shapes} cannot be multiplied")

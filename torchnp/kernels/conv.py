@@ -217,7 +217,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
         if first < last:
             part, x = y[first:last], self[first + tap - pad : last + tap - pad]
-            added = addmm(part.reshape(-1, len(bias)), x.reshape(-1, x.shape[2]), weight[tap])
+            added = addmm(*(a.reshape(len(a) * batch, a.shape[2]) for a in (part, x)), weight[tap])
             part[...] = added.reshape(part.shape)
     return y
 
@@ -306,8 +306,9 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
         check(len(bias) == len(weight), f"{words} but got input to be of shape {shape_text(bias.shape)}")
     require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
     check_type(self.dtype, weight)
-    if not len(weight) or 0 in out:
-        return layout.dense(np.empty((*self.shape[:at], len(weight), *out), self.dtype))
+    if not self.size or not len(weight) or 0 in out:
+        y = layout.dense(np.zeros((*self.shape[:at], len(weight), *out), self.dtype))
+        return y if bias is None else y + dt.cast(bias, y.dtype).reshape(-1, *(1,) * n)
     return _plain(self, weight, bias, stride, padding, dilation)
 
 
@@ -389,7 +390,7 @@ def conv_tbc_backward(self, input, weight, bias, pad):
         n = min(len(input) + pad - tap, len(input) + 2 * pad - len(weight) + 1) - start
         if n > 0:
             spans.append((tap, slice(shift, shift + n), slice(start, start + n)))
-    rows = lambda a: a.reshape(-1, a.shape[2])
+    rows = lambda a: a.reshape(len(a) * a.shape[1], a.shape[2])
     for tap, steps, taken in spans:
         part = of_x[steps]
         part[...] = addmm(rows(part), rows(self[taken]), weight[tap].T).reshape(part.shape)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import broadcast_shapes, check, refuse
-from torchnp.errors import shape_text
+from torchnp.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -25,7 +24,7 @@ from torchnp.layout import cloned, format_name, layout_of, suggested
 from torchnp.layout import empty as strided
 from torchnp.registry import kernel
 from torchnp.scalars import scalar, single
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Bound, Writes, resize_owned
 
 ndarray = np.ndarray
 
@@ -60,6 +59,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
             raise RuntimeError(f"{words} NB: negative dims not currently supported; file an issue if you want it.")
         check(d not in physical_layout[:i], "Duplicate dim not allowed")
     check_options(layout, device, pin_memory)
+    check_size([size[d] for d in physical_layout])
     return empty_in_order(check_size(size), factory_dtype(dtype), tuple(physical_layout))
 
 
@@ -68,10 +68,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     """Memory of a shape and strides in elements."""
     check_options(layout, device, pin_memory)
     size, dtype = check_size(size), factory_dtype(dtype)
-    words = f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
-    check(len(size) == len(stride), words)
-    words = f"Storage size calculation overflowed with sizes={shape_text(size)} and strides={shape_text(stride)}"
-    check(0 in size or all(s >= 0 or n == 1 for n, s in zip(size, stride, strict=True)), words)
+    check_strides(size, stride)
     steps: list[int] = []
     for n, s in reversed(list(zip((*size[1:], 1), stride, strict=False))):  # of one element it may be any number
         steps.append(s if s >= 0 else steps[-1] * max(n, 1) if steps else 1)
@@ -247,7 +244,7 @@ def resize_(self, size, *, memory_format=None):
         return self
     check(order is None, "resize_ of an ndarray cannot set a memory format: its strides are fixed")
     try:
-        self.resize(size, refcheck=False)
+        resize_owned(self, size)
     except ValueError as error:
         words = "Trying to resize storage that is not resizable: the array does not own its memory"
         raise RuntimeError(words) from error

@@ -8,8 +8,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp import layout
-from torchnp.checks import broadcast_shapes, check, dim_of
+from torchnp.checks import broadcast_shapes, check, dim_of, refuse
 from torchnp.errors import out_dtype, shape_text
+from torchnp.kernels._reduction import NOT_NUMERIC
 from torchnp.kernels._rows import rows
 from torchnp.kernels.compare import gt
 from torchnp.kernels.linalg import (
@@ -24,6 +25,7 @@ from torchnp.kernels.linalg import (
     look_in_place,
     raise_first,
 )
+from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
 
@@ -219,23 +221,32 @@ _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 
 
 def _look_svd(bound: Bound, outs: list[ndarray]) -> None:
-    x = bound["self"]
-    for out in () if bound.get("compute_uv", True) else outs[::2]:
+    """Of values alone torch writes zeros for the vectors, into memory of any kind."""
+    x, real = bound["self"], dt.to_real(bound["self"].dtype)
+    whole = bound.get("compute_uv", True)
+    for out in () if whole else outs[::2]:
         words = f"dtype {dt.scalar_name(x.dtype)} but got {dt.scalar_name(out.dtype)} instead"
         check(out.dtype == x.dtype, f"torch.svd: Expected out tensor to have {words}")
     check_matrix("linalg.svd", x)
+    for out, dtype in zip(outs, (x.dtype, real, x.dtype), strict=True):
+        check(out.dtype == dtype, out_dtype(dtype, out.dtype))
+    for out in outs if whole else outs[1:2]:
+        check_target(out)
 
 
-@kernel("svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-v", "svd-reduced"], writes=Writes(out=_look_svd))
+_OF_OUTS = Writes(out=_look_svd, unlooked=True)
+
+
+@kernel("svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-v", "svd-reduced"], writes=_OF_OUTS)
 def svd(self, some=True, compute_uv=True):
     """Singular vectors and values, with self = U diag(S) V^H."""
     words = f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead"
     check(self.ndim >= 2, words)
     u, s, vh = _linalg_svd(self, not some and compute_uv, compute_uv)
-    if compute_uv:
-        return u, s, vh.mT.conj()
-    m, n = self.shape[-2:]
-    return np.zeros((*self.shape[:-1], m), self.dtype), s, np.zeros((*self.shape[:-2], n, n), self.dtype)
+    if not compute_uv:
+        m, n = self.shape[-2:]
+        u, vh = np.zeros((*self.shape[:-1], m), self.dtype), np.zeros((*self.shape[:-2], n, n), self.dtype)
+    return u, s, vh.mT.conj()
 
 
 # ---------------------------------------------------------------- rank and pseudo-inverse
@@ -280,7 +291,17 @@ def _rank(a: ndarray, *, tol: Any = None, atol: Any = None, rtol: Any = None, he
     return np.asarray((s > limit).sum(-1, dtype=np.int64))
 
 
-_OF_RANK = {"like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"]}
+def _look_counted(bound: Bound, outs: list[ndarray]) -> None:
+    """torch counts in the dtype of the out."""
+    a = next(iter(bound.values()))
+    check_matrix("torch.linalg.matrix_rank", a, "input")
+    if a.size:
+        refuse("sum_cpu", outs[0].dtype, NOT_NUMERIC)
+
+
+_OF_RANK: Any = {
+    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"], "writes": Writes(out=_look_counted),
+}  # fmt: skip
 _ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"
 rows(_BETWEEN, _rank, _ABOVE, **_OF_RANK)

@@ -22,7 +22,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along
 from torchnp.kernels.view import m_t
 from torchnp.registry import kernel
-from torchnp.scalars import number
+from torchnp.scalars import number, scalar
 
 ndarray = np.ndarray
 
@@ -69,7 +69,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
         return _euclidean_dist(x1, x2)
     require("cdist", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, x2)
-    out = np.empty(shape, x1.dtype)
+    out, p = np.empty(shape, x1.dtype), number(p, x1.dtype).item()
     for part, d in _blocks(x1, x2):
         out[..., part, :] = _lengths(d, p)
     return out
@@ -121,6 +121,8 @@ def _cdist_backward(grad, x1, x2, p, cdist):
         return none
     require("cdist_backward", x1.dtype, (dt.float32, dt.float64))
     check_type(x1.dtype, grad, cdist, x2)
+    if p == 0:
+        return out
     for part, d in _blocks(x1, x2):
         slope = _slope(d, cdist[..., part, :], p)
         out[..., part, :] = np.add.reduce(grad[..., part, :, None] * slope, -2)
@@ -161,7 +163,7 @@ def _pdist_backward(grad, self, p, pdist):
     require("pdist_backward", self.dtype, (dt.float32, dt.float64))
     check_type(self.dtype, grad, pdist)
     out = np.zeros(self.shape, self.dtype)
-    if pdist.size == 0 or self.size == 0:
+    if pdist.size == 0 or self.size == 0 or p == 0:
         return out
     i, j = np.triu_indices(self.shape[0], 1)
     step = grad[:, None] * _slope(self[i] - self[j], pdist, p)
@@ -182,5 +184,5 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     for x in (x1, x2):  # each in its own dtype, integers in the common one
         x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
         length = linalg_vector_norm(x, 2, dim, True)
-        unit.append(div(x, maximum(length, dt.cast(np.asarray(eps), length.dtype))))
+        unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))
     return sum_dim(mul(*unit), dim)

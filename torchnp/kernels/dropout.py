@@ -56,9 +56,15 @@ def _each(
     return (arrange(u, shape, order) < p).astype(dtype, copy=False)
 
 
+def _look_drawn(bound: Bound, outs: list[ndarray]) -> None:
+    """torch draws in the out."""
+    if bound["self"].size:
+        require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
+
+
 _declare = partial(rows, like=np.random.binomial, differs=["random-stream"])
 _DOC = "1 with the probability that stands in each place, else 0."
-_declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC)
+_declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=Writes(out=_look_drawn))
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Write 1 with probability p, else 0, in the order of memory (bernoulli.p goes row by row)."
@@ -136,6 +142,8 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
         require("leaky_relu_cpu", dtype, FLOATS)
         x = dt.cast(self, wide)
         both = lower or upper if lower is True and upper is True else lower + upper  # torch adds bools as bools
+        if isinstance(both, int):
+            both = int(np.add(int(lower), int(upper), dtype=np.int64))  # and integers within 64 bits
         return dt.cast(np.where(x > 0, x, x * scalar(both / 2, wide)), dtype), noise.copy("K")
     require(_RRELU, dtype, _RRELU_TAKES)
     low, high = (float(scalar(bound, wide)) for bound in (lower, upper))

@@ -15,6 +15,8 @@ from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordere
 from torchnp.kernels._rows import rows
 from torchnp.quick import Quick, axes, exact, is_axis, is_float
 from torchnp.registry import kernel
+from torchnp.scalars import single
+from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 
@@ -50,6 +52,14 @@ def _check_not_empty(name: str, x: ndarray, axes: Any) -> None:
         check(x.shape[wrap_dim(axis, x.ndim)], words, IndexError)
 
 
+def _look_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
+    """torch fills the out with a number, which has to fit."""
+    x, d = bound["self"], outs[0].dtype
+    if not dt.can_cast(x.dtype, d):
+        return ()
+    return store(outs[0], single(dt.cast(of(x), dt.opmath(x.dtype)).item(), d))
+
+
 _ORDER = ["empty-dim", "no-complex-order"]
 _most = partial(rows, ufunc=np.maximum, like=np.max, quick=_quick_extreme(np.maximum))
 _least = partial(rows, ufunc=np.minimum, like=np.min, quick=_quick_extreme(np.minimum))
@@ -57,8 +67,11 @@ _DOC = "{} element over dimensions; NaN wins."
 (amax,) = _most("amax", _extreme, _DOC.format("Largest"), cpu="max_values_cpu", differs=_ORDER)
 (amin,) = _least("amin", _extreme, _DOC.format("Smallest"), cpu="min_values_cpu", differs=_ORDER)
 _DOC = "{} of all elements; NaN wins."
-(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", differs=["no-complex-order"])
-(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", differs=["no-complex-order"])
+_OF_ALL: Any = {"differs": ["no-complex-order"]}
+_look_most = lambda bound, outs: _look_filled(bound, outs, max_all)
+_look_least = lambda bound, outs: _look_filled(bound, outs, min_all)
+(max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", writes=Writes(out=_look_most), **_OF_ALL)
+(min_all,) = _least("min", _extreme, _DOC.format("Smallest"), cpu="min_all", writes=Writes(out=_look_least), **_OF_ALL)
 
 
 @kernel("_foreach_max", like=np.max, differs=["no-complex-order"])
@@ -66,8 +79,11 @@ def foreach_max(self):
     """The largest element of each tensor."""
     check(len(self) > 0, empty_list())
     words = "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
-    check(all(x.size for x in self), words)
-    return [max_all(x) for x in self]
+    found = []
+    for x in self:  # what is wrong with the first of them is told
+        check(x.size, words)
+        found.append(max_all(x))
+    return found
 
 
 @kernel("aminmax")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, require
+from torchnp.checks import broadcast_shapes, check, check_type, dim_of, require
 from torchnp.errors import expected_true
 from torchnp.kernels import pointwise
 from torchnp.kernels._rows import rows
@@ -214,6 +214,7 @@ def _learnt_backward(
         step, zero = _along(s, axis, x.ndim), _along(z, axis, x.ndim)
     if not x.size:
         return self, scale, zero_point
+    broadcast_shapes(x.shape, g.shape)
     values, *parts = _learnt(g, x, step, zero, zero if axis is not None else one(zero), (low, high), factor)
     if axis is None:
         return values, *(sum_all(part)[None] for part in parts)

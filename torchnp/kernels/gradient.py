@@ -90,10 +90,12 @@ def _by_steps(self: ndarray, dim: Any, edge_order: int, *, spacing: Any = 1) -> 
 
 def _by_points(self: ndarray, spacing: Sequence[ndarray], dim: Any, edge_order: int) -> list[ndarray]:
     dims = _dims(self, len(spacing), dim, edge_order)
-    for points in spacing:
+    found = []
+    for axis, points in zip(dims, spacing, strict=True):
         words = f"one dimension, but got an element with {points.ndim} dimensions!"
         check(points.ndim == 1, f"torch.gradient expected each element of spacing to have {words}")
-    return [_uneven(self, axis, points, edge_order) for axis, points in zip(dims, spacing, strict=True)]
+        found.append(_uneven(self, axis, points, edge_order))
+    return found
 
 
 # ---------------------------------------------------------------- rows

@@ -35,6 +35,8 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
     check(len(indices) > 0, "at least one index must be provided", IndexError)
     if len(indices) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
+    words = "tensors used as indices must be long, int, byte or bool tensors"
+    check(all(i is None or i.dtype in (*INDEX_DTYPES, bool_, uint8) for i in indices), words, IndexError)
     out: list[Any] = []
     for i in indices:
         if i is None:
@@ -48,10 +50,8 @@ def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...
                     words = f"The shape of the mask {shape_text(i.shape)} at index {j} does not match the shape of the"
                     raise IndexError(f"{words} indexed tensor {shape_text(x.shape)} at index {place}")
             out.extend(i.nonzero() if i.ndim else ())
-        elif i.dtype in INDEX_DTYPES:
-            out.append(i)
         else:
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            out.append(i)
     if len(out) > x.ndim or len(indices) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {max(len(out), len(indices))})")
     return tuple(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -246,12 +247,10 @@ def combinations(self, r=2, with_replacement=False):
     check(self.size**r < 1 << 63, "numel: integer multiplication overflow")
     if self.size >= (1 if with_replacement else r):  # else torch selects nothing
         refuse_elements("masked_select", self, frozenset(BARE_UNSIGNED))
-    if r > 64:  # of fewer than two values, more dimensions than an ndarray has
-        return np.empty((int(self.size and with_replacement), r), self.dtype)
-    places = np.indices((self.size,) * r).reshape(r, -1)
-    ahead, behind = places[:-1], places[1:]
-    keep = (ahead <= behind if with_replacement else ahead < behind).all(0)
-    return self[places[:, keep].T]
+    chosen = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(
+        range(self.size), r
+    )
+    return self[np.fromiter(itertools.chain.from_iterable(chosen), np.intp).reshape(-1, r)]
 
 
 # ---------------------------------------------------------------- lists of tensors in one vector

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from torchnp.kernels.vectornorm import norm_over
 from torchnp.layout import contiguous, empty
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
-from torchnp.writes import in_common
+from torchnp.writes import Bound, Writes, in_common, store
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
@@ -36,7 +36,7 @@ def reduce(loss: ndarray, reduction: int) -> ndarray:
     if reduction not in (MEAN, SUM):
         return loss
     check(reduction == SUM or dt.is_inexact(loss.dtype), mean_of(loss.dtype))
-    refuse("sum_cpu", loss.dtype, (dt.complex32,))
+    refuse("sum_cpu", loss.dtype, (dt.complex32, *dt.FLOAT8S))
     wide = dt.complex128 if dt.is_complex(loss.dtype) else dt.float64 if dt.is_floating(loss.dtype) else dt.int64
     total = np.add.reduce(dt.cast(loss, dt.opmath(loss.dtype)), axis=None, dtype=wide)
     out = loss.dtype if wide != dt.int64 else wide
@@ -66,11 +66,29 @@ def _slope(
     return g, x - t, scalar(scale, x.dtype)
 
 
-@kernel("mse_loss")
-def mse_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
-    """The squared difference."""
+def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str) -> None:
+    """Declare a loss of elements, or of their mean or sum, which torch takes in the dtype of an out that they fit."""
+
+    def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
+        return reduce(elements(self, target, *option), reduction)
+
+    def look(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
+        bound["self"] = dt.cast(bound["self"], dt.result_type(bound["self"], bound["target"]))
+        d, reduction = outs[0].dtype, bound["reduction"]
+        if reduction not in (MEAN, SUM) or not dt.can_cast(bound["self"].dtype, d):
+            return ()
+        losses = elements(**{k: v for k, v in bound.items() if k not in ("reduction", "out")})
+        return store(outs[0], reduce(dt.cast(losses, d), reduction))
+
+    rows(name, body, doc, writes=Writes(out=look))
+
+
+def _squared(self: ndarray, target: ndarray) -> ndarray:
     (x, t), out = _operands("mse_cpu", el.FLOATS, dt.HALVES, self, target)
-    return reduce(el.finish(np.square(x - t), out), reduction)
+    return el.finish(np.square(x - t), out)
+
+
+_reduced_loss("mse_loss", _squared, "The squared difference.")
 
 
 @kernel("mse_loss_backward", writes=_OF_THREE)
@@ -80,19 +98,21 @@ def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, redu
     return el.finish(norm * x * g, self.dtype)
 
 
-_absolute = lambda x, target, reduction: reduce(abs(sub(x, target)), reduction)
+_difference = lambda x, target: abs(sub(x, target))
+_absolute = lambda x, target, reduction: reduce(_difference(x, target), reduction)
 (l1_loss,) = rows("l1_loss", _absolute, "The absolute difference.")
 
 
-@kernel("smooth_l1_loss")
-def smooth_l1_loss(self: ndarray, target: ndarray, reduction: int = 1, beta: float = 1.0) -> ndarray:
-    """Quadratic where the difference is below ``beta``, linear beyond."""
+def _smooth(self: ndarray, target: ndarray, beta: float) -> ndarray:
     check(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
     (x, t), out = _operands("smooth_l1_cpu", el.FLOATS, (dt.float16,), self, target)
     if beta == 0:
-        return l1_loss(dt.cast(self, out), dt.cast(target, out), reduction)
+        return _difference(dt.cast(self, out), dt.cast(target, out))
     z, b, half = np.abs(x - t), number(float(beta), x.dtype), number(0.5, x.dtype)
-    return reduce(el.finish(np.where(z < b, half * z * z / b, z - half * b), out), reduction)
+    return el.finish(np.where(z < b, half * z * z / b, z - half * b), out)
+
+
+_reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is below ``beta``, linear beyond.")
 
 
 @kernel("smooth_l1_loss_backward", writes=_OF_THREE)
@@ -105,15 +125,17 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     return el.finish(np.where(x <= -b, -norm * g, np.where(x >= b, norm * g, norm * x * g / b)), self.dtype)
 
 
-@kernel("huber_loss", writes=_OF_TWO)
-def huber_loss(self: ndarray, target: ndarray, reduction: int = 1, delta: float = 1.0) -> ndarray:
-    """Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."""
+def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
     check(delta > 0, "huber_loss does not support non-positive values for delta.")
     el.check_broadcast(self, target)
     el.check_result_dtype(dt.result_type(self, target), self.dtype)
     (x, t), _ = _operands("huber_cpu", el.FLOATS, (dt.bfloat16,), self, target)
     z, d, half = np.abs(x - t), number(float(delta), x.dtype), number(0.5, x.dtype)
-    return reduce(el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype), reduction)
+    return el.finish(np.where(z <= d, half * z * z, d * (z - half * d)), self.dtype)
+
+
+_DOC = "Quadratic where the difference is at most ``delta``, linear beyond; in the dtype of the input."
+_reduced_loss("huber_loss", _huber, _DOC)
 
 
 @kernel("huber_loss_backward")

@@ -9,7 +9,15 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import broadcast_shapes, check, check_matrices, check_type, dim_of, expanded
-from torchnp.errors import batch2_mismatch, cannot_cast, complex_clamp, no_dimensions, not_implemented, shape_text
+from torchnp.errors import (
+    batch2_mismatch,
+    cannot_cast,
+    complex_clamp,
+    no_dimensions,
+    not_implemented,
+    out_dtype,
+    shape_text,
+)
 from torchnp.kernels._rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -273,7 +281,16 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return dt.cast(weighted(base, beta, alpha, mat, vec), self.dtype)
 
 
-@kernel("mv", like=np.matmul, differs=_PRODUCT)
+def _look_same(bound: Bound, outs: list[ndarray]) -> None:
+    """An out of a fitting size is what torch adds to; for another it takes a vector of the second's dtype."""
+    mat, vec, out = bound["self"], bound["vec"], outs[0]
+    check(mat.ndim, no_dimensions(0))
+    fits = out.ndim < 2 and out.size in (mat.shape[0], 1)
+    _check_addmv(out if fits else np.zeros(mat.shape[0], vec.dtype), mat, vec)
+    check(out.dtype == vec.dtype, out_dtype(vec.dtype, out.dtype))
+
+
+@kernel("mv", like=np.matmul, differs=_PRODUCT, writes=Writes(out=_look_same))
 def mv(self, vec):
     """Product of a matrix and a vector."""
     check(self.ndim, no_dimensions(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torchnp import layout
 from torchnp.checks import check, refuse
 from torchnp.errors import not_implemented, output_shape
 from torchnp.kernels._elementwise import int_to_float
-from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered
+from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
@@ -22,7 +23,7 @@ from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.quick import Quick, axes, within
 from torchnp.registry import kernel
 from torchnp.scalars import number, real
-from torchnp.writes import Bound, Writes
+from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 
@@ -119,19 +120,41 @@ def _quick(root: bool) -> Quick:
     return within(1, quick, "both sum in double, in another order, and round to float once")
 
 
-def _look_out(bound: Bound, outs: list[ndarray]) -> None:
+def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
+    """Complex numbers whose parts are rounded as a real dtype holds them."""
+    wide = dt.cast(x, dt.opmath(x.dtype)).copy()
+    for part in (wide.real, wide.imag):
+        part[...] = dt.cast(part, dtype)
+    return dt.cast(wide, x.dtype)
+
+
+def _look_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     """torch has another loop for a reduction to one number, which it takes by the dtype of the out."""
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
     dims = [dims] if isinstance(dims, int) else dims
     reduced = range(x.ndim) if not dims else [i + x.ndim if i < 0 else i for i in dims]
     left = math.prod(n for i, n in enumerate(x.shape) if i not in reduced)
-    real = dt.to_real(x.dtype)
-    if dt.is_half(real) and not dt.is_half(d) and dt.is_inexact(d) and left == 1 and x.size:
+    real, is_complex = dt.to_real(x.dtype), dt.is_complex(x.dtype)
+    part = dt.to_real(d) if is_complex else d  # of complex numbers each part goes into an out of its own
+    if not x.size or not dt.can_cast(real, d):
+        return ()
+    if left > 1 and (dt.is_complex(part) or part in dt.FLOAT8S):
+        raise not_implemented("std_cpu", part)
+    at_once = left == 1 and not dt.is_half(part)
+    if at_once and real not in (dt.float32, dt.float64):
         raise RuntimeError(f"std_var_all: Unsupported dtype {dt.scalar_name(real)}")
-
-
-_WRITES = Writes(out=_look_out)
+    if is_complex:
+        if d in dt.FLOAT8S:
+            raise not_implemented("add_stub", d)
+        if d == dt.complex32 and op == "std":
+            raise not_implemented("sqrt_vml_cpu", d)
+        if not at_once:
+            bound["self"] = _of_parts(x, part)
+    if is_complex or not at_once:
+        return ()
+    given = {k: v for k, v in bound.items() if k not in ("self", "out")}
+    return store(outs[0], _spread(x, **given, op=op))
 
 
 def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op):
@@ -143,9 +166,9 @@ for _name, _like, _doc in (
     ("var", np.var, "Mean squared distance from the mean, over N - correction (1 if unbiased)."),
     ("std", np.std, "Square root of `var`."),
 ):
-    _twin = _quick(_name == "std")
-    rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_WRITES)
-    rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_WRITES)
+    _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name))
+    rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
+    rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
     rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath"])
 rows(
     "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,
@@ -158,7 +181,15 @@ rows(
 _OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
 
 
-@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP)
+def _look_summed(bound: Bound, outs: list[ndarray]) -> None:
+    """torch sums in the dtype of the out."""
+    x, d = bound["self"], outs[0].dtype
+    axes_of(bound["dim"], x.ndim)
+    if x.size and int_to_float(x.dtype) not in NOT_NUMERIC and dt.is_inexact(d):
+        refuse("sum_cpu", d, NOT_NUMERIC)
+
+
+@kernel("logsumexp", "special_logsumexp", differs=_OF_EXP, writes=Writes(out=_look_summed))
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)

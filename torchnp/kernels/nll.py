@@ -39,7 +39,9 @@ def _factors(
     if outside.any():
         raise IndexError(f"Target {target[outside].flat[0]} is out of bounds.")
     index, inner = np.where(counted, target, 0), dt.opmath(self.dtype)
-    factor = np.ones(index.shape, inner) if weight is None else dt.cast(weight, inner).reshape(-1)[index]
+    factor = (
+        np.ones(index.shape, inner) if weight is None or not weight.size else dt.cast(weight, inner).reshape(-1)[index]
+    )
     return index[:, None], counted, np.where(counted, factor, inner.type(0))
 
 
@@ -49,7 +51,9 @@ def _forward(
     """The loss of scores of shape (N, C, ...) for targets of shape (N, ...), and the sum of the weights."""
     index, counted, factor = _factors(cpu, x, target, weight, ignore_index)
     inner = factor.dtype
-    picked = dt.cast(np.take_along_axis(x, index, axis=1)[:, 0], inner) if x.shape[1] else np.zeros(0, inner)
+    picked = (
+        dt.cast(np.take_along_axis(x, index, axis=1)[:, 0], inner) if x.shape[1] else np.zeros(counted.shape, inner)
+    )
     loss = np.where(counted, -picked * factor, inner.type(0))
     if reduction == NONE:
         return finish(loss, x.dtype), np.zeros((), x.dtype)
@@ -76,7 +80,8 @@ def _backward(
         g = g / dt.cast(total_weight.reshape(()), inner)
     value = np.where(counted, -factor * g, inner.type(0))
     grad = np.zeros(self.shape, self.dtype)
-    np.put_along_axis(grad, index, finish(value, self.dtype)[:, None], axis=1)
+    if grad.size:
+        np.put_along_axis(grad, index, finish(value, self.dtype)[:, None], axis=1)
     return grad
 
 
@@ -233,6 +238,10 @@ def _weighted(x: ndarray, weight: ndarray | None, axis: int) -> ndarray:
     return x if weight is None else mul(x, weight.reshape([-1 if d == axis else 1 for d in range(x.ndim)]))
 
 
+def _smoothing_of_each(label_smoothing: float, n_classes: int) -> float:
+    return label_smoothing / n_classes if n_classes else math.inf
+
+
 def _of_probabilities(
     self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
 ) -> ndarray:
@@ -241,7 +250,7 @@ def _of_probabilities(
     _check_reduction(reduction)
     scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
-        target = add(mul(target, 1 - label_smoothing), label_smoothing / n_classes)
+        target = add(mul(target, 1 - label_smoothing), _smoothing_of_each(label_smoothing, n_classes))
     total = neg(total_of(_weighted(mul(scores, target), weight, axis), axis if reduction == NONE else None))
     return div(total, self.size // n_classes if self.size else 0) if reduction == MEAN else total
 
@@ -263,6 +272,7 @@ def _smoothed(
         total = div(total_of(smooth, None), int(np.count_nonzero(~ignored)))
     else:
         check(target.dtype in INDEX_DTYPES, "gather(): Expected dtype int32/int64 for index")
-        picked = np.where(ignored, weight.dtype.type(0), weight[np.where(ignored, 0, target)])
+        places = np.where(ignored, 0, target)
+        picked = np.where(ignored, weight.dtype.type(0), weight[places] if weight.size else 0)
         total = div(total_of(smooth, None), total_of(picked, None))
-    return add(mul(nll, 1 - label_smoothing), mul(total, label_smoothing / scores.shape[axis]))
+    return add(mul(nll, 1 - label_smoothing), mul(total, _smoothing_of_each(label_smoothing, scores.shape[axis])))

@@ -134,12 +134,12 @@ def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, sca
     """Back the scale off after an overflow, grow it after a run without one."""
     _check_numbers(growth_tracker=growth_tracker, current_scale=self, found_inf=found_inf)
     if _number(found_inf):
-        self *= np.float32(scale_backoff_factor)
+        self[...] = self.astype(np.float64) * scale_backoff_factor
         growth_tracker[...] = 0
         return self
     run = int(growth_tracker.reshape(())) + 1
     if run == growth_interval:
-        grown = self * np.float32(scale_growth_factor)
+        grown = (self.astype(np.float64) * scale_growth_factor).astype(np.float32)
         if np.isfinite(grown).all():
             self[...] = grown
         run = 0

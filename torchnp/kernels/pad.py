@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from torchnp import layout
-from torchnp.checks import check, refuse
+from torchnp.checks import broadcast_shapes, check, refuse
 from torchnp.dtypes import bool_
 from torchnp.errors import negative_size, shape_text
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
@@ -132,7 +132,7 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
 
 def _padded(self, padding, *, op, n, positions):
     check_padded(self, padding, n, positions is reflected)
-    refuse(code_for(op, self) if n == 2 else op, self.dtype, NOT_PADDED)
+    refuse(code_for(op, self) if self.ndim == n + 2 else op, self.dtype, NOT_PADDED)
     return _shown(self, padding, positions)
 
 
@@ -154,6 +154,11 @@ def _pad_circular(self, pad):
     for dim, left, right in sides(self, pad):
         check(max(left, right) <= self.shape[dim], "Padding value causes wrapping around more than once.")
         check(self.shape[dim] + left + right >= 0, "Negative padding value is resulting in an empty dimension")
+    kept, held = list(self.shape), list(self.shape)
+    for dim, left, right in sides(self, pad):  # torch crops by a slice, whose end below zero counts from the end
+        kept[dim] += min(left, 0) + min(right, 0)
+        held[dim] = len(range(self.shape[dim])[max(-left, 0) : self.shape[dim] + min(right, 0)])
+    broadcast_shapes([max(n, 0) for n in kept], held)
     return _shown(self, pad[: 2 * n], _circular)
 
 

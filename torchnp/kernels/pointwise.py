@@ -197,9 +197,11 @@ el.unary(
     "isreal", lambda x: np.ones_like(x, np.bool_), el.always_bool, takes=el.ALL, complex=lambda z: z.imag == 0,
     like=np.isreal,
 )  # fmt: skip
+_NEGATED = el.BOOL | el.INTS | el.FLOATS | el.COMPLEX
+_look_negated = lambda bound, outs: require("logical_not_cpu", outs[0].dtype, _NEGATED)
 logical_not = el.unary(
-    "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu",
-    takes=el.BOOL | el.INTS | el.FLOATS | el.COMPLEX,
+    "logical_not", np.logical_not, el.always_bool, cpu="logical_not_cpu", takes=_NEGATED,
+    writes=Writes(out=_look_negated),
 )  # fmt: skip
 
 

@@ -69,6 +69,7 @@ def windows(
     dilation: Ints,
     ceil_mode: bool,
     last_first: bool = False,
+    backward: bool = False,
 ) -> Windows:
     """The windows of a pool, and everything checked that torch checks before it computes."""
     kernel, stride, padding = check_lengths(n, name, kernel, stride, padding)
@@ -85,7 +86,7 @@ def windows(
             got = " ".join(f"{letter}{a}: {v}" for a, v in zip(axes, values, strict=True))
             raise RuntimeError(f"{word} should be greater than zero, but got {got}")
     if 0 in x.shape[x.ndim == n + 2 :]:
-        raise _empty_input(x, n, name)
+        raise _empty_input(x, n, name + "_backward" * backward)
     if any(p > k // 2 for p, k in zip(padding, kernel, strict=True)):
         raise _wide_padding(n, kernel, padding)
     if name == "avg_pool3d" and any(k > s for k, s in zip(kernel, sizes, strict=True)):
@@ -97,7 +98,11 @@ def windows(
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
     # Beyond the padding there is nothing.
-    kernel = tuple(min(k, -(-(s + 2 * p) // d)) for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True))
+    reach = (
+        (k, max(-(-(s + 2 * p) // d), -(-p // d) + 1))
+        for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True)
+    )
+    kernel = tuple(map(min, reach))
     return Windows(kernel, stride, padding, dilation, sizes, out)
 
 

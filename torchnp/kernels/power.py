@@ -10,13 +10,14 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.checks import check, check_fits, require
+from torchnp.errors import cannot_cast
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.overlap import check_target
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar, whole
-from torchnp.writes import Bound, Writes, resize_out
+from torchnp.writes import Bound, Writes, store
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -113,9 +114,7 @@ def _filled(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
     """Of 1 torch fills the out, whatever its dtype."""
     if not _is_one(bound["self"]):
         return ()
-    out, shape = outs[0], bound["exponent"].shape
-    (out if out.shape == shape else resize_out(out, shape))[...] = 1
-    return (0,)
+    return store(outs[0], np.ones(bound["exponent"].shape, dt.bool_))
 
 
 def _is_one(base: Any) -> bool:
@@ -173,11 +172,18 @@ _step = lambda x, values: np.where(x == 0, values, (x > 0).astype(x.dtype))
 _heaviside_row = el.binary("", _step, cpu="heaviside_cpu", takes=el.BOOL | REAL)
 
 
-@kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"])
+def _check_real(*tensors: ndarray) -> None:
+    words = "heaviside is not yet implemented for complex tensors."
+    check(not any(dt.is_complex(x.dtype) for x in tensors), words)
+
+
+_STEP = Writes(out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs))
+
+
+@kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"], writes=_STEP)
 def heaviside(self: ndarray, values: ndarray) -> ndarray:
     """0 for negative, 1 for positive, ``values`` at zero."""
-    words = "heaviside is not yet implemented for complex tensors."
-    check(not (dt.is_complex(self.dtype) or dt.is_complex(values.dtype)), words)
+    _check_real(self, values)
     check(self.dtype == values.dtype, "heaviside is not yet implemented for tensors with different dtypes.")
     return _heaviside_row(self, values)
 
@@ -190,8 +196,15 @@ def _look_ldexp(bound: Bound, targets: list[ndarray]) -> None:
         check_fits(bound["other"], targets[0])
 
 
+def _look_inexact(bound: Bound, outs: list[ndarray]) -> None:
+    d = outs[0].dtype
+    check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
+    result = dt.result_type(bound["self"], dt.float32, bound["other"].dtype)
+    check(dt.can_cast(result, d), cannot_cast(result, d))
+
+
 # In place torch raises 2 to the power before it looks at the target.
-_LDEXP = Writes(inplace=_look_ldexp, code_first=True)
+_LDEXP = Writes(inplace=_look_ldexp, out=_look_inexact, code_first=True)
 
 
 @kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"], writes=_LDEXP)

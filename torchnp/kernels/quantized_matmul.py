@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, dim_of, wrap_dim
+from torchnp.checks import check, check_type, dim_of
 from torchnp.kernels.numerics.products import product
 from torchnp.registry import kernel
 from torchnp.writes import Bound, Writes
@@ -35,7 +35,7 @@ def _look_int_mm(bound: Bound, outs: list[ndarray]) -> None:
     found = dt.c_name(out.dtype)
     check(out.dtype == dt.int32, f"int_mm_out_cpu: Expected result dtype to be of type kInt but got {found}")
     for d, n in enumerate((self.shape[0], mat2.shape[1])):
-        size = out.shape[wrap_dim(d, out.ndim)] if out.ndim else 1
+        size = out.shape[dim_of(out, d)]
         check(size == n, f"int_mm_out_cpu: Expected result.size({d}) to be {n} but got {size}")
     check(out.ndim == 2, f"int_mm_out_cpu: Expected result to be of dimension 2 but got {out.ndim}")
 

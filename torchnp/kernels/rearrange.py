@@ -13,6 +13,7 @@ from torchnp.dtypes import can_cast, cast, complex32, int32, int64, promote_type
 from torchnp.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like
 from torchnp.kernels._rows import rows
+from torchnp.kernels._spatial import code_for
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select
@@ -158,6 +159,7 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     if dim is None:
         self, dim = self.reshape(-1), 0
     if not self.ndim:  # torch inserts a dimension behind the one that is repeated, which a 0-d tensor has not
+        check(repeats >= 0 or dim not in (0, -1), "Repeats must be non-negative")
         raise dim_out_of_range(1 if dim in (0, -1) else dim, 1)
     dim = wrap_dim(dim, self.ndim)
     check(repeats >= 0, "Repeats must be non-negative")
@@ -275,7 +277,7 @@ def _check_pixels(x: ndarray, name: str) -> None:
     """Refuse what torch has no code for: volumes in channels-last order, and rare dtypes."""
     words = "Unsupported memory format. Supports only ChannelsLast, Contiguous"
     check(layout.suggested(*layout.layout_of(x)) != "channels_last_3d", words)
-    refuse_elements(name, x, RARE_OR_CHALF)
+    refuse_elements(code_for(name, x), x, RARE_OR_CHALF)
 
 
 @kernel("pixel_shuffle")

@@ -159,6 +159,8 @@ def _look_mean(bound: Bound, outs: list[ndarray]) -> None:
     check("dim" in bound or dt.can_cast(bound["self"].dtype, d), words)
     if bound["dtype"] is not None and dt.is_inexact(dt.as_dtype(bound["dtype"])):
         look_told(bound, outs)
+    if bound["self"].size:
+        refuse("sum_cpu", d, NOT_NUMERIC)
 
 
 _OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
@@ -258,9 +260,17 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
     return np.asarray(out, np.uint8) if x.dtype == dt.uint8 else out
 
 
+def _look_flag(bound: Bound, outs: list[ndarray]) -> None:
+    """An out of uint8 holds what several elements are in uint8: torch casts them, so that 0.5 and 256 are false."""
+    if outs[0].dtype == dt.uint8 and bound["self"].size > 1:
+        bound["self"] = dt.cast(bound["self"], dt.uint8)
+
+
+_FLAG = Writes(out=_look_flag)
+
 for _like, _ufunc, _word in ((np.any, np.logical_or, "any element is"), (np.all, np.logical_and, "all elements are")):
     for _dims, _end in (("", "."), (".dim", "."), (".dims", "; an empty list reduces nothing.")):
-        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth"], "ufunc": _ufunc}
+        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth"], "ufunc": _ufunc, "writes": _FLAG}
         rows(f"{_like.__name__}{_dims}", _logical, f"Whether {_word} true; NaN is{_end}", **_given)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from torchnp.checks import check
@@ -15,27 +17,27 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 
 
-def _memory_as(source: ndarray, dtype: np.dtype) -> ndarray:
-    """The whole memory of ``source`` as elements of a dtype."""
-    memory, _ = storage(source)
+def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], stride: Sequence[int]) -> ndarray:
+    """A window on the whole memory of ``source``, in the dtype of ``self``, so many elements behind where ``source`` begins."""
+    memory, start = storage(source)
     flat = memory.reshape(-1).view(np.uint8)
-    return flat[: flat.size - flat.size % dtype.itemsize].view(dtype)
+    whole = flat[: flat.size - flat.size % self.itemsize].view(self.dtype)
+    return as_strided(whole, size, stride or contiguous(size), start // source.itemsize + offset)
 
 
 @kernel("set.source_Tensor", "set_.source_Tensor")
 def set_source_tensor(self, source):
     """``source``'s memory by its shape and strides, read in the dtype of ``self``."""
-    if source.dtype == self.dtype:
-        return source[...]
-    offset = storage(source)[1] // source.itemsize
-    return set_source_tensor_storage_offset(self, source, offset, source.shape, element_strides(source))
+    return (
+        source[...] if source.dtype == self.dtype else _window(self, source, 0, source.shape, element_strides(source))
+    )
 
 
 @kernel("set_.source_Tensor_storage_offset")
 def set_source_tensor_storage_offset(self, source, storage_offset, size, stride=()):
     """``source``'s memory by an offset, a shape and strides in elements, read in the dtype of ``self``."""
     check(source.flags.c_contiguous, "passed in tensor to be used as storage must be contiguous")
-    return as_strided(_memory_as(source, self.dtype), size, stride or contiguous(size), storage_offset)
+    return _window(self, source, storage_offset, size, stride)
 
 
 rows("set set_", lambda x: np.empty(0, x.dtype), "Memory of no elements, of the dtype of ``self``.")

@@ -139,11 +139,13 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 
 def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     """Weighted sums along one axis."""
-    if s.index.shape[1] == 1:
+    if s.index.shape[1] == 1 and (s.weight == 1).all():
         return x if np.array_equal(s.index[:, 0], np.arange(x.shape[axis])) else x.take(s.index[:, 0], axis)
     shape = (-1, *[1] * (x.ndim - 1 - axis))
     y = x.take(s.index[:, 0], axis)
     y *= s.weight[:, 0].reshape(shape)
+    if s.count is not None:  # a factor that is given may leave all of the input behind
+        y[(slice(None),) * axis + (s.count <= 0,)] = 0
     for k in range(1, s.index.shape[1]):
         part = x.take(s.index[:, k], axis)
         part *= s.weight[:, k].reshape(shape)

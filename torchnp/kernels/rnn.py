@@ -10,7 +10,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp import layout
 from torchnp.checks import broadcast_shapes, check, check_type, wrap_dim
-from torchnp.errors import no_primitive, shape_text
+from torchnp.errors import cannot_cast, no_primitive, shape_text
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, mul
@@ -36,7 +36,12 @@ Cell = Callable[[ndarray, State, Weights], State]
 # ---------------------------------------------------------------- cells: from gates of the input and a state to a state
 
 
+_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # others torch refuses somewhere
+
+
 def _sigmoid(x: ndarray) -> ndarray:
+    if not dt.is_inexact(x.dtype):  # torch writes it in place of the gate
+        raise cannot_cast(dt.get_default_dtype(), x.dtype)
     wide = dt.cast(x, dt.opmath(x.dtype))
     one = wide.dtype.type(1)
     return dt.cast(one / (one + np.exp(-wide)), x.dtype)
@@ -49,12 +54,12 @@ def _differ(*given: ndarray | None) -> bool:
 
 def _added(x: ndarray, y: ndarray) -> ndarray:
     """A sum in place of the first."""
-    return x + y if x.dtype == y.dtype else in_place(x, add(x, y))
+    return x + y if x.dtype == y.dtype and x.dtype in _USUAL else in_place(x, add(x, y))
 
 
 def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     """``x @ weight.T + bias``, or torch's error where sizes do not fit."""
-    if _differ(x, weight, bias):
+    if _differ(x, weight, bias) or x.dtype not in _USUAL:
         return any_linear(x, weight, bias)
     sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
     check(x.shape[-1] == weight.shape[1], f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
@@ -94,18 +99,20 @@ def lstm(gates: ndarray, state: State, w: Weights) -> State:
 def _gru(gates: ndarray, state: State, w: Weights) -> State:
     (h,) = state
     of_state = linear(h, w.hh, w.bias_hh)
-    if _differ(of_state, gates):
+    if _differ(of_state, gates) or gates.dtype not in _USUAL:
         _added(of_state, gates)
     _, update, new, _ = gru_gates(gates, of_state)
     return (new + update * (h - new),)
 
 
 def _tanh(gates: ndarray, state: State, w: Weights) -> State:
-    return (np.tanh(_added(linear(state[0], w.hh, w.bias_hh), gates)),)
+    total = _added(linear(state[0], w.hh, w.bias_hh), gates)
+    return (np.tanh(total if dt.is_inexact(total.dtype) else dt.cast(total, dt.get_default_dtype())),)
 
 
 def _relu(gates: ndarray, state: State, w: Weights) -> State:
     total = _added(linear(state[0], w.hh, w.bias_hh), gates)
+    check(not dt.is_complex(total.dtype), "clamp is not supported for complex types", NotImplementedError)
     return (np.maximum(total, np.asarray(0, total.dtype)),)
 
 
@@ -143,7 +150,11 @@ def run(
     for t, n in reversed(steps) if reverse else steps:
         new = cell(gates[t], tuple(s[:n] for s in state), w)
         out[t] = new[0]
-        state = new if n is None else tuple(np.concatenate([a, b[n:]]) for a, b in zip(new, state, strict=True))
+        state = (
+            new
+            if n is None
+            else tuple(np.concatenate([a, dt.cast(b[n:], a.dtype)]) for a, b in zip(new, state, strict=True))
+        )
     return out, state
 
 

@@ -13,6 +13,7 @@ from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_r
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
+from torchnp.kernels.slicing import select
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -153,6 +154,7 @@ def _nested_tensor_from_mask_left_aligned(t, mask):
     check(mask.ndim == 2, "Padding mask should be 2D")
     check(t.ndim == 3, "Input should be a 3D tensor, N * L * D")
     check(mask.shape == t.shape[:2], "Mask size should match input size")
+    select(mask, 1, -1)
     return not bool((mask[:, 1:] & ~mask[:, :-1]).any())
 
 

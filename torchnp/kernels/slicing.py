@@ -15,6 +15,7 @@ from torchnp.kernels._memory import element_strides, storage_offset, window
 from torchnp.kernels._rows import rows
 from torchnp.kernels.view import as_strided
 from torchnp.registry import kernel
+from torchnp.writes import Writes
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -38,7 +39,10 @@ def select(self, dim, index):
         raise IndexError(f"{words} {dim}") from None
 
 
-@kernel("unbind.int", like=np.ndarray.__iter__)
+_COUNTED = "{} expected an out= argument of size {{}}, got size {{}}"
+
+
+@kernel("unbind.int", like=np.ndarray.__iter__, writes=Writes(counted=_COUNTED.format("unbind_copy_int_out")))
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
     dim = dim_of(self, wrap_dim(dim, self.ndim))
@@ -114,7 +118,10 @@ def _pieces(x: ndarray, dim: int, sizes: Iterable[int]) -> list[ndarray]:
     return [x[(*_AHEAD[dim], slice(*ends))] for ends in itertools.pairwise(edges)]
 
 
-@kernel("split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-takes-sizes"])
+@kernel(
+    "split.Tensor", "unsafe_split.Tensor", like=np.split, differs=["split-takes-sizes"],
+    writes=Writes(counted=_COUNTED.format("split_copy_Tensor_out()")),
+)  # fmt: skip
 def split(self, split_size, dim=0):
     """Pieces of one size; the last may be smaller."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
@@ -127,7 +134,10 @@ def split(self, split_size, dim=0):
     return _pieces(self, dim, [split_size] * (-(-extent // split_size) if extent else 1))
 
 
-@kernel("split_with_sizes", "unsafe_split_with_sizes", like=np.split, differs=["split-takes-sizes"])
+@kernel(
+    "split_with_sizes", "unsafe_split_with_sizes", like=np.split, differs=["split-takes-sizes"],
+    writes=Writes(counted=_COUNTED.format("split_with_sizes_copy_out")),
+)  # fmt: skip
 def split_with_sizes(self, split_sizes, dim=0):
     """Pieces of the sizes given."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")

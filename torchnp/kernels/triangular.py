@@ -51,7 +51,7 @@ def _substituted(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) ->
         known = slice(i + 1, None) if upper else slice(None, i)
         x[i] -= a[i, known] @ x[known]
         if not unit:
-            x[i] /= a[i, i]
+            x[i] /= a[i, i] if a[i, i] or a.dtype.kind == "f" else np.nan  # 1 over a complex zero is nan there
     return x
 
 

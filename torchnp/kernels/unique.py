@@ -176,6 +176,11 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
     if sorter is not None:
         words = f"{name} boundary and sorter must have the same size, but got boundary tensor {shape_text(edges.shape)}"
         check(sorter.shape == edges.shape, f"{words}and got sorter tensor {shape_text(sorter.shape)}")
+        got = dt.scalar_name(sorter.dtype)
+        check(sorter.dtype == dt.int64, f"{name} sorter must be a tensor of long dtype but got dtype {got}")
+        check(edges.ndim > 0, "ArrayRef: attempted to access back() of empty list")
+        known = not sorter.size or (sorter.min() >= 0 and sorter.max() < edges.shape[-1])
+        check(known, f"{name} sorter index out of range")
     words = f"{name} input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries"
     found = f"tensor dim({edges.ndim}) and input value's dim(0) numel(1)"
     check(values.ndim or edges.ndim == 1, f"{words} {found}")
@@ -186,12 +191,6 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         )
         found = f"boundaries tensor {shape_text(edges.shape)} and input value tensor {shape_text(values.shape)}"
         raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
-    if sorter is None:
-        return
-    got = dt.scalar_name(sorter.dtype)
-    check(sorter.dtype == dt.int64, f"{name} sorter must be a tensor of long dtype but got dtype {got}")
-    if sorter.size:
-        check(sorter.min() >= 0 and sorter.max() < edges.shape[-1], f"{name} sorter index out of range")
 
 
 _ABOUT = "Where each value would go among sorted ones; before equal ones, or after them if ``right``."

@@ -46,7 +46,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     ord = real(ord)
     _check_has_identity(name, self, ord, (dim,) if isinstance(dim, int) else dim)
     wide = self.dtype if dtype is None else _check_dtype(name, self.dtype, dt.as_dtype(dtype))
-    axes, alone = axes_of(dim, self.ndim), _is_alone(self, dim)
+    axes, alone = axes_of(dim, self.ndim, ranges_first=False), _is_alone(self, dim)
     if self.dtype in dt.FLOAT8S and self.size and not alone:
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))

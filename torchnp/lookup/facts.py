@@ -1,12 +1,13 @@
-"""What the table knows, read from files: quick, as no kernel is imported."""
+"""What the table knows, read from files: quick, as no kernel is imported; of other libraries' rows, what the table says."""
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchnp.schema import load
+from torchnp.schema import Schema, load
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -39,6 +40,55 @@ class Example:
     kernel: str
     in_numpy: str
     in_torch: str
+
+
+@functools.cache
+def schemas() -> dict[str, Schema]:
+    """Every overload that is known: what torch registers, and what `meet` has taken in."""
+    return dict(load())
+
+
+def meet(space: str) -> bool:
+    """Take in the rows of another library, declared or an installed package's; whether there are any.
+
+    Raises
+    ------
+    ImportError
+        The package's module cannot be imported.
+    """
+    from torchnp import libraries
+
+    if space in libraries.OWN or not libraries.meet(space):
+        return False
+    from torchnp import table
+    from torchnp.lookup.naming import public_name
+
+    new = {name: s for name, s in table.schemas.items() if s.namespace == space and name not in schemas()}
+    schemas().update(new)
+    for name in new:
+        if name not in table:
+            continue
+        made = table[name]
+        if made.rule:
+            rows()[name] = Fact(name, rule=made.rule, source=made.derived_from or "")
+        else:
+            doc = (made.row.body.__doc__ or "").strip().partition("\n")[0]
+            rows()[name] = Fact(name, made.family, public_name(made.like), made.row.differs, doc)
+    overloads.cache_clear()
+    return True
+
+
+def libraries_like(pattern: str) -> list[str]:
+    """The other namespaces that there are rows of, declared or offered by packages, whose names match a pattern."""
+    from torchnp import libraries
+
+    found = {*libraries.offered(), *(s.namespace for s in libraries.SCHEMAS.values())}
+    return sorted(fnmatch.filter(found, pattern))
+
+
+def is_own(name: str) -> bool:
+    """Whether an op or an overload is one of torch's own, whose rows are in this package."""
+    return name.startswith(("aten::", "prims::"))
 
 
 @functools.cache
@@ -79,14 +129,14 @@ def _lines(name: str) -> list[str]:
 def overloads() -> dict[str, list[str]]:
     """The overloads of every registered op, the one that is meant by its name alone first."""
     found: dict[str, list[str]] = {}
-    for name in load():
+    for name in schemas():
         found.setdefault(name.partition(".")[0], []).append(name)
     return {op: sorted(names, key=functools.partial(_place, names)) for op, names in found.items()}
 
 
 def _place(names: list[str], name: str) -> tuple:
     """Core overloads before others, those along dimensions before those of everything, ``out=`` last."""
-    schema = load()[name]
+    schema = schemas()[name]
     arguments = {a.name for a in schema.args}
     return (
         schema.is_out,
@@ -112,14 +162,14 @@ def status(name: str) -> str:
         return "absent" if why_excluded(name) is None else "excluded"
     if fact.source:
         return "derived"
-    return "composite" if load()[name].implementation == "implicit" else "kernel"
+    return "composite" if schemas()[name].implementation == "implicit" else "kernel"
 
 
 def why_excluded(name: str) -> str | None:
     """The reason why an overload is not provided, None for one that is."""
     from torchnp.exclusions import reason_of
 
-    return None if name in rows() else reason_of(name)
+    return None if name in rows() or not is_own(name) else reason_of(name)
 
 
 def bodies(op: str) -> list[Fact]:
@@ -133,7 +183,7 @@ def ops_like() -> dict[str, list[str]]:
     """The ops that have a function of NumPy or SciPy as their counterpart: ``{"numpy.var": ["aten::var"]}``."""
     found: dict[str, dict[str, None]] = {}
     for fact in rows().values():
-        if fact.like:
+        if fact.like and is_own(fact.name):
             found.setdefault(fact.like, {})[fact.packet] = None
     return {like: sorted(ops, key=functools.partial(_nearness, like)) for like, ops in found.items()}
 
@@ -147,4 +197,4 @@ def _nearness(like: str, op: str) -> tuple:
 
 def is_core(op: str) -> bool:
     """Whether torch tags one of an op's overloads as core."""
-    return any("core" in load()[n].tags for n in overloads().get(op, ()))
+    return any("core" in schemas()[n].tags for n in overloads().get(op, ()))

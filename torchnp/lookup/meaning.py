@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import re
@@ -12,7 +13,6 @@ from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import alike, facts, instead, left_out, spellings
 from torchnp.lookup.instead import Instead
 from torchnp.lookup.naming import public_name
-from torchnp.schema import load
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Meaning:
 def meaning_of(spelled: str) -> Meaning | None:
     """What a name means, in any of the spellings that Python code has for it; None if nothing has that name."""
     name = " ".join(spelled.split())
-    for find in (_python, _overload, _torch, _numpy, _argument, _difference):
+    for find in (_python, _overload, _torch, _numpy, _argument, _difference, _library):
         found = find(name)
         if found is not None:
             return found
@@ -75,7 +75,7 @@ def _overload(name: str) -> Meaning | None:
         spelled = f"{space}::{rest}" if space in ("aten", "prims") and rest else f"aten::{spelled}"
     if spelled in facts.overloads() and ("::" in name or "." in name or spelled.partition("::")[2] == name):
         return _of_op(spelled, name) if name in (spelled, spelled.replace("::", ".")) or "." not in name else None
-    if "." in spelled and spelled in load():
+    if "." in spelled and spelled in facts.schemas():
         return Meaning(spelled, "torch", (spelled,))
     return None
 
@@ -237,6 +237,20 @@ def _difference(name: str) -> Meaning | None:
     ops = [op for op in facts.overloads() if any(name in f.differs for f in facts.bodies(op))]
     mine = [op for op in ops if any(name in f.differs and f.packet == op for f in facts.bodies(op))]
     return Meaning(name, "difference", tuple(mine))
+
+
+def _library(name: str) -> Meaning | None:
+    """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` where nothing else is called so."""
+    spelled = name.removeprefix("torch.ops.")
+    space, mark, _ = spelled.partition("::" if "::" in spelled else ".")
+    if mark:
+        met = space.isidentifier() and facts.meet(space)
+        return _overload(spelled if "::" in spelled else spelled.replace(".", "::", 1)) if met else None
+    for space in facts.libraries_like("*"):
+        with contextlib.suppress(ImportError):  # whoever names its namespace is told
+            facts.meet(space)
+    ops = tuple(op for op in facts.overloads() if not facts.is_own(op) and op.partition("::")[2] == name)
+    return Meaning(ops[0], "torch", ops) if ops else None
 
 
 def reason_left_out(name: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from torchnp.catalogue import CATALOGUE
 from torchnp.lookup import facts, instead, spellings
 from torchnp.lookup.meaning import meaning_of, numpy_name, torch_name
-from torchnp.schema import load
 
 KINDS = ("name", "argument", "description", "difference", "example")
 
@@ -110,7 +109,7 @@ def _arguments() -> list[_Entry]:
     takers: dict[str, list[str]] = {}
     for op, names in facts.overloads().items():
         if op.startswith("aten::") and not op.startswith("aten::_") and "backward" not in op:
-            for argument in dict.fromkeys(a.name for n in names for a in load()[n].args if not a.is_out):
+            for argument in dict.fromkeys(a.name for n in names for a in facts.schemas()[n].args if not a.is_out):
                 takers.setdefault(argument, []).append(op)
     for ops in takers.values():
         ops.sort(key=lambda op: (not facts.is_core(op), op.endswith("_"), len(op), op))

@@ -13,7 +13,6 @@ from torchnp.lookup import facts, spellings
 from torchnp.lookup.facts import Fact
 from torchnp.lookup.instead import EXAMPLE
 from torchnp.lookup.meaning import Meaning
-from torchnp.schema import load
 
 SHOWN = 6  # operators beside the first that are named
 
@@ -103,13 +102,13 @@ def _overload(name: str) -> dict[str, Any]:
     body = facts.body_of(name)
     return {
         "name": name,
-        "schema": str(load()[name]),
-        "out": load()[name].is_out,
+        "schema": str(facts.schemas()[name]),
+        "out": facts.schemas()[name].is_out,
         "status": facts.status(name),
         "rule": fact.rule if fact else "",
         "source": fact.source if fact else "",
         "family": body.family if body else "",
-        "tags": sorted(load()[name].tags),
+        "tags": sorted(facts.schemas()[name].tags),
         "reason": facts.why_excluded(name) or "",
     }
 
@@ -189,7 +188,8 @@ def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[
     lines = []
     for r in plain:
         made = f"derived from {r['source']} ({r['rule']})" if r["source"] else r["status"]
-        family = f" in torchnp.kernels.{r['family']}" if r["family"] else ""
+        home = "torchnp.kernels." if facts.is_own(r["name"]) else ""
+        family = f" in {home}{r['family']}" if r["family"] else ""
         tags = f", torch tags: {', '.join(r['tags'])}" if r["tags"] else ""
         lines += [f"  {r['schema']}", faint(f"    {made}{family}{tags}")]
         if r["reason"]:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from torchnp.lookup import facts, telling
 from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.ranking import near
-from torchnp.schema import load
 
 STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
@@ -28,7 +27,10 @@ class NotFound(Exception):
 def explain(args: argparse.Namespace) -> int:
     """What is known under a name; text with colour and a pager on a terminal, or JSON."""
     name = " ".join(args.name)
-    found = meaning_of(name)
+    try:
+        found = meaning_of(name)
+    except ImportError as error:  # of a package that has rows of the namespace
+        raise NotFound(str(error)) from error
     if found is None:
         if set(name) & set("*?["):
             raise NotFound(f"one name at a time; torchnp ops {name!r} lists what a pattern matches")
@@ -65,7 +67,7 @@ def ops(args: argparse.Namespace) -> int:
         n
         for n in named
         if (args.status is None or facts.status(n) == args.status)
-        and (args.tag is None or args.tag in load()[n].tags)
+        and (args.tag is None or args.tag in facts.schemas()[n].tags)
         and (args.family is None or _family(n) == args.family)
     ]
     if args.json:
@@ -82,7 +84,14 @@ def ops(args: argparse.Namespace) -> int:
 
 def _named(pattern: str) -> list[str]:
     full = pattern if "::" in pattern else f"*::{pattern}"
-    named = [n for n in load() if fnmatch.fnmatchcase(n, full) or fnmatch.fnmatchcase(n.partition(".")[0], full)]
+    for space in facts.libraries_like(full.partition("::")[0]):
+        try:
+            facts.meet(space)
+        except ImportError as error:
+            print(f"torchnp ops: {error}", file=sys.stderr)
+    named = [
+        n for n in facts.schemas() if fnmatch.fnmatchcase(n, full) or fnmatch.fnmatchcase(n.partition(".")[0], full)
+    ]
     found = None if named else meaning_of(pattern)
     named = named or [n for op in (found.ops if found else ()) for n in facts.overloads().get(op, [op])]
     if not named:
@@ -94,7 +103,7 @@ def _check(args: argparse.Namespace) -> None:
     for option, value, known in (
         ("status", args.status, STATUSES),
         ("family", args.family, {f.family for f in facts.rows().values() if f.family}),
-        ("tag", args.tag, {tag for schema in load().values() for tag in schema.tags}),
+        ("tag", args.tag, {tag for schema in facts.schemas().values() for tag in schema.tags}),
     ):
         if value is not None and value not in known:
             raise NotFound(f"no {option} {value!r}; there are {', '.join(sorted(known))}")
@@ -109,7 +118,7 @@ def _row(name: str) -> dict[str, object]:
     fact, body = facts.rows().get(name), facts.body_of(name)
     return {
         "name": name,
-        "schema": str(load()[name]),
+        "schema": str(facts.schemas()[name]),
         "status": facts.status(name),
         "family": body.family if body else "",
         "derived_from": fact.source if fact else "",
@@ -117,7 +126,7 @@ def _row(name: str) -> dict[str, object]:
         "does": body.doc if body else "",
         "numpy": body.like if body else "",
         "differences": list(body.differs) if body else [],
-        "tags": sorted(load()[name].tags),
+        "tags": sorted(facts.schemas()[name].tags),
         "reason": facts.why_excluded(name) or "",
     }
 

@@ -374,7 +374,7 @@ def _status(name: str) -> str:
         return "number"
     if name in HIGHER:
         return "graph"
-    return table.status(name) if name in table.schemas else "unknown"
+    return table.status(name) if table.knows(name) else "unknown"
 
 
 def _differences(name: str) -> tuple[str, ...]:

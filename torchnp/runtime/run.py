@@ -66,14 +66,14 @@ def missing(graph: Graph) -> dict[str, str]:
         name = node.target
         if name in found or name in NUMBERS or name in HIGHER or name in table:
             continue
-        if name in table.schemas:
+        if name in table.schemas and name.startswith(("aten::", "prims::")):
             found[name] = table.why_not(name)
         elif ".higher_order." in name:
             found[name] = "a higher-order operator, which torchnp does not run"
         elif name.startswith("torch._functorch."):
             found[name] = "a transform that was not applied: save what run_decompositions() makes of the program"
         elif "::" in name and name.partition("::")[0] not in ("aten", "prims"):
-            found[name] = "a custom operator, for which there is no kernel"
+            found[name] = "another library's operator, for which there is no kernel: torchnp.kernel declares one"
         else:
             found[name] = "torch 2.13 registers no such operator"
         if name.endswith("wrap_with_autocast"):

@@ -111,6 +111,7 @@ DYNAMIC = {
     "unique_consecutive": (lambda x: x.unique_consecutive(), "torch.sort"),
     "bincount": (lambda x: x[0].long().bincount(), "scatter_add_"),
     "repeat_interleave": (lambda x: x[0].repeat_interleave(x[0].long()), "repeat_interleave"),
+    "into": (lambda x: torch.ops.aten.unique_dim.out(x, 0, out0=x.new_empty(0), out1=x[0], out2=x[1]), "torch.sort"),
 }
 
 

@@ -11,8 +11,10 @@ from torch.nn import functional as F
 
 from torchnp import rpc
 from torchnp.rpc import wire
+from torchnp.rpc.server.arrays import laid_out
 from torchnp.rpc.server.protocol import Connection, Service
 from torchnp.schema import load
+from torchnp.tests.rpc_interference import stale
 
 
 @pytest.fixture
@@ -247,6 +249,20 @@ def test_fresh_memory_holds_nothing_of_others():
             mine = session.send(torch.zeros(100_000, dtype=torch.float64))
             for fresh in (torch.empty_like(mine), mine.new_empty(100_000), mine.new_empty_strided((100_000,), (1,))):
                 assert not (fresh.publish() == 7).any()
+            with stale(7):
+                gapped = mine.new_empty_strided((2,), (99,)).as_strided((100,), (1,))  # what lies between, too
+                assert not gapped.publish().view(torch.uint8).any()
+
+
+def test_a_result_reaches_no_memory_beside_its_own():
+    """A kernel that gives a part of what it made, or has gaps, leaves nothing that a window could see."""
+    made = np.full(12, 7.0)
+    for part, strides in ((made[:6], [1]), (made[::2], [2]), (made[:6].reshape(2, 3).T, [1, 3]), (made[:4:3], [3])):
+        for wanted in (strides, None):
+            kept = laid_out(part, wanted)
+            assert np.array_equal(kept, part)
+            memory = kept.base if kept.base is not None else kept
+            assert np.count_nonzero(memory) == part.size
 
 
 def test_draws_do_not_move_each_other(session):

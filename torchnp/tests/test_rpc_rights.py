@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -160,3 +161,8 @@ def test_no_kernel_outside_of_the_list_runs_whatever_the_frame():
         err, _ = (wire.decode_reply(r) for r in connection.handle(wire.encode(wire.Ops(seq, [op]))))
         assert err.text == "aten::neg is refused: the server's owner allows clients only aten::abs"
     assert not connection.executor.touched
+
+
+def test_a_new_token_is_never_read_as_an_option():
+    """One that begins with a dash is no value of ``--token``."""
+    assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(200))

@@ -443,6 +443,12 @@ def test_bytes_are_counted_once_per_buffer(client):
     client.send(wire.Del(client.seq, [(0, 2**62)]))
 
 
+def test_all_ids_there_are_can_be_deleted(client):
+    client.data(2**63 - 1, np.ones(3, np.float32))
+    assert [type(r) for r in client.send(wire.Del(client.seq, [(0, 2**63 - 1)]))] == []
+    assert (client.status().objects, client.status().bytes) == (0, 0)
+
+
 def failed(replies, kind, words):
     err, ack = replies
     assert type(ack) is wire.Ack

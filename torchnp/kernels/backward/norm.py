@@ -90,7 +90,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     check(weight is None or weight.size == C, expected_true("!gamma.defined() || gamma.numel() == C"))
     if input.size:
         check_type(mean.dtype, rstd, weight)
-    x, grad = inner(input).reshape(N * group, C // group * HxW), inner(grad_out).reshape(N, C, HxW)
+    x, grad = inner(input).reshape(N * group, C // max(group, 1) * HxW), inner(grad_out).reshape(N, C, HxW)
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     xhat = (x - centre) * inverse
     grad_input = grad_weight = grad_bias = None

@@ -64,6 +64,7 @@ def _look_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
     """Of no elements torch only resizes the out, of any dtype."""
     if bound["self"].size:
         return frozenset()
+    _check_grad(bound["grad_output"], bound["self"], bound["padding"], len(bound["padding"]) // 2, False)
     resize(outs[0], bound["self"].shape)
     return frozenset({0})
 
@@ -72,11 +73,14 @@ def _backward(grad, x, padding, *, op, n, positions):
     reflects = positions is reflected
     _check_grad(grad, x, padding, n, reflects)
     if reflects or x.size:
+        code = code_for(op, grad) if n > 1 and x.ndim == n + 2 else op
         if not is_inexact(grad.dtype) and grad.size:
-            raise not_implemented(code_for(op, grad), grad.dtype)
-        refuse_elements(op, grad, NOT_PADDED)
+            raise not_implemented(code, grad.dtype)
+        refuse_elements(code, grad, NOT_PADDED)
         if grad.size or (reflects and n == 2):
             check_type(grad.dtype, x)
+    if not (reflects or x.size or n == 3):
+        return np.empty(x.shape, grad.dtype)
     check_padded(x, padding, n, reflects)
     lead = x.shape[: x.ndim - n]
     check(not x.size or grad.shape[: x.ndim - n] == lead, f"Expected grad_output to begin with {shape_text(lead)}")

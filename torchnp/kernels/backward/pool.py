@@ -12,7 +12,7 @@ from torchnp.checks import check, check_filled, check_shape, check_type, require
 from torchnp.errors import shape_text
 from torchnp.kernels._rows import rows
 from torchnp.kernels._spatial import Ints, code_for
-from torchnp.kernels.pool import check_average, check_ndim, divide, divisors, places, result, windows
+from torchnp.kernels.pool import check_average, check_lengths, check_ndim, divide, divisors, places, result, windows
 from torchnp.kernels.pool_adaptive import bins
 
 ndarray = np.ndarray
@@ -67,7 +67,9 @@ max_pool2d_with_indices_backward, _ = rows(
 
 
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):
-    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode, last_first=n == 2)
+    check_lengths(n, f"avg_pool{n}d", kernel, stride, padding)
+    check(divisor_override != 0, "divisor must be not zero")
+    w = windows(x, n, f"avg_pool{n}d", kernel, stride, padding, (1,), ceil_mode, last_first=n == 2, backward=n == 3)
     by = divisors(w, count_include_pad, divisor_override)
     shape = (*x.shape[:-n], *w.out)
     check_shape(grad, shape, x.ndim - n - 1)

@@ -25,9 +25,9 @@ def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled:
         for d in dims:
             words = f"{name}(): Expected reduction dim {d} to have non-zero size."
             check(not x.ndim or x.shape[d] != 0, words, IndexError)
+    _refuse_dtype(output_dtype, name)
     for d in dims:
         check(list(dims).count(d) == 1, f"dim {d} appears multiple times in the list of dims")
-    _refuse_dtype(output_dtype, name)
     return list(dims)
 
 

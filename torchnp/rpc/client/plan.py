@@ -10,6 +10,7 @@ import torch
 
 import torchnp
 from torchnp.interop._private import OpOverload, decompositions, schema_of
+from torchnp.libraries import OWN
 from torchnp.rpc import wire
 
 # What to write in place of an op whose result's shape depends on values.
@@ -131,7 +132,7 @@ class Plan:
             return "known"
         if self.base == "_ctc_loss" and not self.is_out:
             return "" if self.name == "aten::_ctc_loss" else "lengths"
-        if torch.Tag.dynamic_output_shape in tags and self.base != "index":
+        if (torch.Tag.dynamic_output_shape in tags and self.base != "index") or self.base in wire.DYNAMIC:
             return "dynamic"
         if self.base in ("set_", "resize_", "resize_as_", "_resize_output_", "set_data", "record_stream") or (
             self.name == "prims::resize"
@@ -198,6 +199,13 @@ def without_kernel(plan: Plan, rows: Iterable[str], args: tuple, kwargs: dict[st
         pass  # the row to name is the one that was asked for
     if why := torchnp.table.reason(plan.name):
         raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
+    if plan.func.namespace not in OWN:
+        error = MissingRow(
+            f"{plan.name} is another library's operator, and a server runs those of {' and '.join(OWN)} alone: publish() "
+            "what it takes, call it here and send() what it gives, or write it with torch's own operators"
+        )
+        error.reason = "another library's operator"
+        raise error
     if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
         error = MissingRow(
             f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"

@@ -27,6 +27,7 @@ _OTHERWISE = frozenset((
     "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::_native_multi_head_attention",
     "aten::_native_batch_norm_legit_functional", "aten::_batch_norm_with_update_functional",
     "aten::_batch_norm_no_update", "aten::channel_shuffle", "aten::pixel_shuffle",
+    "aten::multilabel_margin_loss_forward",
 ))  # fmt: skip
 
 

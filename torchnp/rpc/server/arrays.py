@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchnp.overlap import is_dense
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
@@ -20,26 +21,26 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     """The array with the strides (in elements) that the client believes it has; None means C order.
 
-    It begins where its memory does, as ``as_strided`` counts from there.
+    Its memory holds its elements and nothing else but zeros: ``as_strided`` reaches all of it, and counts from its start.
     """
-    if array.base is not None and not _begins(array):
-        array = array.copy(order="K")
+    alone = array.base is None or _alone(array)
     if strides is None:
-        return array if array.flags.c_contiguous else array.copy(order="C")
+        return array if alone and array.flags.c_contiguous else array.copy(order="C")
     itemsize = array.itemsize
     want = tuple(s * itemsize for s in strides)
-    if array.strides == want:
+    if alone and array.strides == want:
         return array
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) if array.size else 0
-    if extent > 4 * max(array.size, 16):
+    if array.strides != want and extent > 4 * max(array.size, 16):
         raise ProtocolError(f"strides {strides} waste memory for shape {list(array.shape)}")
     placed = np.ndarray(array.shape, array.dtype, np.zeros(extent, array.dtype), 0, want)
     placed[...] = array
     return placed
 
 
-def _begins(array: np.ndarray) -> bool:
+def _alone(array: np.ndarray) -> bool:
+    """Whether the memory that an array lies in is its elements': a kernel's own may hold what was freed before."""
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    return root.__array_interface__["data"][0] == array.__array_interface__["data"][0]
+    return root.nbytes == array.nbytes and is_dense(array)

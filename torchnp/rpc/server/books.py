@@ -226,8 +226,9 @@ class Store:
     def delete(self, low: int, high: int) -> None:
         """Forget the objects of an inclusive range of ids, those that exist."""
         entries, buffers = self.entries, self.buffers
-        ids: Iterable[int] = range(low, min(high, self.last_id) + 1)
-        if len(ids) > len(entries):  # type: ignore[arg-type]
+        high = min(high, self.last_id)
+        ids: Iterable[int] = range(low, high + 1)
+        if high - low >= len(entries):  # a range of 2**63 ids has no len()
             ids = [i for i in entries if low <= i <= high]
         for id_ in ids:
             entry = entries.pop(id_, None)

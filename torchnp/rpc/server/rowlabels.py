@@ -104,7 +104,11 @@ _MOVES = frozenset([
     "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "repeat_interleave", "block_diag",
     "broadcast_in_dim", "collapse_view", "split_dim", "_reshape_copy", "_stack",
 ])  # fmt: skip
-_LOOKS_AT_BYTES = frozenset(["as_strided", "as_strided_copy", "view.dtype", "view_copy.dtype", "view_of_dtype"])
+# Places in memory say nothing of rows: the numbers of the rows lie in a memory of their own.
+_LOOKS_AT_BYTES = frozenset([
+    "as_strided", "as_strided_copy", "_reshape_alias", "_reshape_alias_copy", "slice_inverse", "view.dtype",
+    "view_copy.dtype", "view_of_dtype",
+])  # fmt: skip
 _INDICES = frozenset(["index", "indices"])
 
 

@@ -9,7 +9,9 @@ from torchnp.rpc.server.arguments import checker
 from torchnp.rpc.server.rowlabels import rule_of
 
 # They see the memory around their arguments.
-_WHOLE = ("as_strided", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel")
+_WHOLE = (
+    "as_strided", "_reshape_alias", "slice_inverse", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel",
+)  # fmt: skip
 # What kernels write, as torch's do, although the schema does not say so.
 _STATISTICS = ("running_mean", "running_var")
 _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instance_norm": _STATISTICS} | {

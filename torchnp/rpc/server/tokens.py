@@ -26,7 +26,7 @@ _SHOWN = 12  # patterns of a rule that a message has
 
 def new_token() -> str:
     """A token that nobody can guess."""
-    return secrets.token_urlsafe(32)
+    return secrets.token_hex(32)  # hex: none begins with a dash, as an option would
 
 
 def hash_of(token: str) -> str:

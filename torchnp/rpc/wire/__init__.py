@@ -19,6 +19,7 @@ import numpy as np
 
 from torchnp import dtypes
 from torchnp.rpc.exceptions import ProtocolError
+from torchnp.rpc.wire.agreed import DYNAMIC as DYNAMIC
 from torchnp.rpc.wire.agreed import UNSAFE_VIEWS as UNSAFE_VIEWS
 from torchnp.rpc.wire.agreed import Agreement as Agreement
 from torchnp.rpc.wire.agreed import agreement as agreement

@@ -1,0 +1,124 @@
+"""The worked example of another library's operators, held against what torchvision itself gave for its samples."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import torchnp
+
+ROOT = Path(torchnp.__file__).parent.parent
+HERE = ROOT / "examples" / "torchvision"
+
+pytestmark = pytest.mark.skipif(not HERE.exists(), reason="the examples are beside the package in its sources alone")
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """What Python's path is where the example is installed."""
+    info = tmp_path / "torchnp_torchvision-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torchnp-torchvision\nVersion: 0.1.0\n")
+    project = (HERE / "pyproject.toml").read_text()
+    assert '[project.entry-points."torchnp.kernels"]\ntorchvision = "torchnp_torchvision"' in project
+    (info / "entry_points.txt").write_text("[torchnp.kernels]\ntorchvision = torchnp_torchvision\n")
+    return os.pathsep.join(map(str, (tmp_path, HERE, ROOT)))
+
+
+def run(code, path):
+    command = [sys.executable, "-c", textwrap.dedent(code), str(HERE)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_rows_give_torchvision_s_bits(installed):
+    """All but deform_conv2d's, whose sums of products are in the order of a BLAS: they are as near as rounding allows."""
+    said = run(
+        """
+        import collections, json, sys
+        import numpy as np, torchnp
+        from torchnp_torchvision.samples import samples
+        near = {"float16": (1e-3, 4e-3), "float32": (1.3e-6, 1e-5), "float64": (1e-12, 1e-12)}
+        count = collections.Counter()
+        with np.load(sys.argv[1] + "/recorded.npz") as held:
+            for name in held.files:
+                if name == "versions":
+                    continue
+                op, dtype, turn, *which = name.split()
+                args = [a for a, _ in samples("torchvision::" + op, dtype)][int(turn)]
+                before = [a.tobytes() for a in args if isinstance(a, np.ndarray)]
+                kernel, wanted = getattr(torchnp.torchvision, op), held[name]
+                if dtype == "errors":
+                    kind, words = json.loads(str(wanted))
+                    try:
+                        raise AssertionError(kernel(*args))
+                    except (RuntimeError, NotImplementedError) as error:
+                        assert type(error).__name__ == kind and words == str(error), (words, error)
+                    count["refused"] += 1
+                    continue
+                found = kernel(*args)
+                found = found[int(which[0])] if isinstance(found, tuple) else found
+                assert found.dtype == wanted.dtype and found.shape == wanted.shape, name
+                if op == "deform_conv2d":
+                    np.testing.assert_allclose(found, wanted, *near[dtype], err_msg=name)
+                else:
+                    assert np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f"), name
+                    assert (np.signbit(found) == np.signbit(wanted))[found == found].all(), name
+                assert [a.tobytes() for a in args if isinstance(a, np.ndarray)] == before
+                count[op] += 1
+        print(sorted(count.items()))
+        """,
+        installed,
+    )
+    assert said.strip() == str(
+        [("deform_conv2d", 36), ("nms", 24), ("ps_roi_align", 72), ("ps_roi_pool", 72), ("refused", 32), ("roi_align", 36),
+         ("roi_pool", 72)]
+    )  # fmt: skip
+
+
+def test_an_exported_program_runs_without_torch(installed):
+    """Two of the operators in a program that torchvision was exported from, with as many boxes as their values say."""
+    said = run(
+        """
+        import sys
+        sys.modules["torch"] = None  # it cannot be imported
+        import numpy as np, torchnp
+        program = torchnp.load(sys.argv[1] + "/detector.pt2")
+        held = np.load(sys.argv[1] + "/detector.npz")
+        kept, found = program(held["image"], held["boxes"], held["scores"])
+        assert np.array_equal(kept, held["kept"]) and 0 < len(kept) < len(held["boxes"])
+        np.testing.assert_allclose(found, held["found"], 1.3e-6, 1e-5)
+        print([r.name for r in program.requires() if r.name.startswith("torchvision")])
+        """,
+        installed,
+    )
+    assert said == "['torchvision::nms', 'torchvision::roi_align']\n"
+    command = [sys.executable, "-m", "torchnp", "requires", str(HERE / "detector.pt2")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert "torchvision::nms" in done.stdout and "unknown" in done.stdout, done
+
+
+def test_the_device_and_the_mode_run_them(installed):
+    """torch's side is declared here, as torchvision's is not on every machine."""
+    run(
+        """
+        import sys
+        import numpy as np, torch, torchnp.device
+        from torchnp.interop import NumpyMode
+        library = torch.library.Library("torchvision", "DEF")
+        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        nms = torch.ops.torchvision.nms
+        held = np.load(sys.argv[1] + "/detector.npz")
+        boxes, scores = torch.from_numpy(held["boxes"]), torch.from_numpy(held["scores"])
+        assert np.array_equal(nms(boxes.to("np"), scores.to("np"), 0.5).cpu(), held["kept"])
+        with NumpyMode():
+            assert np.array_equal(nms(boxes, scores, 0.5), held["kept"])
+        """,
+        installed,
+    )
