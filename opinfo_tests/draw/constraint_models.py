@@ -135,6 +135,7 @@ ATTENTION_AND_RECURRENCE = (
         always=frozenset(["enable_gqa"]),
         wild=6,
     ),
+    rule("_fused_sdp_choice", none=False),
     rule("_scaled_dot_product_attention_math", args={"dropout_p": C((0.0, 0.5))}),
     rule("_scaled_dot_product_flash_attention_for_cpu", args=DENSE_QKV),
     rule(

@@ -126,6 +126,7 @@ class Constraint:
     mixed: int = 15  # percent of the other arrays with a dtype of their own
     most_dims: int = 4
     wild_values: bool = True  # whether index values may leave their range: torch dies of some
+    none: bool = True  # whether sizes may be none: torch divides by some of them, and dies
     always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
     unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
 

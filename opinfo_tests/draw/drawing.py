@@ -204,6 +204,8 @@ class Call:
         if layout == "expand" and spec.values in ("square", "spd") and len(shape) == 2 and is_complex(dt):
             layout = "c"  # equal rows of complex numbers leave rounding errors, which tell nothing
         buffer, strides, offset = lay_out(values, layout)
+        if self.empty and not values.size:  # as torch itself makes them; NumPy's own have strides of zero
+            strides = np.empty([max(n, 1) for n in shape], values.dtype).strides
         self.buffers.append(buffer)
         return self.keep(Array(len(self.buffers) - 1, NAMES[dt], shape, tuple(map(int, strides)), offset))
 

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from ..case import Case, Named, Seeded, schemas
 from ..schemas import bound, is_fragile
 from . import constraints as con
+from .constraint_table import constraint_of
 from .drawable import drawable, functional_form, looks_at_sizes, may_break
 from .drawing import Call
 from .planted import KINDS as VALUES
@@ -160,10 +161,13 @@ EMPTIED = 12  # calls of an overload of which some sizes are none
 
 
 def emptied(op: str, start: int) -> Iterator[Case]:
-    """Yield calls some of whose sizes are none, where torch looks at sizes, of an overload that is drawn of its own schema."""
+    """Yield calls some of whose sizes are none, of an overload that torch checks and that is drawn of its own schema."""
     seen: set[str] = set()
-    for turn in range(EMPTIED if drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) else 0):
-        case = call_of(op, *(Random(f"{op} {start} {turn} {what}") for what in ("empty", "empty between")), empty=True)
+    asked = drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) and constraint_of(op).none
+    for turn in range(EMPTIED if asked else 0):
+        case = call_of(
+            op, Random(f"{op} {start} {turn} empty"), Random(f"{op} {start} {turn} empty between"), empty=True
+        )
         if case.digest not in seen and any(0 in a.shape for a in case.arrays()):
             seen.add(case.digest)
             yield case

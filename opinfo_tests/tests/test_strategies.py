@@ -17,7 +17,7 @@ from opinfo_tests.draw.broken import OTHER_DTYPES, recast
 from opinfo_tests.draw.constraint_table import constraint_of
 from opinfo_tests.draw.drawable import WRITES, drawable, not_drawn
 from opinfo_tests.draw.record import Recorder
-from opinfo_tests.draw.strategies import calls, draws, plan, run_drawn
+from opinfo_tests.draw.strategies import EMPTIED, calls, draws, emptied, plan, run_drawn
 from opinfo_tests.draw.task import DRAWN
 from opinfo_tests.report.repro import find_case
 from opinfo_tests.report.shrink import kind_of_failure, shrink
@@ -210,3 +210,12 @@ def test_each_way_of_options_is_drawn_with_many_elements_some_of_them_uneven():
     ]
     spread = [np.ptp(np.nan_to_num(c.arrays()[0].on(c.buffers).max(-1).astype(float))) for c in rows]
     assert {c.arrays()[0].dtype for c in many} >= {"float32", "float64"} and max(spread) > 800
+
+
+def test_calls_without_elements_are_as_torch_makes_them():
+    found = list(emptied("aten::conv2d", 0))
+    assert 3 < len(found) <= EMPTIED and len({c.digest for c in found}) == len(found)
+    assert all(any(0 in a.shape for a in c.arrays()) for c in found)
+    steps = {a.strides[-1] == DTYPES[a.dtype].itemsize for c in found for a in c.arrays() if a.shape and 0 in a.shape}
+    assert steps == {True}  # and not zero, as NumPy has it
+    assert not list(emptied("aten::_fused_sdp_choice", 0))  # torch divides by the number of heads, and dies

@@ -217,7 +217,8 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)
         if first < last:
             part, x = y[first:last], self[first + tap - pad : last + tap - pad]
-            added = addmm(*(a.reshape(len(a) * batch, a.shape[2]) for a in (part, x)), weight[tap])
+            flat, rows = (a.reshape(len(a) * batch, a.shape[2]) for a in (part, x))
+            added = addmm(flat, rows, weight[tap])
             part[...] = added.reshape(part.shape)
     return y
 
@@ -307,8 +308,8 @@ def _dilated(self, weight, kernel_size, bias, stride, padding, dilation, *, n):
     require("slow_conv_dilated<>", self.dtype, (*dt.FLOATS, dt.int64))
     check_type(self.dtype, weight)
     if not self.size or not len(weight) or 0 in out:
-        y = layout.dense(np.zeros((*self.shape[:at], len(weight), *out), self.dtype))
-        return y if bias is None else y + dt.cast(bias, y.dtype).reshape(-1, *(1,) * n)
+        y = np.zeros((*self.shape[:at], len(weight), *out), self.dtype)
+        return layout.dense(y if bias is None else y + dt.cast(bias, y.dtype).reshape(-1, *(1,) * n))
     return _plain(self, weight, bias, stride, padding, dilation)
 
 

@@ -68,6 +68,8 @@ _DOC = "{} element over dimensions; NaN wins."
 (amin,) = _least("amin", _extreme, _DOC.format("Smallest"), cpu="min_values_cpu", differs=_ORDER)
 _DOC = "{} of all elements; NaN wins."
 _OF_ALL: Any = {"differs": ["no-complex-order"]}
+max_all: Any
+min_all: Any
 _look_most = lambda bound, outs: _look_filled(bound, outs, max_all)
 _look_least = lambda bound, outs: _look_filled(bound, outs, min_all)
 (max_all,) = _most("max", _extreme, _DOC.format("Largest"), cpu="max_all", writes=Writes(out=_look_most), **_OF_ALL)

@@ -20,7 +20,7 @@ from torchnp.kernels.limits import clamp_min
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt
 from torchnp.kernels.special import xlogy
 from torchnp.kernels.vectornorm import norm_over
-from torchnp.layout import contiguous, empty
+from torchnp.layout import contiguous, dense, empty
 from torchnp.registry import kernel
 from torchnp.scalars import number, scalar
 from torchnp.writes import Bound, Writes, in_common, store
@@ -368,7 +368,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
 
 def _reduced(loss: ndarray, reduction: int, batched: bool) -> ndarray:
     if reduction == NONE:
-        return loss if batched else loss.reshape(())
+        return dense(loss) if batched else loss.reshape(())
     return np.asarray(loss.sum() / loss.dtype.type(len(loss) if reduction == MEAN else 1))
 
 

@@ -189,7 +189,7 @@ def linalg_matrix_exp(self):
             "exp_vml_cpu" if n == 1 else "bmm" if self.ndim > 2 or self.any() else "sum_cpu", self.dtype
         )
     if self.size == 0:
-        return layout.dense(self)
+        return layout.cloned(self)
     if self.dtype == dt.complex32:  # of a lone zero matrix torch adds powers and multiplies none
         zero = self.size == n * n and not self.any()
         raise not_implemented("exp_vml_cpu" if n == 1 else "sum_cpu" if zero else "bmm", self.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -238,7 +239,7 @@ def _weighted(x: ndarray, weight: ndarray | None, axis: int) -> ndarray:
     return x if weight is None else mul(x, weight.reshape([-1 if d == axis else 1 for d in range(x.ndim)]))
 
 
-def _smoothing_of_each(label_smoothing: float, n_classes: int) -> float:
+def _smoothing_of_each(label_smoothing: float, n_classes: int) -> Any:
     return label_smoothing / n_classes if n_classes else math.inf
 
 
