@@ -1,8 +1,8 @@
 """What every PyTorch operator does, in NumPy.
 
 `torchnp.table` maps each aten overload and prim to a NumPy function with torch's exact semantics; `torchnp.aten`
-and `torchnp.prims` are the same functions as attributes. `torchnp.kernel` declares rows for other libraries' operators. This package never imports torch; what needs torch is in
-`torchnp.interop` and in the client of `torchnp.rpc`.
+and `torchnp.prims` are the same functions as attributes. `torchnp.kernel` declares rows for other libraries' operators.
+This package never imports torch; what needs torch is in `torchnp.interop` and in the client of `torchnp.rpc`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from torchnp.dtypes import can_cast, get_default_dtype, promote_types, result_ty
 
 if TYPE_CHECKING:
     from torchnp.libraries import kernel
-    from torchnp.op_table import aten, prims, table
+    from torchnp.op_table import table
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
+    from torchnp.typed import aten, prims  # a stub, which is for type checkers and editors alone
 
 __version__ = "0.1.0"
 __all__ = [

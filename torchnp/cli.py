@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 import torchnp
 from torchnp.extras import lacking
@@ -41,12 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if argv[0] in ("ops", "explain") else 1  # the others had not come to their verdict
 
 
+def _versions() -> str:
+    """What a report of a fault has to name."""
+    return f"torchnp {torchnp.__version__} (NumPy {np.__version__}, Python {platform.python_version()})"
+
+
 def parser() -> argparse.ArgumentParser:
     """The argument parser, with every subcommand."""
     top = argparse.ArgumentParser(
         prog="torchnp", description="What every PyTorch operator does, in NumPy.", allow_abbrev=False
     )
-    top.add_argument("--version", action="version", version=f"torchnp {torchnp.__version__}")
+    top.add_argument("--version", action="version", version=_versions())
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], Any], text: str) -> argparse.ArgumentParser:

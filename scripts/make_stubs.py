@@ -1,0 +1,148 @@
+"""Write torchnp/typed.pyi from the table: each op with the signature and docstring of every overload.
+
+Editors complete by it and type checkers check by it. ``--check`` only compares, and exits 1 if it is stale.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import torchnp
+from torchnp.lookup.naming import public_name
+from torchnp.schema import RESERVED, Argument, Schema
+
+STUBS = Path(__file__).resolve().parent.parent / "torchnp" / "typed.pyi"
+HEAD = '''"""The ops of `torchnp.aten` and `torchnp.prims` as editors and type checkers see them; by scripts/make_stubs.py.
+
+Arguments have torch's names and order. A tensor is an array (or one of NumPy's scalars, where it is 0-d), a list
+of tensors a sequence of arrays, a dtype what `numpy.dtype` takes or torch's name for it.
+"""
+# mypy: ignore-errors
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+# With an underscore, since overloads are called Tensor, Scalar, int and out.
+_Array: TypeAlias = npt.NDArray[Any]
+_Tensor: TypeAlias = npt.NDArray[Any] | np.generic
+_Scalar: TypeAlias = bool | int | float | complex | np.generic
+_ScalarType: TypeAlias = npt.DTypeLike
+_bool: TypeAlias = bool
+_int: TypeAlias = int
+_float: TypeAlias = float
+_str: TypeAlias = str
+_list: TypeAlias = list
+'''
+GIVEN = {  # by the schema's type
+    "Tensor": "_Tensor", "Scalar": "_Scalar", "bool": "_bool", "int": "_int", "SymInt": "_int", "float": "_float",
+    "str": "_str", "ScalarType": "_ScalarType",
+}  # fmt: skip
+WRITTEN = GIVEN | {"Tensor": "_Array"}
+RETURNED = GIVEN | {"Tensor": "_Array", "ScalarType": "np.dtype[Any]", "Scalar": "Any"}
+
+
+def typed(spelled: str, names: dict[str, str]) -> str:
+    """The type of a schema's type; that of a list with one size may be a lone element where it is given."""
+    optional = spelled.endswith("?")
+    element, brackets, _ = spelled.removesuffix("?").partition("[")
+    inner = names.get(element.removesuffix("?"), "Any")
+    if element.endswith("?"):
+        inner += " | None"
+    if brackets and names is not RETURNED:
+        size = re.search(r"\[(\d+)\]", spelled)
+        inner = f"Sequence[{inner}]" + (f" | {inner}" if size else "")
+    elif brackets:
+        inner = f"_list[{inner}]"
+    return f"{inner} | None" if optional else inner
+
+
+def parameter(a: Argument, numbers: bool) -> str:
+    name = RESERVED.get(a.name, a.name)
+    name = f"{name}_" if keyword.iskeyword(name) else name
+    kind = typed(a.type, WRITTEN if a.is_write else GIVEN)
+    if numbers and a.type == "Tensor" and not a.is_write:
+        kind = "_Tensor | _Scalar"
+    return f"{name}: {kind}" + (" = ..." if a.has_default else "")
+
+
+def signature(schema: Schema, first: str = "") -> str:
+    """The parameters and the result, as Python spells them."""
+    numbers = "numbers_as_tensors" in schema.tags
+    positional = [parameter(a, numbers) for a in schema.args if not a.kwonly]
+    named = [parameter(a, numbers) for a in schema.args if a.kwonly]
+    given = [first] * bool(first) + positional + (["*", *named] if named else [])
+    results = [typed(r.type, RETURNED) for r in schema.returns]
+    result = results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]" if results else "None"
+    return f"({', '.join(given)}) -> {result}"
+
+
+def quoted(text: str, indent: str) -> str:
+    text = text.replace("\\", "\\\\").replace('"""', "'''").rstrip()
+    text = text if not text.endswith('"') else text + " "
+    return textwrap.indent(f'"""{text}"""', indent)
+
+
+def described(name: str) -> str:
+    """What an overload does, and its counterpart in NumPy."""
+    row = torchnp.table[name]
+    known = f"{len(row.differences)} known differences" if row.differences else "no known difference"
+    like = public_name(row.like)
+    counterpart = f"\n\nLike ``{like}``, with {known}: ``torchnp explain {row.schema.base}``." if like else ""
+    return f"{(row.__doc__ or '').strip()}{counterpart}"
+
+
+def op(base: str, names: list[str]) -> Iterator[str]:
+    """A class for the overloads of an op: its call takes any of them, its attributes are each."""
+    yield f"class _{base}:"
+    yield quoted(described(names[0]), "    ")
+    for name in names:
+        if len(names) > 1:
+            yield "    @overload"
+        yield f"    def __call__{signature(torchnp.table.schemas[name], '_, /')}: ..."
+    for name in names:
+        attribute = torchnp.table.schemas[name].overload or "default"
+        if keyword.iskeyword(attribute):  # getattr alone finds it
+            continue
+        yield "    @staticmethod"
+        yield f"    def {attribute}{signature(torchnp.table.schemas[name])}:"
+        yield quoted(f"{(torchnp.table[name].__doc__ or '').strip()}\n\n``{torchnp.table.schemas[name]}``", "        ")
+    yield "    def overloads(self) -> list[str]: ..."
+    yield ""
+
+
+def stubs() -> str:
+    """The whole file."""
+    lines = [HEAD]
+    for space in ("aten", "prims"):
+        ops: dict[str, list[str]] = {}
+        for name in torchnp.table:
+            if name.startswith(f"{space}::"):
+                ops.setdefault(torchnp.table.schemas[name].base, []).append(name)
+        for base, names in ops.items():
+            lines += op(f"{space}_{base}", names)
+        lines.append(f"class _{space.capitalize()}:")
+        lines += [f"    {base}: _{space}_{base}" for base in ops if not keyword.iskeyword(base)]
+        lines += ["", f"{space}: _{space.capitalize()}", ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    new = stubs()
+    if "--check" in sys.argv:
+        stale = not STUBS.exists() or STUBS.read_text(encoding="utf-8") != new
+        print(f"{STUBS.name} is " + ("stale: run scripts/make_stubs.py" if stale else "up to date"))
+        return int(stale)
+    STUBS.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
