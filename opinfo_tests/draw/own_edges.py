@@ -1,6 +1,6 @@
 """Own rows at the edges of a kernel's ways: sizes, layouts, dtypes and values where torch goes another one."""
 
-from itertools import product
+from itertools import pairwise, product
 
 LAST = ".to(memory_format=torch.channels_last)"
 LAST3 = ".to(memory_format=torch.channels_last_3d)"
@@ -186,6 +186,16 @@ BOUNDS = [
       for on, axis, even in ((1, 0, False), (1, 1, False), (1, 0, True))),
 ]  # fmt: skip
 
+# Chains of matrices of many sizes: which are multiplied first decides what overflows on the way.
+CHAINED = [("2", "4", "3", "5", "3", "2"), ("5", "2", "6", "1", "4", "3"), ("1", "6", "2", "3", "2", "5"), ("4", "1", "4", "1", "4", "1"),
+           ("3", "5", "2", "2", "6"), ("6", "2", "3", "1", "2"), ("2", "2", "2", "2", "2"), ("7", "1", "2", "3", "5", "1", "4")]  # fmt: skip
+CHAINS = [
+    f"s    {op}  ([{', '.join(f'torch.full(({n},{m}), {values[(i + turn) % len(values)]})' for i, (n, m) in enumerate(pairwise(sizes)))}])"
+    for op, sizes, values, turn in product(
+        ("linalg_multi_dot", "chain_matmul"), CHAINED, (("1e30", "1e-30"), ("1e30", "1e30", "1e-30", "1e-30")), range(4)
+    )
+]
+
 # Where a distribution is drawn from in another way: small and large means, both sides of each limit.
 REGIMES = [
     *(f"s    binomial  (torch.full((300,), {n}.), torch.full((300,), {p}), g())" for n in (1, 5, 25, 40, 1000) for p in (0.01, 0.3, 0.5, 0.9, 0.99)),
@@ -281,6 +291,8 @@ WAYS = [
     *(f"s    convolution  (x(8,16,40,40){last}, x(8,{16 // groups},3,3), x(8), [{stride},{stride}], [1,1], [{dilation},{dilation}], {turned}, [0,0], {groups})" for last, stride, dilation, groups, turned in (("", 1, 1, 1, False), (LAST, 1, 1, 1, False), ("", 2, 2, 1, False), ("", 1, 1, 8, False), (LAST, 2, 1, 2, False))),
     *(f"s    convolution  (x(8,16,20,20), x(16,{8 // groups},3,3), x(8), [{stride},{stride}], [1,1], [1,1], True, [0,0], {groups})" for stride, groups in ((1, 1), (2, 1), (2, 4))),
     *(f"s    convolution_backward  (x(8,8,{out},{out}), x(8,16,40,40){last}, x(8,{16 // groups},3,3), [8], [{stride},{stride}], [1,1], [1,1], False, [0,0], {groups}, [True,True,True])" for last, stride, out, groups in (("", 1, 40, 1), (LAST, 1, 40, 1), ("", 2, 20, 1))),
+    *(f"f    {op}  (x({n}), torch.tensor([float('nan'), -9., 1., 9.]).repeat({n})[:{n}].to(x(1).dtype), {rest})" for n in (4, 20, 37) for op, rest in (("hardtanh_backward", "0, 6"), ("threshold_backward", "0.5"), ("hardshrink_backward", "0.5"), ("softshrink_backward", "0.5"), ("hardsigmoid_backward", ""), ("hardswish_backward", ""))),
+    *(f"fi   {op}  (x({a}), x({b}), x({c}))" for op, a, b, c in (("baddbmm_", "1,1,3", "1,3,4", "1,4,3"), ("baddbmm_", "1,3,1", "1,3,4", "1,4,3"), ("baddbmm_", "3,3", "1,3,4", "1,4,3"), ("addbmm_", "1,3", "2,3,4", "2,4,3"), ("addmm_", "1,3", "3,4", "4,3"), ("addmv_", "1", "3,4", "4"), ("addr_", "1,3", "3", "3"))),
     *(f"f    convolution  (x(2,3,5,5){last}, x(4,3,1,1), {bias}, [{stride},1], [{border},0], [1,1], False, [0,0], 1)" for last, bias, stride, border in product(("", LAST), ("None", "x(4)"), (1, 2), (0, 1))),
     *(f"s    native_batch_norm  (x(4,8,50,60){last}, {w}, {b}, torch.zeros(8), torch.ones(8), {training}, 0.1, 1e-5)" for last, (w, b), training in product(("", LAST, ".permute(0,1,3,2)"), (("x(8)", "x(8)"), ("None", "None")), (False, True))),
     *(f"s    native_batch_norm_backward  (x(4,8,50,60), x(4,8,50,60){last}, {w}, x(8), p(8), x(8), p(8), {training}, 1e-5, [True,True,True])" for last, w, training in product(("", LAST), ("x(8)", "None"), (False, True))),
@@ -299,6 +311,7 @@ ROWS = [
     *CONVOLVED,
     *ATTENDED,
     *BOUNDS,
+    *CHAINS,
     *REGIMES,
     *ASKED,
     *INTO,

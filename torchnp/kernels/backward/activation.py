@@ -82,10 +82,6 @@ for _name, _formula, _given, _doc in (
         "hardsigmoid_backward", lambda g, x: np.where((x > -3) & (x < 3), g * _SIXTH, 0),
         {"cpu": "hardsigmoid_backward"}, "``g / 6`` strictly inside (-3, 3).",
     ),
-    (
-        "hardswish_backward", lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))), {},
-        "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
-    ),
     ("silu_backward", _silu, _AND_COMPLEX, "``g * s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."),
     (
         "mish_backward", _mish, {"into": 1},
@@ -186,29 +182,33 @@ def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
     return np.concatenate([s * grad_output, (1 - s) * s * a * grad_output], axis=dim)
 
 
-def _gate(grad_output: ndarray, self: ndarray, *limits: Any, opens: Any, shuts: Any, **given: Any) -> ndarray:
-    """``g`` where an input opens the gate; what does not fill two of torch's vectors, where it does not shut it.
-
-    The two differ only at nan.
-    """
-    y = el.formula(grad_output, self, *limits, of=lambda g, *x: np.where(opens(*x), g, 0), **given)
+def _in_vectors(grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, **given: Any) -> ndarray:
+    """One formula, and for what does not fill two of torch's vectors another, which differs from it only at nan."""
+    y = el.formula(grad_output, self, *limits, of=whole, **given)
     if not np.isnan(self).any() and not any(np.isnan(real(limit)) for limit in limits):
         return y
     dense = grad_output.shape == self.shape and grad_output.flags.c_contiguous and self.flags.c_contiguous
     left = y.size % (2 * VECTOR.elements(y.dtype)) if dense else y.size
     last = np.arange(y.size).reshape(y.shape) >= y.size - left
-    rest = el.formula(grad_output, self, *limits, of=lambda g, *x: np.where(shuts(*x), 0, g), **given)
-    return np.where(last, rest, y)
+    return np.where(last, el.formula(grad_output, self, *limits, of=rest, **given), y)
 
 
 rows(
-    "hardtanh_backward", _gate, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
-    opens=lambda x, low, high: (x > low) & (x < high), shuts=lambda x, low, high: (x <= low) | (x >= high),
+    "hardtanh_backward", _in_vectors, "``g`` strictly inside the limits.", cpu="hardshrink_backward_cpu",
+    whole=lambda g, x, low, high: np.where((x > low) & (x < high), g, 0),
+    rest=lambda g, x, low, high: np.where((x <= low) | (x >= high), 0, g),
 )  # fmt: skip
 rows(
-    "softshrink_backward hardshrink_backward", _gate, "``g`` outside ``[-lambd, lambd]``.", cpu="shrink_backward_cpu",
-    opens=lambda x, limit: (x > limit) | (x < -limit), shuts=lambda x, limit: (x >= -limit) & (x <= limit),
-    stepwise=dt.HALVES,
+    "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``.",
+    cpu="shrink_backward_cpu", stepwise=dt.HALVES,
+    whole=lambda g, x, limit: np.where((x > limit) | (x < -limit), g, 0),
+    rest=lambda g, x, limit: np.where((x >= -limit) & (x <= limit), 0, g),
+)  # fmt: skip
+rows(
+    "hardswish_backward", _in_vectors, "``g * (x / 3 + 1 / 2)`` inside (-3, 3), 0 below, ``g`` above.",
+    cpu="hardswish_backward_cpu",
+    whole=lambda g, x: np.where(x <= -3, 0, np.where(x >= 3, g, g * (x / 3 + 0.5))),
+    rest=lambda g, x: np.where(x <= -3, 0, np.where(x < 3, g * (x / 3 + 0.5), g)),
 )  # fmt: skip
 
 _ROOT_HALF = 0.7071067811865476
