@@ -14,6 +14,7 @@ from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .drawable import looks_at_sizes
+from .pairs import paired
 from .relaid import cast, relaid, retyped
 from .strategies import draws
 from .task import BROKEN
@@ -61,6 +62,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += recast(replace(case, source=source, sample_dtype=count))
+            more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
         for other in [*chain(*once), *more]:
             recorder.calls[op] += 1
             recorder.sink(other)

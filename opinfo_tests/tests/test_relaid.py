@@ -15,6 +15,7 @@ from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array
 from opinfo_tests.draw.broken import BASES, broken
 from opinfo_tests.draw.drawable import drawable, may_break, takes_any_shape
+from opinfo_tests.draw.pairs import paired
 from opinfo_tests.draw.record import Recorder, freeze
 from opinfo_tests.draw.relaid import KINDS, enlarged, relaid
 from opinfo_tests.draw.samples import samples_of
@@ -126,3 +127,22 @@ def test_many_elements_are_the_calls_own_again_and_again():
     assert a.size > 10_000 and np.unique(a).size == X.numel()
     assert np.broadcast_shapes(a.shape, b.shape) == a.shape
     assert enlarged(call("aten::mv", torch.ones(3, 4), torch.ones(4))) is None
+
+
+def test_pairs_of_dtypes_and_numbers_of_each_kind_show_what_promotion_forgets():
+    two = list(paired(call("aten::mul.Tensor", X, X.clone())))
+    dims = Counter(tuple(len(a.shape) for a in c.arrays()) for c in two)
+    assert dims[4, 0] == 110 and sum(dims.values()) == 220 and min(dims[4, 4], dims[0, 0], dims[0, 4]) > 35
+    assert all(len({a.dtype for a in c.arrays()}) == 2 for c in two) and len({c.digest for c in two}) == len(two)
+    one = list(paired(call("aten::mul.Scalar", X, 2)))
+    assert {type(c.args[1]) for c in one} == {bool, int, float, complex} and len(one) == 44
+    assert not list(paired(call("aten::mv", torch.ones(3, 4), torch.ones(4))))  # which promotes nothing
+
+    def careless(self, other):
+        if self.dtype == np.float16 and other.dtype == np.complex64 and not other.ndim:
+            return (self * other).astype(np.complex64)  # a half type beside a 0-d complex number gives complex32
+        return torchnp.table["aten::mul.Tensor"](self, other)
+
+    oracle, backend = TorchDevice("cpu"), Table({"aten::mul.Tensor": careless}, "careless")
+    found = Counter(run_case(case, oracle, backend)[0].outcome for case in two)
+    assert found.pop("wrong-dtype") >= 1 and set(found) <= {"pass", "unspecified"}
