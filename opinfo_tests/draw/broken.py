@@ -118,7 +118,7 @@ def others(value: Any, a: Any, case: Case, buffers: list[np.ndarray]) -> Iterato
         yield None
     if isinstance(value, Array):
         x = value.on(case.buffers)
-        for other in [*arrays_like(x, sized), *(indices_like(x) if sized and row.wild_values else ())]:
+        for other in [*arrays_like(x, sized), *(indices_like(x, case) if sized and row.wild_values else ())]:
             yield added(other, buffers)
     elif isinstance(value, list) and value and isinstance(value[0], Array):
         yield from [[]] * sized
@@ -193,9 +193,9 @@ def arrays_like(x: np.ndarray, sized: bool) -> Iterator[np.ndarray]:
     yield from (cast(x, name) for name in OTHER_DTYPES if name != NAMES[x.dtype])
 
 
-def indices_like(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield arrays whose last element would be out of range, or from the end, if they were indices."""
-    for n in INDICES if x.dtype in (np.int64, np.int32) else ():
+def indices_like(x: np.ndarray, case: Case) -> Iterator[np.ndarray]:
+    """Yield arrays whose last element would be out of range, just so or by far, or from the end, if they were indices."""
+    for n in dict.fromkeys([*INDICES, *edges(case)]) if x.dtype in (np.int64, np.int32) else ():
         made = x.copy()
         made.reshape(-1)[-1:] = n
         yield made

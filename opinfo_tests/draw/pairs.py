@@ -1,4 +1,5 @@
-"""Calls for promotion, by rule: two arrays of each pair of dtypes, or an array beside each kind of number, 0-d ones too."""
+"""Calls for promotion, by rule: two arrays of each pair of dtypes, an array beside each kind of number, 0-d ones too, and each
+dtype asked for by name of an array of each."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
-from ..case import Array, Case, rebuilt, schemas, whole
+from ..case import Array, Case, Named, rebuilt, schemas, whole
 from .drawable import takes_any_shape
 from .relaid import cast, retyped, windowed
 
@@ -19,10 +20,13 @@ SINGLE: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1))
 
 
 def paired(case: Case) -> Iterator[Case]:
-    """Yield the call with its first two arrays of unlike dtypes, and with its numbers of each kind beside each dtype."""
+    """Yield the call with its first two arrays of unlike dtypes, its numbers of each kind and the dtypes that it asks for."""
     arrays = case.arrays()
     apart = len({a.buffer for a in arrays}) == len(arrays)
-    if not arrays or not apart or not arrays[0].shape or not takes_any_shape(case.op):
+    if not arrays or not apart or not arrays[0].shape:
+        return
+    yield from asked(case)
+    if not takes_any_shape(case.op):
         return
     if len(arrays) > 1:
         for turn, (one, two) in enumerate(permutations(DTYPES, 2)):
@@ -38,6 +42,22 @@ def paired(case: Case) -> Iterator[Case]:
             other = of_dtypes(other, (name,), (0,) if turn % 2 else ())
             args = tuple(number if i == place else v for i, v in enumerate(other.args))
             yield replace(rebuilt(other, args, other.kwargs), digest="")
+
+
+def asked(case: Case) -> Iterator[Case]:
+    """Yield the call with each dtype asked for by name, of arrays of each."""
+    names = [a.name for a in schemas()[case.op].args if a.type.startswith("ScalarType")]
+    places = [a.name for a in schemas()[case.op].args if not a.kwonly]
+    for name, one, two in product(names[:1], DTYPES, DTYPES):
+        other = retyped(case, one)
+        place = places.index(name) if name in places else len(case.args)
+        if other is None or (name in places and place > len(case.args)):
+            return
+        if name in places:
+            args, kwargs = (*other.args[:place], Named("dtype", two), *other.args[place + 1 :]), other.kwargs
+        else:
+            args, kwargs = other.args, {**other.kwargs, name: Named("dtype", two)}
+        yield replace(rebuilt(other, args, kwargs), digest="")
 
 
 def of_dtypes(case: Case, names: tuple[str, ...], single: tuple[int, ...]) -> Case:

@@ -154,9 +154,14 @@ def call_of(op: str, random: Random, between: Random, empty: bool = False) -> Ca
             kwargs[a.name] = value
         else:
             args.append(value)
-    return Case(op, tuple(args), kwargs, call.buffers, DRAWN + op, "")
+    case = Case(op, tuple(args), kwargs, call.buffers, DRAWN + op, "")
+    if int(case.digest[:2], 16) % TUPLES == 0:  # torch takes either
+        listed = lambda v: tuple(v) if isinstance(v, list) else v
+        case = replace(case, args=tuple(map(listed, args)), kwargs={k: listed(v) for k, v in kwargs.items()}, digest="")
+    return case
 
 
+TUPLES = 4  # calls, of which one has its lists as tuples
 EMPTIED = 12  # calls of an overload of which some sizes are none
 
 
