@@ -65,7 +65,8 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     for d in ((dim,) if isinstance(dim, int) else dim or axes) if self.ndim else ():
         check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
     check(mode == 0, f"Unknown hash_tensor mode: {mode}")
-    require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))
+    if self.size:
+        require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))
     wide = dt.cast(self, dt.float64 if dt.is_floating(self.dtype) else dt.int64)
     bits = np.ascontiguousarray(wide).reshape(self.shape).view(np.uint64)
     return np.bitwise_xor.reduce(bits, axes, keepdims=keepdim) if self.ndim else bits.copy()
