@@ -37,3 +37,12 @@ def setup(app):
     import op_pages
 
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
+    app.connect("build-finished", publish)
+
+
+def publish(app, failure):
+    """Put the reference as data beside the pages."""
+    from torchnp.lookup import published
+
+    for name, text in published.files().items() if failure is None else ():
+        (Path(app.outdir) / name).write_text(text, encoding="utf-8")

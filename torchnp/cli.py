@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader of a pipe has left: nothing more to say, at exit neither
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if argv[0] in ("ops", "explain") else 1  # the others had not come to their verdict
+        return 0 if argv[0] in ("ops", "explain", "differences") else 1  # the others had not come to their verdict
 
 
 def _versions() -> str:
@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add_ops(command("ops", ops, "List operators and how each is provided."))
     text = "Say how torch and NumPy spell something, where they differ, and what to do."
     add_explain(command("explain", explain, text))
+    add_differences(command("differences", differences, "List the differences between NumPy and torch."))
     add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
     text = "List the operators that an exported program calls, and how each is provided."
     add_requires(command("requires", requires, text))
@@ -123,6 +124,19 @@ def add_explain(sub: argparse.ArgumentParser) -> None:
         "var.correction, aten::add.Tensor, or the id of a difference",
     )
     sub.add_argument("--json", action="store_true", help="the same as a JSON object")
+
+
+def add_differences(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp differences``."""
+    sub.add_argument("pattern", nargs="?", default="*", help="id or glob: correction, '*-promotion' (default: all)")
+    sub.add_argument("--json", action="store_true", help="a JSON list, with expressions, values, advice and operators")
+
+
+def differences(args: argparse.Namespace) -> int:
+    """``torchnp differences``: a line for each, or JSON."""
+    from torchnp.lookup import terminal
+
+    return _found(terminal.differences, args)
 
 
 def ops(args: argparse.Namespace) -> int:

@@ -10,7 +10,8 @@ import pydoc
 import sys
 from collections.abc import Callable
 
-from torchnp.lookup import facts, telling
+from torchnp.catalogue import CATALOGUE
+from torchnp.lookup import facts, published, telling
 from torchnp.lookup.meaning import meaning_of
 from torchnp.lookup.ranking import near
 
@@ -56,6 +57,27 @@ def _nearest(name: str) -> str:
     return f"; nearest: {', '.join(names)}" if names else ""
 
 
+# ---------------------------------------------------------------- differences
+
+
+def differences(args: argparse.Namespace) -> int:
+    """A line for each difference, or JSON."""
+    rows = [published.difference(i) for i in CATALOGUE if fnmatch.fnmatchcase(i, args.pattern)]
+    if not rows:
+        raise NotFound(f"no id matches {args.pattern!r}; torchnp explain {args.pattern!r} looks a name up")
+    if args.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return 0
+    width = max(len(row["id"]) for row in rows)
+    for category in dict.fromkeys(row["category"] for row in rows):
+        print(f"{category}")
+        for row in rows:
+            if row["category"] == category:
+                print(f"  {row['id']:{width}}  {row['title']}")
+    print(f"\n{len(rows)} differences; torchnp explain ID shows one, with what both libraries give")
+    return 0
+
+
 # ---------------------------------------------------------------- ops
 
 
@@ -71,7 +93,7 @@ def ops(args: argparse.Namespace) -> int:
         and (args.family is None or _family(n) == args.family)
     ]
     if args.json:
-        print(json.dumps([_row(n) for n in names], indent=1))
+        print(json.dumps([published.op(n) for n in names], indent=1))
     elif args.names:
         print("\n".join(names), end="\n" if names else "")
     elif not names:
@@ -112,23 +134,6 @@ def _check(args: argparse.Namespace) -> None:
 def _family(name: str) -> str:
     body = facts.body_of(name)
     return body.family if body else ""
-
-
-def _row(name: str) -> dict[str, object]:
-    fact, body = facts.rows().get(name), facts.body_of(name)
-    return {
-        "name": name,
-        "schema": str(facts.schemas()[name]),
-        "status": facts.status(name),
-        "family": body.family if body else "",
-        "derived_from": fact.source if fact else "",
-        "rule": fact.rule if fact else "",
-        "does": body.doc if body else "",
-        "numpy": body.like if body else "",
-        "differences": list(body.differs) if body else [],
-        "tags": sorted(facts.schemas()[name].tags),
-        "reason": facts.why_excluded(name) or "",
-    }
 
 
 def _print_table(names: list[str]) -> None:
