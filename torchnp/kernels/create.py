@@ -120,7 +120,10 @@ _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 @kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
-    out = empty(size, dtype=dtype or dt.number_dtype(fill_value), layout=layout, device=device, pin_memory=pin_memory)
+    own = (
+        dt.int64 if type(fill_value) is int else dt.number_dtype(fill_value)
+    )  # a number of 64 bits without sign does not fit
+    out = empty(size, dtype=dtype or own, layout=layout, device=device, pin_memory=pin_memory)
     return filled(out, fill_value)
 
 
