@@ -17,6 +17,33 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 Portable = Callable[..., Array]
 NUMBER = (bool, int, float, complex)
+_FLOAT = ["int-to-default-float"]
+_UNARY = dict.fromkeys(
+    [
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cos",
+        "cosh",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    ],
+    _FLOAT,
+) | {"sign": ["sign-of-bool"], "reciprocal": ["reciprocal-of-integers"]}
+_BINARY = {"atan2": _FLOAT}
 
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -24,7 +51,7 @@ def unary(name: str, of: str | None = None, portable: str | Portable | None = No
     of, like = of or name, getattr(np, portable if isinstance(portable, str) else name, None)
     portable = portable or (lambda xp, x: through_numpy(aten(of), x))
     doc = f"Elementwise ``{name}`` in the dtype of the operand."
-    rows(f"prims::{name}", either, doc, native=of, portable=portable, like=like)
+    rows(f"prims::{name}", either, doc, native=of, portable=portable, like=like, differs=_UNARY.get(name, ()))
 
 
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -55,7 +82,8 @@ def binary(name: str, of: str | None = None, portable: str | Portable | None = N
 
     body.__name__ = name
     body.__doc__ = f"Elementwise ``{name}`` of two operands of one dtype and shape."
-    kernel(f"prims::{name}", like=getattr(np, portable, None) if isinstance(portable, str) else None)(body)
+    like = getattr(np, portable, None) if isinstance(portable, str) else None
+    kernel(f"prims::{name}", like=like, differs=["prims-no-promotion", *_BINARY.get(name, ())])(body)
 
 
 # ---------------------------------------------------------------- in the standard under one name or another
