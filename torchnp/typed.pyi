@@ -2230,7 +2230,7 @@ class _aten__foreach_erf_:
 class _aten__foreach_erfc:
     """``aten::erfc``, for each tensor of a list.
 
-    Like ``scipy.special.erfc``, with 2 known differences: ``torchnp explain _foreach_erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain _foreach_erfc``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2250,7 +2250,7 @@ class _aten__foreach_erfc:
 class _aten__foreach_erfc_:
     """``aten::_foreach_erfc``, written into its first argument.
 
-    Like ``scipy.special.erfc``, with 2 known differences: ``torchnp explain _foreach_erfc_``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain _foreach_erfc_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -11234,7 +11234,7 @@ class _aten_erf_:
 class _aten_erfc:
     """Elementwise ``erfc``.
 
-    Like ``scipy.special.erfc``, with 2 known differences: ``torchnp explain erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain erfc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11254,7 +11254,7 @@ class _aten_erfc:
 class _aten_erfc_:
     """``aten::erfc``, written into its first argument.
 
-    Like ``scipy.special.erfc``, with 2 known differences: ``torchnp explain erfc_``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain erfc_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -22797,7 +22797,7 @@ class _aten_special_erf:
 class _aten_special_erfc:
     """Elementwise ``erfc``.
 
-    Like ``scipy.special.erfc``, with 2 known differences: ``torchnp explain special_erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain special_erfc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -27822,7 +27822,7 @@ class _prims__sink_tokens:
 class _prims_abs:
     """Elementwise ``abs`` in the dtype of the operand.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain abs``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27952,7 +27952,7 @@ class _prims_atan:
 class _prims_atan2:
     """Elementwise ``atan2`` of two operands of one dtype and shape.
 
-    Like ``numpy.arctan2``, with 2 known differences: ``torchnp explain atan2``."""
+    Like ``numpy.arctan2``, with 1 known differences: ``torchnp explain atan2``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28108,7 +28108,7 @@ class _prims_cat:
 class _prims_cbrt:
     """Real cube root.
 
-    Like ``numpy.cbrt``, with no known difference: ``torchnp explain cbrt``."""
+    Like ``numpy.cbrt``, with 2 known differences: ``torchnp explain cbrt``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28120,7 +28120,7 @@ class _prims_cbrt:
 class _prims_ceil:
     """Elementwise ``ceil`` in the dtype of the operand.
 
-    Like ``numpy.ceil``, with no known difference: ``torchnp explain ceil``."""
+    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain ceil``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28270,7 +28270,7 @@ class _prims_digamma:
 class _prims_div:
     """Quotient in the dtype of the operands; integers are divided toward zero.
 
-    Like ``numpy.divide``, with 1 known differences: ``torchnp explain div``."""
+    Like ``numpy.divide``, with 3 known differences: ``torchnp explain div``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -28450,7 +28450,7 @@ class _prims_fill:
 class _prims_floor:
     """Elementwise ``floor`` in the dtype of the operand.
 
-    Like ``numpy.floor``, with no known difference: ``torchnp explain floor``."""
+    Like ``numpy.floor``, with 1 known differences: ``torchnp explain floor``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28492,7 +28492,7 @@ class _prims_fmod:
 class _prims_frexp:
     """Mantissa in [0.5, 1) and exponent of two.
 
-    Like ``numpy.frexp``, with no known difference: ``torchnp explain frexp``."""
+    Like ``numpy.frexp``, with 1 known differences: ``torchnp explain frexp``."""
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor) -> tuple[_Array, _Array]:
@@ -28724,7 +28724,7 @@ class _prims_lt:
 class _prims_maximum:
     """Elementwise ``maximum`` of two operands of one dtype and shape.
 
-    Like ``numpy.maximum``, with 1 known differences: ``torchnp explain maximum``."""
+    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain maximum``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28746,7 +28746,7 @@ class _prims_maximum_value:
 class _prims_minimum:
     """Elementwise ``minimum`` of two operands of one dtype and shape.
 
-    Like ``numpy.minimum``, with 1 known differences: ``torchnp explain minimum``."""
+    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain minimum``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28768,7 +28768,7 @@ class _prims_minimum_value:
 class _prims_mul:
     """Elementwise ``mul`` of two operands of one dtype and shape.
 
-    Like ``numpy.multiply``, with 1 known differences: ``torchnp explain mul``."""
+    Like ``numpy.multiply``, with 2 known differences: ``torchnp explain mul``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -28838,7 +28838,7 @@ class _prims_normal:
 class _prims_pow:
     """Elementwise ``pow`` of two operands of one dtype and shape.
 
-    Like ``numpy.power``, with 1 known differences: ``torchnp explain pow``."""
+    Like ``numpy.power``, with 2 known differences: ``torchnp explain pow``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28874,7 +28874,7 @@ class _prims_real:
 class _prims_reciprocal:
     """Elementwise ``reciprocal`` in the dtype of the operand.
 
-    Like ``numpy.reciprocal``, with 1 known differences: ``torchnp explain reciprocal``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain reciprocal``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28886,7 +28886,7 @@ class _prims_reciprocal:
 class _prims_remainder:
     """Elementwise ``remainder`` of two operands of one dtype and shape.
 
-    Like ``numpy.remainder``, with 1 known differences: ``torchnp explain remainder``."""
+    Like ``numpy.remainder``, with 4 known differences: ``torchnp explain remainder``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28932,7 +28932,7 @@ class _prims_rev:
 class _prims_round:
     """Elementwise ``round`` in the dtype of the operand.
 
-    Like ``numpy.round``, with no known difference: ``torchnp explain round``."""
+    Like ``numpy.round``, with 1 known differences: ``torchnp explain round``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28990,7 +28990,7 @@ class _prims_shift_right_arithmetic:
 class _prims_sign:
     """Elementwise ``sign`` in the dtype of the operand.
 
-    Like ``numpy.sign``, with 1 known differences: ``torchnp explain sign``."""
+    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sign``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import amends, refuse
+from .explaining import amends, expects, refuse
 from .natural import Call
 from .promoting import DEFAULT, KINDS, cast, category, promoted
 
@@ -137,6 +137,12 @@ def integers_as_floats(call: Call) -> Any:
     if not found or max(map(category, found)) > 1:
         return False
     return promote(call, DEFAULT[2])
+
+
+@expects("int-to-default-float", "not finite")
+def overflows_where_exp_does(call: Call) -> Any:
+    """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
+    return call.f in (np.cosh, np.sinh) and bool((np.abs(call.arrays()[0].astype(np.float64)) > 88.72).any())
 
 
 @amends("reciprocal-of-integers", stage=3)

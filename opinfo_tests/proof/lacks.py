@@ -6,6 +6,7 @@ The letters are NumPy's kinds, with ``U`` for uint16, uint32 and uint64 and ``e`
 from __future__ import annotations
 
 LACKS = {
+    "cbrt": "bce",
     "__and__": "cef", "__lshift__": "Ubcef", "__or__": "cef", "__rshift__": "Ubcef", "__xor__": "cef",
     "_conj_physical": "U", "_convert_indices_from_csr_to_coo": "Ubcef", "_linalg_eigh": "Ubeiu", "_linalg_eigvals":
     "e", "_linalg_svd": "e", "_sample_dirichlet": "Ubceiu", "_sparse_mm": "Ub", "_standard_gamma": "Ubceiu",

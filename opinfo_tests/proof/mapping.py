@@ -29,8 +29,8 @@ PAIR_OF_BASES = ("f(start, end, steps, dtype=dtype)", "f(start, end, steps, base
 WINDOW = ("f(window_length)", "f(window_length).astype(dtype)", "periodic_of(f(window_length + periodic), periodic)",
           "periodic_of(f(window_length + periodic), periodic).astype(dtype)")  # fmt: skip
 SCALED = ("f(self, other)", "f(self, alpha * other)")
-FFT_1 = ("f(self, n=n, axis=dim, norm=norm, out=out)",)
-FFT_N = ("f(self, s=s, axes=dim, norm=norm, out=out)",)
+FFT_1 = ("f(self, n=n, axis=dim, norm=norm)",)
+FFT_N = ("f(self, s=s, axes=dim, norm=norm)",)
 LIKE = ("f(self, dtype=dtype)",)
 SIZED = ("f(size, dtype=dtype)", "f(size, dtype=given(dtype, self))", "f(shape, dtype=dtype)")
 TAKES_N = ("f(self, sections)", "f(self, indices)")

@@ -176,6 +176,8 @@ def build(case: Case, f: Callable, counterpart: str, foreign: bool = False, spel
     if not foreign and (lacking := case.dtypes() & FOREIGN):
         raise NoNaturalCallError(f"NumPy has no {min(lacking)}", foreign=True)
     given, buffers = arguments(case)
+    if schemas()[case.op].is_out and source_of(case.op) == case.op:
+        raise NoNaturalCallError("a form that writes, of what is no ufunc")
     must = said(case.op, given)
     source = source_of(case.op)
     if source != case.op:

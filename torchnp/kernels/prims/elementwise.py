@@ -18,32 +18,19 @@ ndarray = np.ndarray
 Portable = Callable[..., Array]
 NUMBER = (bool, int, float, complex)
 _FLOAT = ["int-to-default-float"]
-_UNARY = dict.fromkeys(
-    [
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "cos",
-        "cosh",
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    ],
-    _FLOAT,
-) | {"sign": ["sign-of-bool"], "reciprocal": ["reciprocal-of-integers"]}
-_BINARY = {"atan2": _FLOAT}
+_OF_FLOATS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "sin",
+    "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_UNARY: dict[str, list[str]] = {
+    **dict.fromkeys(_OF_FLOATS, _FLOAT), **{name: ["no-bool-rounding"] for name in ("ceil", "floor", "round")},
+    "abs": ["missing-kernel"], "sign": ["sign-of-bool", "missing-kernel"],
+    "reciprocal": ["reciprocal-of-integers", "reciprocal-of-complex-zero", "complex-zero-sign"],
+}  # fmt: skip
+_BINARY: dict[str, list[str]] = {
+    "remainder": ["integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
+    "pow": ["integer-negative-powers"], "mul": ["number-wraps"], "maximum": ["missing-kernel"], "minimum": ["missing-kernel"],
+}  # fmt: skip
 
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -154,7 +141,7 @@ for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"),
 # ---------------------------------------------------------------- with rules of their own
 
 
-@kernel("prims::div", like=np.divide, differs=["prims-integer-div"])
+@kernel("prims::div", like=np.divide, differs=["prims-integer-div", "prims-no-promotion", "integer-division-by-zero"])
 def div(self: Array, other: Array) -> Array:
     """Quotient in the dtype of the operands; integers are divided toward zero."""
     if isinstance(self, NUMBER) or isinstance(other, NUMBER):
@@ -213,4 +200,5 @@ for _name, _native, _of_others, _like, _doc in (
     ("frexp", _frexp, lambda xp, x: through_numpy(_frexp, x), np.frexp, "Mantissa in [0.5, 1) and exponent of two."),
     ("convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
 ):
-    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like)
+    _differs = {"cbrt": [*_FLOAT, "missing-kernel"], "frexp": ["float-functions-refuse-integers"]}.get(_name, [])
+    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like, differs=_differs)
