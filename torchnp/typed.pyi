@@ -8756,7 +8756,7 @@ class _aten_bmm:
 class _aten_broadcast_tensors:
     """Each tensor expanded to the common shape.
 
-    Like ``numpy.broadcast_arrays``, with 1 known differences: ``torchnp explain broadcast_tensors``."""
+    Like ``numpy.broadcast_arrays``, with no known difference: ``torchnp explain broadcast_tensors``."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _list[_Array]: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _list[_Array]:
@@ -9338,7 +9338,7 @@ class _aten_col2im:
 class _aten_column_stack:
     """`hstack` that takes vectors for columns.
 
-    Like ``numpy.column_stack``, with no known difference: ``torchnp explain column_stack``."""
+    Like ``numpy.column_stack``, with 1 known differences: ``torchnp explain column_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -10884,7 +10884,7 @@ class _aten_dsplit:
 class _aten_dstack:
     """`cat` along dimension 2 of tensors with at least 3 dimensions.
 
-    Like ``numpy.dstack``, with no known difference: ``torchnp explain dstack``."""
+    Like ``numpy.dstack``, with 1 known differences: ``torchnp explain dstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -12164,7 +12164,7 @@ class _aten_flatten:
 class _aten_flatten_dense_tensors:
     """All elements of all tensors in one vector.
 
-    Like ``numpy.concatenate``, with no known difference: ``torchnp explain flatten_dense_tensors``."""
+    Like ``numpy.concatenate``, with 1 known differences: ``torchnp explain flatten_dense_tensors``."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
@@ -13740,7 +13740,7 @@ class _aten_hsplit:
 class _aten_hstack:
     """`cat` along dimension 1, or 0 for vectors.
 
-    Like ``numpy.hstack``, with no known difference: ``torchnp explain hstack``."""
+    Like ``numpy.hstack``, with 1 known differences: ``torchnp explain hstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -21206,7 +21206,7 @@ class _aten_round_:
 class _aten_row_stack:
     """`vstack`.
 
-    Like ``numpy.vstack``, with no known difference: ``torchnp explain row_stack``."""
+    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain row_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -26187,7 +26187,7 @@ class _aten_vsplit:
 class _aten_vstack:
     """`cat` along dimension 0 of tensors with at least 2 dimensions.
 
-    Like ``numpy.vstack``, with no known difference: ``torchnp explain vstack``."""
+    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain vstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload

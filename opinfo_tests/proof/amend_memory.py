@@ -106,7 +106,17 @@ def copied(call: Call) -> Any:
 
 @amends("view-not-copy", stage=3)
 def viewed(call: Call) -> Any:
-    call.f = lambda x: x.reshape(-1)
+    if isinstance(call.given.get("tensors"), list) and len(call.given["tensors"]) != 1:
+        return False
+    call.f = lambda x: (x[0] if isinstance(x, list) else x).reshape(-1)
+    return True
+
+
+@amends("expand-writable", stage=3)
+def shares_memory(call: Call) -> Any:
+    if call.f is not np.meshgrid:
+        return False
+    call.kwargs["copy"] = False
     return True
 
 

@@ -42,6 +42,7 @@ MORE = {
         "{f}(torch.arange(1, 9, dtype=torch.float16) / 7)",
     ),
     "div-trunc-of-integers": ("{f}(torch.tensor([-7]), torch.tensor([2]), rounding_mode='trunc')",),
+    "int-float-promotion": ("{f}([torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)])",),
     "gcd-of-smallest": ("{f}(torch.tensor([-128, -128], dtype=torch.int8), torch.tensor([100, 3], dtype=torch.int8))",
                        "{f}(torch.tensor([-988758536], dtype=torch.int32), torch.tensor([44], dtype=torch.int32))"),
     "fill-overflow": ("{f}(torch.tensor([True]), 1e300, 0.0)", "{f}(torch.ones(1, dtype=torch.float16), 1e5)", "{f}(torch.ones(1, dtype=torch.uint8), 300)"),

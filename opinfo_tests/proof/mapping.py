@@ -360,6 +360,7 @@ SPELLINGS = {
 }
 
 OVERLOADS: dict[str, tuple[str, ...]] = {
+    "aten::flatten_dense_tensors": ("f([x.ravel() for x in tensors])",),
     "aten::msort": ("f(self, axis=0)",),
     "aten::rsub.Tensor": ("f(other, self)", "f(other, alpha * self)"),
     "aten::rsub.Scalar": ("f(other, self)", "f(other, alpha * self)"),

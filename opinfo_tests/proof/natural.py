@@ -62,7 +62,8 @@ def parsed(text: str) -> Template:
     inner = found[0]
 
     def piece(node: ast.expr) -> tuple[CodeType, frozenset[str]]:
-        named = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)) - WORDS
+        bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        named = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)) - WORDS - bound
         return compile(ast.fix_missing_locations(ast.Expression(node)), text, "eval"), named
 
     class Cut(ast.NodeTransformer):
