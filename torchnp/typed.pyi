@@ -25,7 +25,7 @@ _list: TypeAlias = list
 class _aten___and__:
     """Elementwise ``bitwise_and``.
 
-    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain __and__``."""
+    Like ``numpy.bitwise_and``, with 2 known differences: ``torchnp explain __and__``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Scalar) -> _Array: ...
     @overload
@@ -45,7 +45,7 @@ class _aten___and__:
 class _aten___iand__:
     """``aten::__and__.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain __iand__``."""
+    Like ``numpy.bitwise_and``, with 2 known differences: ``torchnp explain __iand__``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -65,7 +65,7 @@ class _aten___iand__:
 class _aten___ilshift__:
     """``aten::__lshift__.Tensor``, written into its first argument.
 
-    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain __ilshift__``."""
+    Like ``numpy.left_shift``, with 3 known differences: ``torchnp explain __ilshift__``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -85,7 +85,7 @@ class _aten___ilshift__:
 class _aten___ior__:
     """``aten::__or__.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain __ior__``."""
+    Like ``numpy.bitwise_or``, with 2 known differences: ``torchnp explain __ior__``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -105,7 +105,7 @@ class _aten___ior__:
 class _aten___irshift__:
     """``aten::__rshift__.Tensor``, written into its first argument.
 
-    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain __irshift__``."""
+    Like ``numpy.right_shift``, with 3 known differences: ``torchnp explain __irshift__``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -125,7 +125,7 @@ class _aten___irshift__:
 class _aten___ixor__:
     """``aten::__xor__.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain __ixor__``."""
+    Like ``numpy.bitwise_xor``, with 2 known differences: ``torchnp explain __ixor__``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -145,7 +145,7 @@ class _aten___ixor__:
 class _aten___lshift__:
     """Elementwise ``bitwise_left_shift``.
 
-    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain __lshift__``."""
+    Like ``numpy.left_shift``, with 3 known differences: ``torchnp explain __lshift__``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -179,7 +179,7 @@ class _aten___lshift__:
 class _aten___or__:
     """Elementwise ``bitwise_or``.
 
-    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain __or__``."""
+    Like ``numpy.bitwise_or``, with 2 known differences: ``torchnp explain __or__``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -199,7 +199,7 @@ class _aten___or__:
 class _aten___rshift__:
     """Elementwise ``bitwise_right_shift``.
 
-    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain __rshift__``."""
+    Like ``numpy.right_shift``, with 3 known differences: ``torchnp explain __rshift__``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -233,7 +233,7 @@ class _aten___rshift__:
 class _aten___xor__:
     """Elementwise ``bitwise_xor``.
 
-    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain __xor__``."""
+    Like ``numpy.bitwise_xor``, with 2 known differences: ``torchnp explain __xor__``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -833,7 +833,7 @@ class _aten__conj_copy:
 class _aten__conj_physical:
     """Elementwise ``_conj_physical``.
 
-    Like ``numpy.conjugate``, with no known difference: ``torchnp explain _conj_physical``."""
+    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain _conj_physical``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -1438,7 +1438,7 @@ class _aten__foobar:
 class _aten__foreach_abs:
     """``aten::abs``, for each tensor of a list.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain _foreach_abs``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain _foreach_abs``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1458,7 +1458,7 @@ class _aten__foreach_abs:
 class _aten__foreach_abs_:
     """``aten::_foreach_abs``, written into its first argument.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain _foreach_abs_``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain _foreach_abs_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -1470,7 +1470,7 @@ class _aten__foreach_abs_:
 class _aten__foreach_acos:
     """``aten::acos``, for each tensor of a list.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain _foreach_acos``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain _foreach_acos``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -1490,7 +1490,7 @@ class _aten__foreach_acos:
 class _aten__foreach_acos_:
     """``aten::_foreach_acos``, written into its first argument.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain _foreach_acos_``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain _foreach_acos_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -1502,7 +1502,7 @@ class _aten__foreach_acos_:
 class _aten__foreach_add:
     """``aten::add.Scalar``, for each tensor of a list.
 
-    Like ``numpy.add``, with 7 known differences: ``torchnp explain _foreach_add``."""
+    Like ``numpy.add``, with 9 known differences: ``torchnp explain _foreach_add``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -1564,7 +1564,7 @@ class _aten__foreach_add:
 class _aten__foreach_add_:
     """``aten::_foreach_add.Scalar``, written into its first argument.
 
-    Like ``numpy.add``, with 7 known differences: ``torchnp explain _foreach_add_``."""
+    Like ``numpy.add``, with 9 known differences: ``torchnp explain _foreach_add_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -1836,7 +1836,7 @@ class _aten__foreach_ceil_:
 class _aten__foreach_clamp_max:
     """``aten::clamp_max``, for each tensor of a list.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain _foreach_clamp_max``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain _foreach_clamp_max``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -1884,7 +1884,7 @@ class _aten__foreach_clamp_max:
 class _aten__foreach_clamp_max_:
     """``aten::_foreach_clamp_max.Scalar``, written into its first argument.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain _foreach_clamp_max_``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain _foreach_clamp_max_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -1911,7 +1911,7 @@ class _aten__foreach_clamp_max_:
 class _aten__foreach_clamp_min:
     """``aten::clamp_min``, for each tensor of a list.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain _foreach_clamp_min``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain _foreach_clamp_min``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -1959,7 +1959,7 @@ class _aten__foreach_clamp_min:
 class _aten__foreach_clamp_min_:
     """``aten::_foreach_clamp_min.Scalar``, written into its first argument.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain _foreach_clamp_min_``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain _foreach_clamp_min_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2102,7 +2102,7 @@ class _aten__foreach_cosh_:
 class _aten__foreach_div:
     """``aten::div.Scalar``, for each tensor of a list.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain _foreach_div``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain _foreach_div``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2164,7 +2164,7 @@ class _aten__foreach_div:
 class _aten__foreach_div_:
     """``aten::_foreach_div.Scalar``, written into its first argument.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain _foreach_div_``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain _foreach_div_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2198,7 +2198,7 @@ class _aten__foreach_div_:
 class _aten__foreach_erf:
     """``aten::erf``, for each tensor of a list.
 
-    Like ``scipy.special.erf``, with 1 known differences: ``torchnp explain _foreach_erf``."""
+    Like ``scipy.special.erf``, with 2 known differences: ``torchnp explain _foreach_erf``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2218,7 +2218,7 @@ class _aten__foreach_erf:
 class _aten__foreach_erf_:
     """``aten::_foreach_erf``, written into its first argument.
 
-    Like ``scipy.special.erf``, with 1 known differences: ``torchnp explain _foreach_erf_``."""
+    Like ``scipy.special.erf``, with 2 known differences: ``torchnp explain _foreach_erf_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2230,7 +2230,7 @@ class _aten__foreach_erf_:
 class _aten__foreach_erfc:
     """``aten::erfc``, for each tensor of a list.
 
-    Like ``scipy.special.erfc``, with 1 known differences: ``torchnp explain _foreach_erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain _foreach_erfc``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2250,7 +2250,7 @@ class _aten__foreach_erfc:
 class _aten__foreach_erfc_:
     """``aten::_foreach_erfc``, written into its first argument.
 
-    Like ``scipy.special.erfc``, with 1 known differences: ``torchnp explain _foreach_erfc_``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain _foreach_erfc_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2457,7 +2457,7 @@ class _aten__foreach_lerp_:
 class _aten__foreach_lgamma:
     """``aten::lgamma``, for each tensor of a list.
 
-    Like ``scipy.special.gammaln``, with 2 known differences: ``torchnp explain _foreach_lgamma``."""
+    Like ``scipy.special.gammaln``, with 3 known differences: ``torchnp explain _foreach_lgamma``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -2477,7 +2477,7 @@ class _aten__foreach_lgamma:
 class _aten__foreach_lgamma_:
     """``aten::_foreach_lgamma``, written into its first argument.
 
-    Like ``scipy.special.gammaln``, with 2 known differences: ``torchnp explain _foreach_lgamma_``."""
+    Like ``scipy.special.gammaln``, with 3 known differences: ``torchnp explain _foreach_lgamma_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -2637,7 +2637,7 @@ class _aten__foreach_max:
 class _aten__foreach_maximum:
     """``aten::clamp_min``, for each tensor of a list.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain _foreach_maximum``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain _foreach_maximum``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2685,7 +2685,7 @@ class _aten__foreach_maximum:
 class _aten__foreach_maximum_:
     """``aten::_foreach_maximum.Scalar``, written into its first argument.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain _foreach_maximum_``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain _foreach_maximum_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2712,7 +2712,7 @@ class _aten__foreach_maximum_:
 class _aten__foreach_minimum:
     """``aten::clamp_max``, for each tensor of a list.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain _foreach_minimum``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain _foreach_minimum``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2760,7 +2760,7 @@ class _aten__foreach_minimum:
 class _aten__foreach_minimum_:
     """``aten::_foreach_minimum.Scalar``, written into its first argument.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain _foreach_minimum_``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain _foreach_minimum_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2799,7 +2799,7 @@ class _aten__foreach_mm:
 class _aten__foreach_mul:
     """``aten::mul.Scalar``, for each tensor of a list.
 
-    Like ``numpy.multiply``, with 6 known differences: ``torchnp explain _foreach_mul``."""
+    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain _foreach_mul``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -2861,7 +2861,7 @@ class _aten__foreach_mul:
 class _aten__foreach_mul_:
     """``aten::_foreach_mul.Scalar``, written into its first argument.
 
-    Like ``numpy.multiply``, with 6 known differences: ``torchnp explain _foreach_mul_``."""
+    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain _foreach_mul_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -2947,7 +2947,7 @@ class _aten__foreach_norm:
 class _aten__foreach_pow:
     """``aten::pow.Tensor_Tensor``, for each tensor of a list.
 
-    Like ``numpy.power``, with 9 known differences: ``torchnp explain _foreach_pow``."""
+    Like ``numpy.power``, with 10 known differences: ``torchnp explain _foreach_pow``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], exponent: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3002,7 +3002,7 @@ class _aten__foreach_pow:
 class _aten__foreach_pow_:
     """``aten::_foreach_pow.List``, written into its first argument.
 
-    Like ``numpy.power``, with 9 known differences: ``torchnp explain _foreach_pow_``."""
+    Like ``numpy.power``, with 10 known differences: ``torchnp explain _foreach_pow_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], exponent: Sequence[_Tensor]) -> None: ...
     @overload
@@ -3047,7 +3047,7 @@ class _aten__foreach_powsum:
 class _aten__foreach_reciprocal:
     """``aten::reciprocal``, for each tensor of a list.
 
-    Like ``numpy.reciprocal``, with 2 known differences: ``torchnp explain _foreach_reciprocal``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain _foreach_reciprocal``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3067,7 +3067,7 @@ class _aten__foreach_reciprocal:
 class _aten__foreach_reciprocal_:
     """``aten::_foreach_reciprocal``, written into its first argument.
 
-    Like ``numpy.reciprocal``, with 2 known differences: ``torchnp explain _foreach_reciprocal_``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain _foreach_reciprocal_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3171,7 +3171,7 @@ class _aten__foreach_sigmoid_:
 class _aten__foreach_sign:
     """``aten::sign``, for each tensor of a list.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain _foreach_sign``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain _foreach_sign``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3191,7 +3191,7 @@ class _aten__foreach_sign:
 class _aten__foreach_sign_:
     """``aten::_foreach_sign``, written into its first argument.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain _foreach_sign_``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain _foreach_sign_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -3299,7 +3299,7 @@ class _aten__foreach_sqrt_:
 class _aten__foreach_sub:
     """``aten::sub.Scalar``, for each tensor of a list.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain _foreach_sub``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain _foreach_sub``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], scalar: _Scalar) -> _list[_Array]: ...
     @overload
@@ -3347,7 +3347,7 @@ class _aten__foreach_sub:
 class _aten__foreach_sub_:
     """``aten::_foreach_sub.Scalar``, written into its first argument.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain _foreach_sub_``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain _foreach_sub_``."""
     @overload
     def __call__(_, /, self: Sequence[_Array], scalar: _Scalar) -> None: ...
     @overload
@@ -6400,7 +6400,7 @@ class _aten__weight_norm_interface_backward:
 class _aten_abs:
     """Elementwise ``abs``.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain abs``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6420,7 +6420,7 @@ class _aten_abs:
 class _aten_abs_:
     """``aten::abs``, written into its first argument.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain abs_``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -6432,7 +6432,7 @@ class _aten_abs_:
 class _aten_absolute:
     """Elementwise ``abs``.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain absolute``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain absolute``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6452,7 +6452,7 @@ class _aten_absolute:
 class _aten_absolute_:
     """``aten::absolute``, written into its first argument.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain absolute_``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain absolute_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -6464,7 +6464,7 @@ class _aten_absolute_:
 class _aten_acos:
     """Elementwise ``acos``.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain acos``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain acos``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -6484,7 +6484,7 @@ class _aten_acos:
 class _aten_acos_:
     """``aten::acos``, written into its first argument.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain acos_``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain acos_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -6674,7 +6674,7 @@ class _aten_adaptive_max_pool3d_backward:
 class _aten_add:
     """``self + alpha * other``; for bool, or.
 
-    Like ``numpy.add``, with 12 known differences: ``torchnp explain add``."""
+    Like ``numpy.add``, with 14 known differences: ``torchnp explain add``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -6708,7 +6708,7 @@ class _aten_add:
 class _aten_add_:
     """``aten::add.Tensor``, written into its first argument.
 
-    Like ``numpy.add``, with 12 known differences: ``torchnp explain add_``."""
+    Like ``numpy.add``, with 14 known differences: ``torchnp explain add_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -6980,7 +6980,7 @@ class _aten_alias_copy:
 class _aten_all:
     """Whether all elements are true; NaN is.
 
-    Like ``numpy.all``, with 1 known differences: ``torchnp explain all``."""
+    Like ``numpy.all``, with 2 known differences: ``torchnp explain all``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7028,7 +7028,7 @@ class _aten_all:
 class _aten_allclose:
     """Whether `isclose` holds everywhere.
 
-    Like ``numpy.allclose``, with 1 known differences: ``torchnp explain allclose``."""
+    Like ``numpy.allclose``, with 2 known differences: ``torchnp explain allclose``."""
     def __call__(_, /, self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _bool:
@@ -7060,7 +7060,7 @@ class _aten_alpha_dropout_:
 class _aten_amax:
     """Largest element over dimensions; NaN wins.
 
-    Like ``numpy.max``, with 2 known differences: ``torchnp explain amax``."""
+    Like ``numpy.max``, with 4 known differences: ``torchnp explain amax``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = ...) -> _Array: ...
     @overload
@@ -7080,7 +7080,7 @@ class _aten_amax:
 class _aten_amin:
     """Smallest element over dimensions; NaN wins.
 
-    Like ``numpy.min``, with 2 known differences: ``torchnp explain amin``."""
+    Like ``numpy.min``, with 4 known differences: ``torchnp explain amin``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = ...) -> _Array: ...
     @overload
@@ -7138,7 +7138,7 @@ class _aten_angle:
 class _aten_any:
     """Whether any element is true; NaN is.
 
-    Like ``numpy.any``, with 1 known differences: ``torchnp explain any``."""
+    Like ``numpy.any``, with 2 known differences: ``torchnp explain any``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7227,7 +7227,7 @@ class _aten_arange:
 class _aten_arccos:
     """Elementwise ``acos``.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain arccos``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain arccos``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -7247,7 +7247,7 @@ class _aten_arccos:
 class _aten_arccos_:
     """``aten::arccos``, written into its first argument.
 
-    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain arccos_``."""
+    Like ``numpy.arccos``, with 2 known differences: ``torchnp explain arccos_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -8298,7 +8298,7 @@ class _aten_binomial:
 class _aten_bitwise_and:
     """Elementwise ``bitwise_and``.
 
-    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain bitwise_and``."""
+    Like ``numpy.bitwise_and``, with 2 known differences: ``torchnp explain bitwise_and``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -8346,7 +8346,7 @@ class _aten_bitwise_and:
 class _aten_bitwise_and_:
     """``aten::bitwise_and.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain bitwise_and_``."""
+    Like ``numpy.bitwise_and``, with 2 known differences: ``torchnp explain bitwise_and_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -8366,7 +8366,7 @@ class _aten_bitwise_and_:
 class _aten_bitwise_left_shift:
     """Elementwise ``bitwise_left_shift``.
 
-    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain bitwise_left_shift``."""
+    Like ``numpy.left_shift``, with 3 known differences: ``torchnp explain bitwise_left_shift``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -8414,7 +8414,7 @@ class _aten_bitwise_left_shift:
 class _aten_bitwise_left_shift_:
     """``aten::bitwise_left_shift.Tensor_Scalar``, written into its first argument.
 
-    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain bitwise_left_shift_``."""
+    Like ``numpy.left_shift``, with 3 known differences: ``torchnp explain bitwise_left_shift_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -8466,7 +8466,7 @@ class _aten_bitwise_not_:
 class _aten_bitwise_or:
     """Elementwise ``bitwise_or``.
 
-    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain bitwise_or``."""
+    Like ``numpy.bitwise_or``, with 2 known differences: ``torchnp explain bitwise_or``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -8514,7 +8514,7 @@ class _aten_bitwise_or:
 class _aten_bitwise_or_:
     """``aten::bitwise_or.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain bitwise_or_``."""
+    Like ``numpy.bitwise_or``, with 2 known differences: ``torchnp explain bitwise_or_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -8534,7 +8534,7 @@ class _aten_bitwise_or_:
 class _aten_bitwise_right_shift:
     """Elementwise ``bitwise_right_shift``.
 
-    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain bitwise_right_shift``."""
+    Like ``numpy.right_shift``, with 3 known differences: ``torchnp explain bitwise_right_shift``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -8582,7 +8582,7 @@ class _aten_bitwise_right_shift:
 class _aten_bitwise_right_shift_:
     """``aten::bitwise_right_shift.Tensor_Scalar``, written into its first argument.
 
-    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain bitwise_right_shift_``."""
+    Like ``numpy.right_shift``, with 3 known differences: ``torchnp explain bitwise_right_shift_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -8602,7 +8602,7 @@ class _aten_bitwise_right_shift_:
 class _aten_bitwise_xor:
     """Elementwise ``bitwise_xor``.
 
-    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain bitwise_xor``."""
+    Like ``numpy.bitwise_xor``, with 2 known differences: ``torchnp explain bitwise_xor``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -8650,7 +8650,7 @@ class _aten_bitwise_xor:
 class _aten_bitwise_xor_:
     """``aten::bitwise_xor.Tensor``, written into its first argument.
 
-    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain bitwise_xor_``."""
+    Like ``numpy.bitwise_xor``, with 2 known differences: ``torchnp explain bitwise_xor_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -8756,7 +8756,7 @@ class _aten_bmm:
 class _aten_broadcast_tensors:
     """Each tensor expanded to the common shape.
 
-    Like ``numpy.broadcast_arrays``, with 1 known differences: ``torchnp explain broadcast_tensors``."""
+    Like ``numpy.broadcast_arrays``, with no known difference: ``torchnp explain broadcast_tensors``."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _list[_Array]: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _list[_Array]:
@@ -9084,7 +9084,7 @@ class _aten_chunk:
 class _aten_clamp:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
 
-    Like ``numpy.clip``, with 3 known differences: ``torchnp explain clamp``."""
+    Like ``numpy.clip``, with 7 known differences: ``torchnp explain clamp``."""
     @overload
     def __call__(_, /, self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array: ...
     @overload
@@ -9118,7 +9118,7 @@ class _aten_clamp:
 class _aten_clamp_:
     """``aten::clamp``, written into its first argument.
 
-    Like ``numpy.clip``, with 3 known differences: ``torchnp explain clamp_``."""
+    Like ``numpy.clip``, with 7 known differences: ``torchnp explain clamp_``."""
     @overload
     def __call__(_, /, self: _Array, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array: ...
     @overload
@@ -9138,7 +9138,7 @@ class _aten_clamp_:
 class _aten_clamp_max:
     """Limit from above.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain clamp_max``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain clamp_max``."""
     @overload
     def __call__(_, /, self: _Tensor, max: _Scalar) -> _Array: ...
     @overload
@@ -9172,7 +9172,7 @@ class _aten_clamp_max:
 class _aten_clamp_max_:
     """``aten::clamp_max``, written into its first argument.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain clamp_max_``."""
+    Like ``numpy.minimum``, with 6 known differences: ``torchnp explain clamp_max_``."""
     @overload
     def __call__(_, /, self: _Array, max: _Scalar) -> _Array: ...
     @overload
@@ -9192,7 +9192,7 @@ class _aten_clamp_max_:
 class _aten_clamp_min:
     """Limit from below.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain clamp_min``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain clamp_min``."""
     @overload
     def __call__(_, /, self: _Tensor, min: _Scalar) -> _Array: ...
     @overload
@@ -9226,7 +9226,7 @@ class _aten_clamp_min:
 class _aten_clamp_min_:
     """``aten::clamp_min``, written into its first argument.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain clamp_min_``."""
+    Like ``numpy.maximum``, with 6 known differences: ``torchnp explain clamp_min_``."""
     @overload
     def __call__(_, /, self: _Array, min: _Scalar) -> _Array: ...
     @overload
@@ -9246,7 +9246,7 @@ class _aten_clamp_min_:
 class _aten_clip:
     """Limit to [min, max]; nan stays, and where min exceeds max, max wins.
 
-    Like ``numpy.clip``, with 3 known differences: ``torchnp explain clip``."""
+    Like ``numpy.clip``, with 7 known differences: ``torchnp explain clip``."""
     @overload
     def __call__(_, /, self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array: ...
     @overload
@@ -9280,7 +9280,7 @@ class _aten_clip:
 class _aten_clip_:
     """``aten::clip``, written into its first argument.
 
-    Like ``numpy.clip``, with 3 known differences: ``torchnp explain clip_``."""
+    Like ``numpy.clip``, with 7 known differences: ``torchnp explain clip_``."""
     @overload
     def __call__(_, /, self: _Array, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array: ...
     @overload
@@ -9338,7 +9338,7 @@ class _aten_col2im:
 class _aten_column_stack:
     """`hstack` that takes vectors for columns.
 
-    Like ``numpy.column_stack``, with no known difference: ``torchnp explain column_stack``."""
+    Like ``numpy.column_stack``, with 1 known differences: ``torchnp explain column_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -9438,7 +9438,7 @@ class _aten_conj:
 class _aten_conj_physical:
     """The conjugate; a real tensor is returned itself.
 
-    Like ``numpy.conjugate``, with no known difference: ``torchnp explain conj_physical``."""
+    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain conj_physical``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -9458,7 +9458,7 @@ class _aten_conj_physical:
 class _aten_conj_physical_:
     """``aten::conj_physical``, written into its first argument.
 
-    Like ``numpy.conjugate``, with no known difference: ``torchnp explain conj_physical_``."""
+    Like ``numpy.conjugate``, with 1 known differences: ``torchnp explain conj_physical_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -9738,7 +9738,7 @@ class _aten_copy_:
 class _aten_copysign:
     """Elementwise ``copysign``.
 
-    Like ``numpy.copysign``, with 2 known differences: ``torchnp explain copysign``."""
+    Like ``numpy.copysign``, with 3 known differences: ``torchnp explain copysign``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -9772,7 +9772,7 @@ class _aten_copysign:
 class _aten_copysign_:
     """``aten::copysign.Tensor``, written into its first argument.
 
-    Like ``numpy.copysign``, with 2 known differences: ``torchnp explain copysign_``."""
+    Like ``numpy.copysign``, with 3 known differences: ``torchnp explain copysign_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -9792,7 +9792,7 @@ class _aten_copysign_:
 class _aten_corrcoef:
     """Covariances of the rows over the products of their deviations, clipped to [-1, 1].
 
-    Like ``numpy.corrcoef``, with 1 known differences: ``torchnp explain corrcoef``."""
+    Like ``numpy.corrcoef``, with 2 known differences: ``torchnp explain corrcoef``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -9922,7 +9922,7 @@ class _aten_count_nonzero:
 class _aten_cov:
     """Covariances of the rows, each column an observation.
 
-    Like ``numpy.cov``, with 1 known differences: ``torchnp explain cov``."""
+    Like ``numpy.cov``, with 4 known differences: ``torchnp explain cov``."""
     def __call__(_, /, self: _Tensor, *, correction: _int = ..., fweights: _Tensor | None = ..., aweights: _Tensor | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, correction: _int = ..., fweights: _Tensor | None = ..., aweights: _Tensor | None = ...) -> _Array:
@@ -10172,7 +10172,7 @@ class _aten_cudnn_is_acceptable:
 class _aten_cummax:
     """Running maxima along a dimension and the last index of each; NaN stays.
 
-    Like ``numpy.maximum.accumulate``, with 1 known differences: ``torchnp explain cummax``."""
+    Like ``numpy.maximum.accumulate``, with 3 known differences: ``torchnp explain cummax``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int) -> tuple[_Array, _Array]: ...
     @overload
@@ -10202,7 +10202,7 @@ class _aten_cummaxmin_backward:
 class _aten_cummin:
     """Running minima along a dimension and the last index of each; NaN stays.
 
-    Like ``numpy.minimum.accumulate``, with 1 known differences: ``torchnp explain cummin``."""
+    Like ``numpy.minimum.accumulate``, with 3 known differences: ``torchnp explain cummin``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int) -> tuple[_Array, _Array]: ...
     @overload
@@ -10222,7 +10222,7 @@ class _aten_cummin:
 class _aten_cumprod:
     """Running products along a dimension.
 
-    Like ``numpy.cumprod``, with 5 known differences: ``torchnp explain cumprod``."""
+    Like ``numpy.cumprod``, with 7 known differences: ``torchnp explain cumprod``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -10242,7 +10242,7 @@ class _aten_cumprod:
 class _aten_cumprod_:
     """``aten::cumprod``, written into its first argument.
 
-    Like ``numpy.cumprod``, with 5 known differences: ``torchnp explain cumprod_``."""
+    Like ``numpy.cumprod``, with 7 known differences: ``torchnp explain cumprod_``."""
     def __call__(_, /, self: _Array, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array:
@@ -10264,7 +10264,7 @@ class _aten_cumprod_backward:
 class _aten_cumsum:
     """Running sums along a dimension.
 
-    Like ``numpy.cumsum``, with 5 known differences: ``torchnp explain cumsum``."""
+    Like ``numpy.cumsum``, with 6 known differences: ``torchnp explain cumsum``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -10284,7 +10284,7 @@ class _aten_cumsum:
 class _aten_cumsum_:
     """``aten::cumsum``, written into its first argument.
 
-    Like ``numpy.cumsum``, with 5 known differences: ``torchnp explain cumsum_``."""
+    Like ``numpy.cumsum``, with 6 known differences: ``torchnp explain cumsum_``."""
     def __call__(_, /, self: _Array, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, dim: _int, *, dtype: _ScalarType | None = ...) -> _Array:
@@ -10584,7 +10584,7 @@ class _aten_diff:
 class _aten_digamma:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 1 known differences: ``torchnp explain digamma``."""
+    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain digamma``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -10604,7 +10604,7 @@ class _aten_digamma:
 class _aten_digamma_:
     """``aten::digamma``, written into its first argument.
 
-    Like ``scipy.special.digamma``, with 1 known differences: ``torchnp explain digamma_``."""
+    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain digamma_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -10646,7 +10646,7 @@ class _aten_dist:
 class _aten_div:
     """True quotient.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain div``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain div``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10708,7 +10708,7 @@ class _aten_div:
 class _aten_div_:
     """``aten::div.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain div_``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain div_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10742,7 +10742,7 @@ class _aten_div_:
 class _aten_divide:
     """True quotient.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain divide``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain divide``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10790,7 +10790,7 @@ class _aten_divide:
 class _aten_divide_:
     """``aten::divide.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain divide_``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain divide_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -10884,7 +10884,7 @@ class _aten_dsplit:
 class _aten_dstack:
     """`cat` along dimension 2 of tensors with at least 3 dimensions.
 
-    Like ``numpy.dstack``, with no known difference: ``torchnp explain dstack``."""
+    Like ``numpy.dstack``, with 1 known differences: ``torchnp explain dstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -11202,7 +11202,7 @@ class _aten_equal:
 class _aten_erf:
     """Elementwise ``erf``.
 
-    Like ``scipy.special.erf``, with 1 known differences: ``torchnp explain erf``."""
+    Like ``scipy.special.erf``, with 2 known differences: ``torchnp explain erf``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11222,7 +11222,7 @@ class _aten_erf:
 class _aten_erf_:
     """``aten::erf``, written into its first argument.
 
-    Like ``scipy.special.erf``, with 1 known differences: ``torchnp explain erf_``."""
+    Like ``scipy.special.erf``, with 2 known differences: ``torchnp explain erf_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -11234,7 +11234,7 @@ class _aten_erf_:
 class _aten_erfc:
     """Elementwise ``erfc``.
 
-    Like ``scipy.special.erfc``, with 1 known differences: ``torchnp explain erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain erfc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11254,7 +11254,7 @@ class _aten_erfc:
 class _aten_erfc_:
     """``aten::erfc``, written into its first argument.
 
-    Like ``scipy.special.erfc``, with 1 known differences: ``torchnp explain erfc_``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain erfc_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -11266,7 +11266,7 @@ class _aten_erfc_:
 class _aten_erfinv:
     """Elementwise ``erfinv``.
 
-    Like ``scipy.special.erfinv``, with 2 known differences: ``torchnp explain erfinv``."""
+    Like ``scipy.special.erfinv``, with 3 known differences: ``torchnp explain erfinv``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -11286,7 +11286,7 @@ class _aten_erfinv:
 class _aten_erfinv_:
     """``aten::erfinv``, written into its first argument.
 
-    Like ``scipy.special.erfinv``, with 2 known differences: ``torchnp explain erfinv_``."""
+    Like ``scipy.special.erfinv``, with 3 known differences: ``torchnp explain erfinv_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -12164,7 +12164,7 @@ class _aten_flatten:
 class _aten_flatten_dense_tensors:
     """All elements of all tensors in one vector.
 
-    Like ``numpy.concatenate``, with no known difference: ``torchnp explain flatten_dense_tensors``."""
+    Like ``numpy.concatenate``, with 1 known differences: ``torchnp explain flatten_dense_tensors``."""
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor]) -> _Array:
@@ -12220,7 +12220,7 @@ class _aten_flipud:
 class _aten_float_power:
     """Power in float64 or complex128.
 
-    Like ``numpy.float_power``, with no known difference: ``torchnp explain float_power``."""
+    Like ``numpy.float_power``, with 1 known differences: ``torchnp explain float_power``."""
     @overload
     def __call__(_, /, self: _Tensor, exponent: _Tensor) -> _Array: ...
     @overload
@@ -12268,7 +12268,7 @@ class _aten_float_power:
 class _aten_float_power_:
     """``aten::float_power.Tensor_Tensor``, written into its first argument.
 
-    Like ``numpy.float_power``, with no known difference: ``torchnp explain float_power_``."""
+    Like ``numpy.float_power``, with 1 known differences: ``torchnp explain float_power_``."""
     @overload
     def __call__(_, /, self: _Array, exponent: _Tensor) -> _Array: ...
     @overload
@@ -12320,7 +12320,7 @@ class _aten_floor_:
 class _aten_floor_divide:
     """Quotient rounded down.
 
-    Like ``numpy.floor_divide``, with 7 known differences: ``torchnp explain floor_divide``."""
+    Like ``numpy.floor_divide``, with 8 known differences: ``torchnp explain floor_divide``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -12354,7 +12354,7 @@ class _aten_floor_divide:
 class _aten_floor_divide_:
     """``aten::floor_divide``, written into its first argument.
 
-    Like ``numpy.floor_divide``, with 7 known differences: ``torchnp explain floor_divide_``."""
+    Like ``numpy.floor_divide``, with 8 known differences: ``torchnp explain floor_divide_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -12568,7 +12568,7 @@ class _aten_fractional_max_pool3d_backward:
 class _aten_frexp:
     """Mantissa in [0.5, 1) and int32 exponent of each element.
 
-    Like ``numpy.frexp``, with no known difference: ``torchnp explain frexp``."""
+    Like ``numpy.frexp``, with 1 known differences: ``torchnp explain frexp``."""
     @overload
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @overload
@@ -12588,7 +12588,7 @@ class _aten_frexp:
 class _aten_frobenius_norm:
     """2-norm over one or two dimensions.
 
-    Like ``numpy.linalg.norm``, with 3 known differences: ``torchnp explain frobenius_norm``."""
+    Like ``numpy.linalg.norm``, with 4 known differences: ``torchnp explain frobenius_norm``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array: ...
     @overload
@@ -12688,7 +12688,7 @@ class _aten_gather_backward:
 class _aten_gcd:
     """Elementwise ``gcd``.
 
-    Like ``numpy.gcd``, with 1 known differences: ``torchnp explain gcd``."""
+    Like ``numpy.gcd``, with 3 known differences: ``torchnp explain gcd``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -12708,7 +12708,7 @@ class _aten_gcd:
 class _aten_gcd_:
     """``aten::gcd``, written into its first argument.
 
-    Like ``numpy.gcd``, with 1 known differences: ``torchnp explain gcd_``."""
+    Like ``numpy.gcd``, with 3 known differences: ``torchnp explain gcd_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -12720,7 +12720,7 @@ class _aten_gcd_:
 class _aten_ge:
     """Elementwise ``ge``.
 
-    Like ``numpy.greater_equal``, with 4 known differences: ``torchnp explain ge``."""
+    Like ``numpy.greater_equal``, with 5 known differences: ``torchnp explain ge``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -12754,7 +12754,7 @@ class _aten_ge:
 class _aten_ge_:
     """``aten::ge.Scalar``, written into its first argument.
 
-    Like ``numpy.greater_equal``, with 4 known differences: ``torchnp explain ge_``."""
+    Like ``numpy.greater_equal``, with 5 known differences: ``torchnp explain ge_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -13027,7 +13027,7 @@ class _aten_gradient:
 class _aten_greater:
     """Elementwise ``gt``.
 
-    Like ``numpy.greater``, with 4 known differences: ``torchnp explain greater``."""
+    Like ``numpy.greater``, with 5 known differences: ``torchnp explain greater``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13061,7 +13061,7 @@ class _aten_greater:
 class _aten_greater_:
     """``aten::greater.Scalar``, written into its first argument.
 
-    Like ``numpy.greater``, with 4 known differences: ``torchnp explain greater_``."""
+    Like ``numpy.greater``, with 5 known differences: ``torchnp explain greater_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -13081,7 +13081,7 @@ class _aten_greater_:
 class _aten_greater_equal:
     """Elementwise ``ge``.
 
-    Like ``numpy.greater_equal``, with 4 known differences: ``torchnp explain greater_equal``."""
+    Like ``numpy.greater_equal``, with 5 known differences: ``torchnp explain greater_equal``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13115,7 +13115,7 @@ class _aten_greater_equal:
 class _aten_greater_equal_:
     """``aten::greater_equal.Scalar``, written into its first argument.
 
-    Like ``numpy.greater_equal``, with 4 known differences: ``torchnp explain greater_equal_``."""
+    Like ``numpy.greater_equal``, with 5 known differences: ``torchnp explain greater_equal_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -13255,7 +13255,7 @@ class _aten_gru_cell:
 class _aten_gt:
     """Elementwise ``gt``.
 
-    Like ``numpy.greater``, with 4 known differences: ``torchnp explain gt``."""
+    Like ``numpy.greater``, with 5 known differences: ``torchnp explain gt``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13289,7 +13289,7 @@ class _aten_gt:
 class _aten_gt_:
     """``aten::gt.Scalar``, written into its first argument.
 
-    Like ``numpy.greater``, with 4 known differences: ``torchnp explain gt_``."""
+    Like ``numpy.greater``, with 5 known differences: ``torchnp explain gt_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -13597,7 +13597,7 @@ class _aten_hash_tensor:
 class _aten_heaviside:
     """0 for negative, 1 for positive, ``values`` at zero.
 
-    Like ``numpy.heaviside``, with 1 known differences: ``torchnp explain heaviside``."""
+    Like ``numpy.heaviside``, with 3 known differences: ``torchnp explain heaviside``."""
     @overload
     def __call__(_, /, self: _Tensor, values: _Tensor) -> _Array: ...
     @overload
@@ -13617,7 +13617,7 @@ class _aten_heaviside:
 class _aten_heaviside_:
     """``aten::heaviside``, written into its first argument.
 
-    Like ``numpy.heaviside``, with 1 known differences: ``torchnp explain heaviside_``."""
+    Like ``numpy.heaviside``, with 3 known differences: ``torchnp explain heaviside_``."""
     def __call__(_, /, self: _Array, values: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, values: _Tensor) -> _Array:
@@ -13740,7 +13740,7 @@ class _aten_hsplit:
 class _aten_hstack:
     """`cat` along dimension 1, or 0 for vectors.
 
-    Like ``numpy.hstack``, with no known difference: ``torchnp explain hstack``."""
+    Like ``numpy.hstack``, with 1 known differences: ``torchnp explain hstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -13828,7 +13828,7 @@ class _aten_hypot_:
 class _aten_i0:
     """Elementwise ``i0``.
 
-    Like ``scipy.special.i0``, with 1 known differences: ``torchnp explain i0``."""
+    Like ``scipy.special.i0``, with 2 known differences: ``torchnp explain i0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -13848,7 +13848,7 @@ class _aten_i0:
 class _aten_i0_:
     """``aten::i0``, written into its first argument.
 
-    Like ``scipy.special.i0``, with 1 known differences: ``torchnp explain i0_``."""
+    Like ``scipy.special.i0``, with 2 known differences: ``torchnp explain i0_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -13860,7 +13860,7 @@ class _aten_i0_:
 class _aten_igamma:
     """Elementwise ``igamma``.
 
-    Like ``scipy.special.gammainc``, with 2 known differences: ``torchnp explain igamma``."""
+    Like ``scipy.special.gammainc``, with 3 known differences: ``torchnp explain igamma``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13880,7 +13880,7 @@ class _aten_igamma:
 class _aten_igamma_:
     """``aten::igamma``, written into its first argument.
 
-    Like ``scipy.special.gammainc``, with 2 known differences: ``torchnp explain igamma_``."""
+    Like ``scipy.special.gammainc``, with 3 known differences: ``torchnp explain igamma_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -13892,7 +13892,7 @@ class _aten_igamma_:
 class _aten_igammac:
     """Elementwise ``igammac``.
 
-    Like ``scipy.special.gammaincc``, with 2 known differences: ``torchnp explain igammac``."""
+    Like ``scipy.special.gammaincc``, with 3 known differences: ``torchnp explain igammac``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -13912,7 +13912,7 @@ class _aten_igammac:
 class _aten_igammac_:
     """``aten::igammac``, written into its first argument.
 
-    Like ``scipy.special.gammaincc``, with 2 known differences: ``torchnp explain igammac_``."""
+    Like ``scipy.special.gammaincc``, with 3 known differences: ``torchnp explain igammac_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -14398,7 +14398,7 @@ class _aten_is_vulkan_available:
 class _aten_isclose:
     """``|self - other| <= atol + rtol * |other|``, in the tensors' dtype.
 
-    Like ``numpy.isclose``, with 1 known differences: ``torchnp explain isclose``."""
+    Like ``numpy.isclose``, with 2 known differences: ``torchnp explain isclose``."""
     def __call__(_, /, self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, rtol: _float = ..., atol: _float = ..., equal_nan: _bool = ...) -> _Array:
@@ -14422,7 +14422,7 @@ class _aten_isfinite:
 class _aten_isin:
     """Whether each element is among the others, in the promoted dtype.
 
-    Like ``numpy.isin``, with 1 known differences: ``torchnp explain isin``."""
+    Like ``numpy.isin``, with 3 known differences: ``torchnp explain isin``."""
     @overload
     def __call__(_, /, elements: _Tensor, test_elements: _Tensor, *, assume_unique: _bool = ..., invert: _bool = ...) -> _Array: ...
     @overload
@@ -14662,7 +14662,7 @@ class _aten_kron:
 class _aten_kthvalue:
     """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest.
 
-    Like ``numpy.partition``, with 2 known differences: ``torchnp explain kthvalue``."""
+    Like ``numpy.partition``, with 3 known differences: ``torchnp explain kthvalue``."""
     @overload
     def __call__(_, /, self: _Tensor, k: _int, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -14702,7 +14702,7 @@ class _aten_layer_norm:
 class _aten_lcm:
     """Elementwise ``lcm``.
 
-    Like ``numpy.lcm``, with 1 known differences: ``torchnp explain lcm``."""
+    Like ``numpy.lcm``, with 3 known differences: ``torchnp explain lcm``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -14722,7 +14722,7 @@ class _aten_lcm:
 class _aten_lcm_:
     """``aten::lcm``, written into its first argument.
 
-    Like ``numpy.lcm``, with 1 known differences: ``torchnp explain lcm_``."""
+    Like ``numpy.lcm``, with 3 known differences: ``torchnp explain lcm_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -14734,7 +14734,7 @@ class _aten_lcm_:
 class _aten_ldexp:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power.
 
-    Like ``numpy.ldexp``, with 1 known differences: ``torchnp explain ldexp``."""
+    Like ``numpy.ldexp``, with 3 known differences: ``torchnp explain ldexp``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -14754,7 +14754,7 @@ class _aten_ldexp:
 class _aten_ldexp_:
     """``aten::ldexp.Tensor``, written into its first argument.
 
-    Like ``numpy.ldexp``, with 1 known differences: ``torchnp explain ldexp_``."""
+    Like ``numpy.ldexp``, with 3 known differences: ``torchnp explain ldexp_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -14766,7 +14766,7 @@ class _aten_ldexp_:
 class _aten_le:
     """Elementwise ``le``.
 
-    Like ``numpy.less_equal``, with 4 known differences: ``torchnp explain le``."""
+    Like ``numpy.less_equal``, with 5 known differences: ``torchnp explain le``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -14800,7 +14800,7 @@ class _aten_le:
 class _aten_le_:
     """``aten::le.Scalar``, written into its first argument.
 
-    Like ``numpy.less_equal``, with 4 known differences: ``torchnp explain le_``."""
+    Like ``numpy.less_equal``, with 5 known differences: ``torchnp explain le_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -14916,7 +14916,7 @@ class _aten_lerp_:
 class _aten_less:
     """Elementwise ``lt``.
 
-    Like ``numpy.less``, with 4 known differences: ``torchnp explain less``."""
+    Like ``numpy.less``, with 5 known differences: ``torchnp explain less``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -14950,7 +14950,7 @@ class _aten_less:
 class _aten_less_:
     """``aten::less.Scalar``, written into its first argument.
 
-    Like ``numpy.less``, with 4 known differences: ``torchnp explain less_``."""
+    Like ``numpy.less``, with 5 known differences: ``torchnp explain less_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -14970,7 +14970,7 @@ class _aten_less_:
 class _aten_less_equal:
     """Elementwise ``le``.
 
-    Like ``numpy.less_equal``, with 4 known differences: ``torchnp explain less_equal``."""
+    Like ``numpy.less_equal``, with 5 known differences: ``torchnp explain less_equal``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -15004,7 +15004,7 @@ class _aten_less_equal:
 class _aten_less_equal_:
     """``aten::less_equal.Scalar``, written into its first argument.
 
-    Like ``numpy.less_equal``, with 4 known differences: ``torchnp explain less_equal_``."""
+    Like ``numpy.less_equal``, with 5 known differences: ``torchnp explain less_equal_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -15024,7 +15024,7 @@ class _aten_less_equal_:
 class _aten_lgamma:
     """Elementwise ``lgamma``.
 
-    Like ``scipy.special.gammaln``, with 2 known differences: ``torchnp explain lgamma``."""
+    Like ``scipy.special.gammaln``, with 3 known differences: ``torchnp explain lgamma``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -15044,7 +15044,7 @@ class _aten_lgamma:
 class _aten_lgamma_:
     """``aten::lgamma``, written into its first argument.
 
-    Like ``scipy.special.gammaln``, with 2 known differences: ``torchnp explain lgamma_``."""
+    Like ``scipy.special.gammaln``, with 3 known differences: ``torchnp explain lgamma_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -16006,7 +16006,7 @@ class _aten_linalg_vecdot:
 class _aten_linalg_vector_norm:
     """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0.
 
-    Like ``numpy.linalg.vector_norm``, with 3 known differences: ``torchnp explain linalg_vector_norm``."""
+    Like ``numpy.linalg.vector_norm``, with 5 known differences: ``torchnp explain linalg_vector_norm``."""
     @overload
     def __call__(_, /, self: _Tensor, ord: _Scalar = ..., dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -16356,7 +16356,7 @@ class _aten_log_softmax:
 class _aten_logaddexp:
     """Elementwise ``logaddexp``.
 
-    Like ``numpy.logaddexp``, with 1 known differences: ``torchnp explain logaddexp``."""
+    Like ``numpy.logaddexp``, with 2 known differences: ``torchnp explain logaddexp``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16424,7 +16424,7 @@ class _aten_logdet:
 class _aten_logical_and:
     """The logical operation on the truth of each element.
 
-    Like ``numpy.logical_and``, with 1 known differences: ``torchnp explain logical_and``."""
+    Like ``numpy.logical_and``, with no known difference: ``torchnp explain logical_and``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16444,7 +16444,7 @@ class _aten_logical_and:
 class _aten_logical_and_:
     """``aten::logical_and``, written into its first argument.
 
-    Like ``numpy.logical_and``, with 1 known differences: ``torchnp explain logical_and_``."""
+    Like ``numpy.logical_and``, with no known difference: ``torchnp explain logical_and_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -16488,7 +16488,7 @@ class _aten_logical_not_:
 class _aten_logical_or:
     """The logical operation on the truth of each element.
 
-    Like ``numpy.logical_or``, with 1 known differences: ``torchnp explain logical_or``."""
+    Like ``numpy.logical_or``, with no known difference: ``torchnp explain logical_or``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16508,7 +16508,7 @@ class _aten_logical_or:
 class _aten_logical_or_:
     """``aten::logical_or``, written into its first argument.
 
-    Like ``numpy.logical_or``, with 1 known differences: ``torchnp explain logical_or_``."""
+    Like ``numpy.logical_or``, with no known difference: ``torchnp explain logical_or_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -16520,7 +16520,7 @@ class _aten_logical_or_:
 class _aten_logical_xor:
     """The logical operation on the truth of each element.
 
-    Like ``numpy.logical_xor``, with 1 known differences: ``torchnp explain logical_xor``."""
+    Like ``numpy.logical_xor``, with no known difference: ``torchnp explain logical_xor``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16540,7 +16540,7 @@ class _aten_logical_xor:
 class _aten_logical_xor_:
     """``aten::logical_xor``, written into its first argument.
 
-    Like ``numpy.logical_xor``, with 1 known differences: ``torchnp explain logical_xor_``."""
+    Like ``numpy.logical_xor``, with no known difference: ``torchnp explain logical_xor_``."""
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Array, other: _Tensor) -> _Array:
@@ -16552,7 +16552,7 @@ class _aten_logical_xor_:
 class _aten_logit:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
 
-    Like ``scipy.special.logit``, with 1 known differences: ``torchnp explain logit``."""
+    Like ``scipy.special.logit``, with 2 known differences: ``torchnp explain logit``."""
     @overload
     def __call__(_, /, self: _Tensor, eps: _float | None = ...) -> _Array: ...
     @overload
@@ -16572,7 +16572,7 @@ class _aten_logit:
 class _aten_logit_:
     """``aten::logit``, written into its first argument.
 
-    Like ``scipy.special.logit``, with 1 known differences: ``torchnp explain logit_``."""
+    Like ``scipy.special.logit``, with 2 known differences: ``torchnp explain logit_``."""
     def __call__(_, /, self: _Array, eps: _float | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, eps: _float | None = ...) -> _Array:
@@ -16710,7 +16710,7 @@ class _aten_lstm_cell:
 class _aten_lt:
     """Elementwise ``lt``.
 
-    Like ``numpy.less``, with 4 known differences: ``torchnp explain lt``."""
+    Like ``numpy.less``, with 5 known differences: ``torchnp explain lt``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -16744,7 +16744,7 @@ class _aten_lt:
 class _aten_lt_:
     """``aten::lt.Scalar``, written into its first argument.
 
-    Like ``numpy.less``, with 4 known differences: ``torchnp explain lt_``."""
+    Like ``numpy.less``, with 5 known differences: ``torchnp explain lt_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Scalar) -> _Array: ...
     @overload
@@ -17046,7 +17046,7 @@ class _aten_matrix_power:
 class _aten_max:
     """Elementwise ``maximum``.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain max``."""
+    Like ``numpy.maximum``, with 4 known differences: ``torchnp explain max``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -17260,7 +17260,7 @@ class _aten_max_unpool3d:
 class _aten_maximum:
     """Elementwise ``maximum``.
 
-    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain maximum``."""
+    Like ``numpy.maximum``, with 4 known differences: ``torchnp explain maximum``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -17280,7 +17280,7 @@ class _aten_maximum:
 class _aten_mean:
     """Arithmetic mean of all elements.
 
-    Like ``numpy.mean``, with 2 known differences: ``torchnp explain mean``."""
+    Like ``numpy.mean``, with 1 known differences: ``torchnp explain mean``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -17314,7 +17314,7 @@ class _aten_mean:
 class _aten_median:
     """The lower of the middle elements; NaN if there is one.
 
-    Like ``numpy.median``, with 1 known differences: ``torchnp explain median``."""
+    Like ``numpy.median``, with 3 known differences: ``torchnp explain median``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -17368,7 +17368,7 @@ class _aten_meshgrid:
 class _aten_min:
     """Elementwise ``minimum``.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain min``."""
+    Like ``numpy.minimum``, with 4 known differences: ``torchnp explain min``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -17416,7 +17416,7 @@ class _aten_min:
 class _aten_minimum:
     """Elementwise ``minimum``.
 
-    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain minimum``."""
+    Like ``numpy.minimum``, with 4 known differences: ``torchnp explain minimum``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -18047,7 +18047,7 @@ class _aten_mse_loss_backward:
 class _aten_msort:
     """Elements in order along the first dimension.
 
-    Like ``numpy.sort``, with 1 known differences: ``torchnp explain msort``."""
+    Like ``numpy.sort``, with 2 known differences: ``torchnp explain msort``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -18067,7 +18067,7 @@ class _aten_msort:
 class _aten_mul:
     """Product; for bool, and.
 
-    Like ``numpy.multiply``, with 6 known differences: ``torchnp explain mul``."""
+    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain mul``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -18101,7 +18101,7 @@ class _aten_mul:
 class _aten_mul_:
     """``aten::mul.Tensor``, written into its first argument.
 
-    Like ``numpy.multiply``, with 6 known differences: ``torchnp explain mul_``."""
+    Like ``numpy.multiply``, with 7 known differences: ``torchnp explain mul_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -18298,7 +18298,7 @@ class _aten_mv:
 class _aten_mvlgamma:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
-    Like ``scipy.special.multigammaln``, with 1 known differences: ``torchnp explain mvlgamma``."""
+    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain mvlgamma``."""
     @overload
     def __call__(_, /, self: _Tensor, p: _int) -> _Array: ...
     @overload
@@ -18318,7 +18318,7 @@ class _aten_mvlgamma:
 class _aten_mvlgamma_:
     """``aten::mvlgamma``, written into its first argument.
 
-    Like ``scipy.special.multigammaln``, with 1 known differences: ``torchnp explain mvlgamma_``."""
+    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain mvlgamma_``."""
     def __call__(_, /, self: _Array, p: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, p: _int) -> _Array:
@@ -18382,7 +18382,7 @@ class _aten_nanmean:
 class _aten_nanmedian:
     """The lower of the middle elements, NaN left out.
 
-    Like ``numpy.nanmedian``, with 1 known differences: ``torchnp explain nanmedian``."""
+    Like ``numpy.nanmedian``, with 3 known differences: ``torchnp explain nanmedian``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -18450,7 +18450,7 @@ class _aten_nanquantile:
 class _aten_nansum:
     """Sum over dimensions, NaN counted as 0.
 
-    Like ``numpy.nansum``, with 4 known differences: ``torchnp explain nansum``."""
+    Like ``numpy.nansum``, with 6 known differences: ``torchnp explain nansum``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -19691,7 +19691,7 @@ class _aten_polar:
 class _aten_polygamma:
     """The n-th derivative of digamma.
 
-    Like ``scipy.special.polygamma``, with 1 known differences: ``torchnp explain polygamma``."""
+    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain polygamma``."""
     @overload
     def __call__(_, /, n: _int, self: _Tensor) -> _Array: ...
     @overload
@@ -19711,7 +19711,7 @@ class _aten_polygamma:
 class _aten_polygamma_:
     """``aten::polygamma``, written into its first argument.
 
-    Like ``scipy.special.polygamma``, with 1 known differences: ``torchnp explain polygamma_``."""
+    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain polygamma_``."""
     def __call__(_, /, self: _Array, n: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, n: _int) -> _Array:
@@ -19735,7 +19735,7 @@ class _aten_positive:
 class _aten_pow:
     """``self`` to the power of ``exponent``.
 
-    Like ``numpy.power``, with 9 known differences: ``torchnp explain pow``."""
+    Like ``numpy.power``, with 10 known differences: ``torchnp explain pow``."""
     @overload
     def __call__(_, /, self: _Tensor, exponent: _Tensor) -> _Array: ...
     @overload
@@ -19783,7 +19783,7 @@ class _aten_pow:
 class _aten_pow_:
     """``aten::pow.Tensor_Scalar``, written into its first argument.
 
-    Like ``numpy.power``, with 9 known differences: ``torchnp explain pow_``."""
+    Like ``numpy.power``, with 8 known differences: ``torchnp explain pow_``."""
     @overload
     def __call__(_, /, self: _Array, exponent: _Scalar) -> _Array: ...
     @overload
@@ -20416,7 +20416,7 @@ class _aten_real:
 class _aten_reciprocal:
     """Elementwise ``reciprocal``.
 
-    Like ``numpy.reciprocal``, with 2 known differences: ``torchnp explain reciprocal``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain reciprocal``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -20436,7 +20436,7 @@ class _aten_reciprocal:
 class _aten_reciprocal_:
     """``aten::reciprocal``, written into its first argument.
 
-    Like ``numpy.reciprocal``, with 2 known differences: ``torchnp explain reciprocal_``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain reciprocal_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -21206,7 +21206,7 @@ class _aten_round_:
 class _aten_row_stack:
     """`vstack`.
 
-    Like ``numpy.vstack``, with no known difference: ``torchnp explain row_stack``."""
+    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain row_stack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -21330,7 +21330,7 @@ class _aten_rsqrt_:
 class _aten_rsub:
     """``other - alpha * self``.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain rsub``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain rsub``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -21833,7 +21833,7 @@ class _aten_sigmoid_backward:
 class _aten_sign:
     """Elementwise ``sign``.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sign``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain sign``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21853,7 +21853,7 @@ class _aten_sign:
 class _aten_sign_:
     """``aten::sign``, written into its first argument.
 
-    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sign_``."""
+    Like ``numpy.sign``, with 3 known differences: ``torchnp explain sign_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -21963,7 +21963,7 @@ class _aten_sin_:
 class _aten_sinc:
     """Elementwise ``sinc``.
 
-    Like ``numpy.sinc``, with 1 known differences: ``torchnp explain sinc``."""
+    Like ``numpy.sinc``, with 2 known differences: ``torchnp explain sinc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21983,7 +21983,7 @@ class _aten_sinc:
 class _aten_sinc_:
     """``aten::sinc``, written into its first argument.
 
-    Like ``numpy.sinc``, with 1 known differences: ``torchnp explain sinc_``."""
+    Like ``numpy.sinc``, with 2 known differences: ``torchnp explain sinc_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -22453,7 +22453,7 @@ class _aten_sparse_dim:
 class _aten_special_airy_ai:
     """Elementwise ``special_airy_ai``.
 
-    Like ``scipy.special.airy``, with 1 known differences: ``torchnp explain special_airy_ai``."""
+    Like ``scipy.special.airy``, with 2 known differences: ``torchnp explain special_airy_ai``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -22473,7 +22473,7 @@ class _aten_special_airy_ai:
 class _aten_special_bessel_j0:
     """Elementwise ``special_bessel_j0``.
 
-    Like ``scipy.special.j0``, with 1 known differences: ``torchnp explain special_bessel_j0``."""
+    Like ``scipy.special.j0``, with 2 known differences: ``torchnp explain special_bessel_j0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22493,7 +22493,7 @@ class _aten_special_bessel_j0:
 class _aten_special_bessel_j1:
     """Elementwise ``special_bessel_j1``.
 
-    Like ``scipy.special.j1``, with 1 known differences: ``torchnp explain special_bessel_j1``."""
+    Like ``scipy.special.j1``, with 2 known differences: ``torchnp explain special_bessel_j1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22513,7 +22513,7 @@ class _aten_special_bessel_j1:
 class _aten_special_bessel_y0:
     """Elementwise ``special_bessel_y0``.
 
-    Like ``scipy.special.y0``, with 1 known differences: ``torchnp explain special_bessel_y0``."""
+    Like ``scipy.special.y0``, with 2 known differences: ``torchnp explain special_bessel_y0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22533,7 +22533,7 @@ class _aten_special_bessel_y0:
 class _aten_special_bessel_y1:
     """Elementwise ``special_bessel_y1``.
 
-    Like ``scipy.special.y1``, with 1 known differences: ``torchnp explain special_bessel_y1``."""
+    Like ``scipy.special.y1``, with 2 known differences: ``torchnp explain special_bessel_y1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22737,7 +22737,7 @@ class _aten_special_chebyshev_polynomial_w:
 class _aten_special_digamma:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 1 known differences: ``torchnp explain special_digamma``."""
+    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain special_digamma``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22757,7 +22757,7 @@ class _aten_special_digamma:
 class _aten_special_entr:
     """Elementwise ``special_entr``.
 
-    Like ``scipy.special.entr``, with 1 known differences: ``torchnp explain special_entr``."""
+    Like ``scipy.special.entr``, with 2 known differences: ``torchnp explain special_entr``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22777,7 +22777,7 @@ class _aten_special_entr:
 class _aten_special_erf:
     """Elementwise ``erf``.
 
-    Like ``scipy.special.erf``, with 1 known differences: ``torchnp explain special_erf``."""
+    Like ``scipy.special.erf``, with 2 known differences: ``torchnp explain special_erf``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22797,7 +22797,7 @@ class _aten_special_erf:
 class _aten_special_erfc:
     """Elementwise ``erfc``.
 
-    Like ``scipy.special.erfc``, with 1 known differences: ``torchnp explain special_erfc``."""
+    Like ``scipy.special.erfc``, with 3 known differences: ``torchnp explain special_erfc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22817,7 +22817,7 @@ class _aten_special_erfc:
 class _aten_special_erfcx:
     """Elementwise ``special_erfcx``.
 
-    Like ``scipy.special.erfcx``, with 1 known differences: ``torchnp explain special_erfcx``."""
+    Like ``scipy.special.erfcx``, with 2 known differences: ``torchnp explain special_erfcx``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22837,7 +22837,7 @@ class _aten_special_erfcx:
 class _aten_special_erfinv:
     """Elementwise ``erfinv``.
 
-    Like ``scipy.special.erfinv``, with 2 known differences: ``torchnp explain special_erfinv``."""
+    Like ``scipy.special.erfinv``, with 3 known differences: ``torchnp explain special_erfinv``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22917,7 +22917,7 @@ class _aten_special_expm1:
 class _aten_special_gammainc:
     """Elementwise ``igamma``.
 
-    Like ``scipy.special.gammainc``, with 2 known differences: ``torchnp explain special_gammainc``."""
+    Like ``scipy.special.gammainc``, with 3 known differences: ``torchnp explain special_gammainc``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -22937,7 +22937,7 @@ class _aten_special_gammainc:
 class _aten_special_gammaincc:
     """Elementwise ``igammac``.
 
-    Like ``scipy.special.gammaincc``, with 2 known differences: ``torchnp explain special_gammaincc``."""
+    Like ``scipy.special.gammaincc``, with 3 known differences: ``torchnp explain special_gammaincc``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -22957,7 +22957,7 @@ class _aten_special_gammaincc:
 class _aten_special_gammaln:
     """Elementwise ``lgamma``.
 
-    Like ``scipy.special.gammaln``, with 2 known differences: ``torchnp explain special_gammaln``."""
+    Like ``scipy.special.gammaln``, with 3 known differences: ``torchnp explain special_gammaln``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23069,7 +23069,7 @@ class _aten_special_hermite_polynomial_he:
 class _aten_special_i0:
     """Elementwise ``i0``.
 
-    Like ``scipy.special.i0``, with 1 known differences: ``torchnp explain special_i0``."""
+    Like ``scipy.special.i0``, with 2 known differences: ``torchnp explain special_i0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23089,7 +23089,7 @@ class _aten_special_i0:
 class _aten_special_i0e:
     """Elementwise ``special_i0e``.
 
-    Like ``scipy.special.i0e``, with 1 known differences: ``torchnp explain special_i0e``."""
+    Like ``scipy.special.i0e``, with 2 known differences: ``torchnp explain special_i0e``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23109,7 +23109,7 @@ class _aten_special_i0e:
 class _aten_special_i1:
     """Elementwise ``special_i1``.
 
-    Like ``scipy.special.i1``, with 1 known differences: ``torchnp explain special_i1``."""
+    Like ``scipy.special.i1``, with 2 known differences: ``torchnp explain special_i1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23129,7 +23129,7 @@ class _aten_special_i1:
 class _aten_special_i1e:
     """Elementwise ``special_i1e``.
 
-    Like ``scipy.special.i1e``, with 1 known differences: ``torchnp explain special_i1e``."""
+    Like ``scipy.special.i1e``, with 2 known differences: ``torchnp explain special_i1e``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23261,7 +23261,7 @@ class _aten_special_log1p:
 class _aten_special_log_ndtr:
     """Elementwise ``special_log_ndtr``.
 
-    Like ``scipy.special.log_ndtr``, with 1 known differences: ``torchnp explain special_log_ndtr``."""
+    Like ``scipy.special.log_ndtr``, with 2 known differences: ``torchnp explain special_log_ndtr``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23291,7 +23291,7 @@ class _aten_special_log_softmax:
 class _aten_special_logit:
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
 
-    Like ``scipy.special.logit``, with 1 known differences: ``torchnp explain special_logit``."""
+    Like ``scipy.special.logit``, with 2 known differences: ``torchnp explain special_logit``."""
     @overload
     def __call__(_, /, self: _Tensor, eps: _float | None = ...) -> _Array: ...
     @overload
@@ -23329,7 +23329,7 @@ class _aten_special_logsumexp:
 class _aten_special_modified_bessel_i0:
     """Elementwise ``special_modified_bessel_i0``.
 
-    Like ``scipy.special.i0``, with 1 known differences: ``torchnp explain special_modified_bessel_i0``."""
+    Like ``scipy.special.i0``, with 2 known differences: ``torchnp explain special_modified_bessel_i0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23349,7 +23349,7 @@ class _aten_special_modified_bessel_i0:
 class _aten_special_modified_bessel_i1:
     """Elementwise ``special_modified_bessel_i1``.
 
-    Like ``scipy.special.i1``, with 1 known differences: ``torchnp explain special_modified_bessel_i1``."""
+    Like ``scipy.special.i1``, with 2 known differences: ``torchnp explain special_modified_bessel_i1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23369,7 +23369,7 @@ class _aten_special_modified_bessel_i1:
 class _aten_special_modified_bessel_k0:
     """Elementwise ``special_modified_bessel_k0``.
 
-    Like ``scipy.special.k0``, with 1 known differences: ``torchnp explain special_modified_bessel_k0``."""
+    Like ``scipy.special.k0``, with 2 known differences: ``torchnp explain special_modified_bessel_k0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23389,7 +23389,7 @@ class _aten_special_modified_bessel_k0:
 class _aten_special_modified_bessel_k1:
     """Elementwise ``special_modified_bessel_k1``.
 
-    Like ``scipy.special.k1``, with 1 known differences: ``torchnp explain special_modified_bessel_k1``."""
+    Like ``scipy.special.k1``, with 2 known differences: ``torchnp explain special_modified_bessel_k1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23409,7 +23409,7 @@ class _aten_special_modified_bessel_k1:
 class _aten_special_multigammaln:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
-    Like ``scipy.special.multigammaln``, with 1 known differences: ``torchnp explain special_multigammaln``."""
+    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain special_multigammaln``."""
     @overload
     def __call__(_, /, self: _Tensor, p: _int) -> _Array: ...
     @overload
@@ -23429,7 +23429,7 @@ class _aten_special_multigammaln:
 class _aten_special_ndtr:
     """The distribution function of the normal distribution; half types are rounded at each step.
 
-    Like ``scipy.special.ndtr``, with 1 known differences: ``torchnp explain special_ndtr``."""
+    Like ``scipy.special.ndtr``, with 2 known differences: ``torchnp explain special_ndtr``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23449,7 +23449,7 @@ class _aten_special_ndtr:
 class _aten_special_ndtri:
     """Elementwise ``special_ndtri``.
 
-    Like ``scipy.special.ndtri``, with 1 known differences: ``torchnp explain special_ndtri``."""
+    Like ``scipy.special.ndtri``, with 2 known differences: ``torchnp explain special_ndtri``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23469,7 +23469,7 @@ class _aten_special_ndtri:
 class _aten_special_polygamma:
     """The n-th derivative of digamma.
 
-    Like ``scipy.special.polygamma``, with 1 known differences: ``torchnp explain special_polygamma``."""
+    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain special_polygamma``."""
     @overload
     def __call__(_, /, n: _int, self: _Tensor) -> _Array: ...
     @overload
@@ -23489,7 +23489,7 @@ class _aten_special_polygamma:
 class _aten_special_psi:
     """Elementwise ``digamma``.
 
-    Like ``scipy.special.digamma``, with 1 known differences: ``torchnp explain special_psi``."""
+    Like ``scipy.special.digamma``, with 2 known differences: ``torchnp explain special_psi``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23509,7 +23509,7 @@ class _aten_special_psi:
 class _aten_special_round:
     """Round half to even at a number of decimals, which may be negative.
 
-    Like ``numpy.round``, with 1 known differences: ``torchnp explain special_round``."""
+    Like ``numpy.round``, with 2 known differences: ``torchnp explain special_round``."""
     @overload
     def __call__(_, /, self: _Tensor, *, decimals: _int = ...) -> _Array: ...
     @overload
@@ -23529,7 +23529,7 @@ class _aten_special_round:
 class _aten_special_scaled_modified_bessel_k0:
     """Elementwise ``special_scaled_modified_bessel_k0``.
 
-    Like ``scipy.special.k0e``, with 1 known differences: ``torchnp explain special_scaled_modified_bessel_k0``."""
+    Like ``scipy.special.k0e``, with 2 known differences: ``torchnp explain special_scaled_modified_bessel_k0``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -23549,7 +23549,7 @@ class _aten_special_scaled_modified_bessel_k0:
 class _aten_special_scaled_modified_bessel_k1:
     """Elementwise ``special_scaled_modified_bessel_k1``.
 
-    Like ``scipy.special.k1e``, with 1 known differences: ``torchnp explain special_scaled_modified_bessel_k1``."""
+    Like ``scipy.special.k1e``, with 2 known differences: ``torchnp explain special_scaled_modified_bessel_k1``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -23753,7 +23753,7 @@ class _aten_special_shifted_chebyshev_polynomial_w:
 class _aten_special_sinc:
     """Elementwise ``sinc``.
 
-    Like ``numpy.sinc``, with 1 known differences: ``torchnp explain special_sinc``."""
+    Like ``numpy.sinc``, with 2 known differences: ``torchnp explain special_sinc``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23783,7 +23783,7 @@ class _aten_special_softmax:
 class _aten_special_spherical_bessel_j0:
     """Elementwise ``special_spherical_bessel_j0``.
 
-    Like ``scipy.special.spherical_jn``, with 1 known differences: ``torchnp explain special_spherical_bessel_j0``."""
+    Like ``scipy.special.spherical_jn``, with 2 known differences: ``torchnp explain special_spherical_bessel_j0``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -23803,7 +23803,7 @@ class _aten_special_spherical_bessel_j0:
 class _aten_special_xlog1py:
     """Elementwise ``special_xlog1py``.
 
-    Like ``scipy.special.xlog1py``, with 1 known differences: ``torchnp explain special_xlog1py``."""
+    Like ``scipy.special.xlog1py``, with 2 known differences: ``torchnp explain special_xlog1py``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -23851,7 +23851,7 @@ class _aten_special_xlog1py:
 class _aten_special_xlogy:
     """Elementwise ``xlogy``.
 
-    Like ``scipy.special.xlogy``, with 1 known differences: ``torchnp explain special_xlogy``."""
+    Like ``scipy.special.xlogy``, with 2 known differences: ``torchnp explain special_xlogy``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -23899,7 +23899,7 @@ class _aten_special_xlogy:
 class _aten_special_zeta:
     """Elementwise ``special_zeta``.
 
-    Like ``scipy.special.zeta``, with 2 known differences: ``torchnp explain special_zeta``."""
+    Like ``scipy.special.zeta``, with 3 known differences: ``torchnp explain special_zeta``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -24205,7 +24205,7 @@ class _aten_stack:
 class _aten_std:
     """Square root of `var`.
 
-    Like ``numpy.std``, with 3 known differences: ``torchnp explain std``."""
+    Like ``numpy.std``, with 4 known differences: ``torchnp explain std``."""
     @overload
     def __call__(_, /, self: _Tensor, unbiased: _bool = ...) -> _Array: ...
     @overload
@@ -24318,7 +24318,7 @@ class _aten_stride:
 class _aten_sub:
     """``self - alpha * other``.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain sub``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain sub``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24352,7 +24352,7 @@ class _aten_sub:
 class _aten_sub_:
     """``aten::sub.Tensor``, written into its first argument.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain sub_``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain sub_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24372,7 +24372,7 @@ class _aten_sub_:
 class _aten_subtract:
     """``self - alpha * other``.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain subtract``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain subtract``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24399,7 +24399,7 @@ class _aten_subtract:
 class _aten_subtract_:
     """``aten::subtract.Tensor``, written into its first argument.
 
-    Like ``numpy.subtract``, with 7 known differences: ``torchnp explain subtract_``."""
+    Like ``numpy.subtract``, with 10 known differences: ``torchnp explain subtract_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array: ...
     @overload
@@ -24419,7 +24419,7 @@ class _aten_subtract_:
 class _aten_sum:
     """Sum over dimensions.
 
-    Like ``numpy.sum``, with 4 known differences: ``torchnp explain sum``."""
+    Like ``numpy.sum``, with 6 known differences: ``torchnp explain sum``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None, keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array: ...
     @overload
@@ -25226,7 +25226,7 @@ class _aten_triu_indices:
 class _aten_true_divide:
     """True quotient.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain true_divide``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain true_divide``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -25253,7 +25253,7 @@ class _aten_true_divide:
 class _aten_true_divide_:
     """``aten::true_divide.Tensor``, written into its first argument.
 
-    Like ``numpy.divide``, with 7 known differences: ``torchnp explain true_divide_``."""
+    Like ``numpy.divide``, with 6 known differences: ``torchnp explain true_divide_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor | _Scalar) -> _Array: ...
     @overload
@@ -25944,7 +25944,7 @@ class _aten_vander:
 class _aten_var:
     """Mean squared distance from the mean, over N - correction (1 if unbiased).
 
-    Like ``numpy.var``, with 3 known differences: ``torchnp explain var``."""
+    Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     @overload
     def __call__(_, /, self: _Tensor, unbiased: _bool = ...) -> _Array: ...
     @overload
@@ -26187,7 +26187,7 @@ class _aten_vsplit:
 class _aten_vstack:
     """`cat` along dimension 0 of tensors with at least 2 dimensions.
 
-    Like ``numpy.vstack``, with no known difference: ``torchnp explain vstack``."""
+    Like ``numpy.vstack``, with 1 known differences: ``torchnp explain vstack``."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor]) -> _Array: ...
     @overload
@@ -26207,7 +26207,7 @@ class _aten_vstack:
 class _aten_where:
     """``self`` where the condition holds, else ``other``.
 
-    Like ``numpy.where``, with 2 known differences: ``torchnp explain where``."""
+    Like ``numpy.where``, with 6 known differences: ``torchnp explain where``."""
     @overload
     def __call__(_, /, condition: _Tensor, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -26255,7 +26255,7 @@ class _aten_where:
 class _aten_xlogy:
     """Elementwise ``xlogy``.
 
-    Like ``scipy.special.xlogy``, with 1 known differences: ``torchnp explain xlogy``."""
+    Like ``scipy.special.xlogy``, with 2 known differences: ``torchnp explain xlogy``."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @overload
@@ -26303,7 +26303,7 @@ class _aten_xlogy:
 class _aten_xlogy_:
     """``aten::xlogy.Tensor``, written into its first argument.
 
-    Like ``scipy.special.xlogy``, with 1 known differences: ``torchnp explain xlogy_``."""
+    Like ``scipy.special.xlogy``, with 2 known differences: ``torchnp explain xlogy_``."""
     @overload
     def __call__(_, /, self: _Array, other: _Tensor) -> _Array: ...
     @overload
@@ -27822,7 +27822,7 @@ class _prims__sink_tokens:
 class _prims_abs:
     """Elementwise ``abs`` in the dtype of the operand.
 
-    Like ``numpy.absolute``, with no known difference: ``torchnp explain abs``."""
+    Like ``numpy.absolute``, with 1 known differences: ``torchnp explain abs``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27834,7 +27834,7 @@ class _prims_abs:
 class _prims_acos:
     """Elementwise ``acos`` in the dtype of the operand.
 
-    Like ``numpy.arccos``, with no known difference: ``torchnp explain acos``."""
+    Like ``numpy.arccos``, with 1 known differences: ``torchnp explain acos``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27846,7 +27846,7 @@ class _prims_acos:
 class _prims_acosh:
     """Elementwise ``acosh`` in the dtype of the operand.
 
-    Like ``numpy.arccosh``, with no known difference: ``torchnp explain acosh``."""
+    Like ``numpy.arccosh``, with 1 known differences: ``torchnp explain acosh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27858,7 +27858,7 @@ class _prims_acosh:
 class _prims_add:
     """Elementwise ``add`` of two operands of one dtype and shape.
 
-    Like ``numpy.add``, with no known difference: ``torchnp explain add``."""
+    Like ``numpy.add``, with 1 known differences: ``torchnp explain add``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -27916,7 +27916,7 @@ class _prims_as_strided_scatter:
 class _prims_asin:
     """Elementwise ``asin`` in the dtype of the operand.
 
-    Like ``numpy.arcsin``, with no known difference: ``torchnp explain asin``."""
+    Like ``numpy.arcsin``, with 1 known differences: ``torchnp explain asin``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27928,7 +27928,7 @@ class _prims_asin:
 class _prims_asinh:
     """Elementwise ``asinh`` in the dtype of the operand.
 
-    Like ``numpy.arcsinh``, with no known difference: ``torchnp explain asinh``."""
+    Like ``numpy.arcsinh``, with 1 known differences: ``torchnp explain asinh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27940,7 +27940,7 @@ class _prims_asinh:
 class _prims_atan:
     """Elementwise ``atan`` in the dtype of the operand.
 
-    Like ``numpy.arctan``, with no known difference: ``torchnp explain atan``."""
+    Like ``numpy.arctan``, with 1 known differences: ``torchnp explain atan``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -27952,7 +27952,7 @@ class _prims_atan:
 class _prims_atan2:
     """Elementwise ``atan2`` of two operands of one dtype and shape.
 
-    Like ``numpy.arctan2``, with no known difference: ``torchnp explain atan2``."""
+    Like ``numpy.arctan2``, with 1 known differences: ``torchnp explain atan2``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -27964,7 +27964,7 @@ class _prims_atan2:
 class _prims_atanh:
     """Elementwise ``atanh`` in the dtype of the operand.
 
-    Like ``numpy.arctanh``, with no known difference: ``torchnp explain atanh``."""
+    Like ``numpy.arctanh``, with 1 known differences: ``torchnp explain atanh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28036,7 +28036,7 @@ class _prims_bessel_j1:
 class _prims_bitwise_and:
     """Elementwise ``bitwise_and`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_and``, with no known difference: ``torchnp explain bitwise_and``."""
+    Like ``numpy.bitwise_and``, with 1 known differences: ``torchnp explain bitwise_and``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28060,7 +28060,7 @@ class _prims_bitwise_not:
 class _prims_bitwise_or:
     """Elementwise ``bitwise_or`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_or``, with no known difference: ``torchnp explain bitwise_or``."""
+    Like ``numpy.bitwise_or``, with 1 known differences: ``torchnp explain bitwise_or``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28072,7 +28072,7 @@ class _prims_bitwise_or:
 class _prims_bitwise_xor:
     """Elementwise ``bitwise_xor`` of two operands of one dtype and shape.
 
-    Like ``numpy.bitwise_xor``, with no known difference: ``torchnp explain bitwise_xor``."""
+    Like ``numpy.bitwise_xor``, with 1 known differences: ``torchnp explain bitwise_xor``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28108,7 +28108,7 @@ class _prims_cat:
 class _prims_cbrt:
     """Real cube root.
 
-    Like ``numpy.cbrt``, with no known difference: ``torchnp explain cbrt``."""
+    Like ``numpy.cbrt``, with 2 known differences: ``torchnp explain cbrt``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28120,7 +28120,7 @@ class _prims_cbrt:
 class _prims_ceil:
     """Elementwise ``ceil`` in the dtype of the operand.
 
-    Like ``numpy.ceil``, with no known difference: ``torchnp explain ceil``."""
+    Like ``numpy.ceil``, with 1 known differences: ``torchnp explain ceil``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28226,7 +28226,7 @@ class _prims_copy_to:
 class _prims_cos:
     """Elementwise ``cos`` in the dtype of the operand.
 
-    Like ``numpy.cos``, with no known difference: ``torchnp explain cos``."""
+    Like ``numpy.cos``, with 1 known differences: ``torchnp explain cos``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28238,7 +28238,7 @@ class _prims_cos:
 class _prims_cosh:
     """Elementwise ``cosh`` in the dtype of the operand.
 
-    Like ``numpy.cosh``, with no known difference: ``torchnp explain cosh``."""
+    Like ``numpy.cosh``, with 1 known differences: ``torchnp explain cosh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28270,7 +28270,7 @@ class _prims_digamma:
 class _prims_div:
     """Quotient in the dtype of the operands; integers are divided toward zero.
 
-    Like ``numpy.divide``, with 1 known differences: ``torchnp explain div``."""
+    Like ``numpy.divide``, with 3 known differences: ``torchnp explain div``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -28314,7 +28314,7 @@ class _prims_empty_strided:
 class _prims_eq:
     """Elementwise ``eq`` of two operands of one dtype and shape.
 
-    Like ``numpy.equal``, with no known difference: ``torchnp explain eq``."""
+    Like ``numpy.equal``, with 1 known differences: ``torchnp explain eq``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28366,7 +28366,7 @@ class _prims_erfcx:
 class _prims_exp:
     """Elementwise ``exp`` in the dtype of the operand.
 
-    Like ``numpy.exp``, with no known difference: ``torchnp explain exp``."""
+    Like ``numpy.exp``, with 1 known differences: ``torchnp explain exp``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28378,7 +28378,7 @@ class _prims_exp:
 class _prims_exp2:
     """Elementwise ``exp2`` in the dtype of the operand.
 
-    Like ``numpy.exp2``, with no known difference: ``torchnp explain exp2``."""
+    Like ``numpy.exp2``, with 1 known differences: ``torchnp explain exp2``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28390,7 +28390,7 @@ class _prims_exp2:
 class _prims_expm1:
     """Elementwise ``expm1`` in the dtype of the operand.
 
-    Like ``numpy.expm1``, with no known difference: ``torchnp explain expm1``."""
+    Like ``numpy.expm1``, with 1 known differences: ``torchnp explain expm1``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28450,7 +28450,7 @@ class _prims_fill:
 class _prims_floor:
     """Elementwise ``floor`` in the dtype of the operand.
 
-    Like ``numpy.floor``, with no known difference: ``torchnp explain floor``."""
+    Like ``numpy.floor``, with 1 known differences: ``torchnp explain floor``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28492,7 +28492,7 @@ class _prims_fmod:
 class _prims_frexp:
     """Mantissa in [0.5, 1) and exponent of two.
 
-    Like ``numpy.frexp``, with no known difference: ``torchnp explain frexp``."""
+    Like ``numpy.frexp``, with 1 known differences: ``torchnp explain frexp``."""
     def __call__(_, /, self: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor) -> tuple[_Array, _Array]:
@@ -28538,7 +28538,7 @@ class _prims_gcd:
 class _prims_ge:
     """Elementwise ``ge`` of two operands of one dtype and shape.
 
-    Like ``numpy.greater_equal``, with no known difference: ``torchnp explain ge``."""
+    Like ``numpy.greater_equal``, with 1 known differences: ``torchnp explain ge``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28550,7 +28550,7 @@ class _prims_ge:
 class _prims_gt:
     """Elementwise ``gt`` of two operands of one dtype and shape.
 
-    Like ``numpy.greater``, with no known difference: ``torchnp explain gt``."""
+    Like ``numpy.greater``, with 1 known differences: ``torchnp explain gt``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28562,7 +28562,7 @@ class _prims_gt:
 class _prims_hypot:
     """Elementwise ``hypot`` of two operands of one dtype and shape.
 
-    Like ``numpy.hypot``, with no known difference: ``torchnp explain hypot``."""
+    Like ``numpy.hypot``, with 1 known differences: ``torchnp explain hypot``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28642,7 +28642,7 @@ class _prims_item:
 class _prims_le:
     """Elementwise ``le`` of two operands of one dtype and shape.
 
-    Like ``numpy.less_equal``, with no known difference: ``torchnp explain le``."""
+    Like ``numpy.less_equal``, with 1 known differences: ``torchnp explain le``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28664,7 +28664,7 @@ class _prims_lgamma:
 class _prims_log:
     """Elementwise ``log`` in the dtype of the operand.
 
-    Like ``numpy.log``, with no known difference: ``torchnp explain log``."""
+    Like ``numpy.log``, with 1 known differences: ``torchnp explain log``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28676,7 +28676,7 @@ class _prims_log:
 class _prims_log10:
     """Elementwise ``log10`` in the dtype of the operand.
 
-    Like ``numpy.log10``, with no known difference: ``torchnp explain log10``."""
+    Like ``numpy.log10``, with 1 known differences: ``torchnp explain log10``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28688,7 +28688,7 @@ class _prims_log10:
 class _prims_log1p:
     """Elementwise ``log1p`` in the dtype of the operand.
 
-    Like ``numpy.log1p``, with no known difference: ``torchnp explain log1p``."""
+    Like ``numpy.log1p``, with 1 known differences: ``torchnp explain log1p``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28700,7 +28700,7 @@ class _prims_log1p:
 class _prims_log2:
     """Elementwise ``log2`` in the dtype of the operand.
 
-    Like ``numpy.log2``, with no known difference: ``torchnp explain log2``."""
+    Like ``numpy.log2``, with 1 known differences: ``torchnp explain log2``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28712,7 +28712,7 @@ class _prims_log2:
 class _prims_lt:
     """Elementwise ``lt`` of two operands of one dtype and shape.
 
-    Like ``numpy.less``, with no known difference: ``torchnp explain lt``."""
+    Like ``numpy.less``, with 1 known differences: ``torchnp explain lt``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28724,7 +28724,7 @@ class _prims_lt:
 class _prims_maximum:
     """Elementwise ``maximum`` of two operands of one dtype and shape.
 
-    Like ``numpy.maximum``, with no known difference: ``torchnp explain maximum``."""
+    Like ``numpy.maximum``, with 2 known differences: ``torchnp explain maximum``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28746,7 +28746,7 @@ class _prims_maximum_value:
 class _prims_minimum:
     """Elementwise ``minimum`` of two operands of one dtype and shape.
 
-    Like ``numpy.minimum``, with no known difference: ``torchnp explain minimum``."""
+    Like ``numpy.minimum``, with 2 known differences: ``torchnp explain minimum``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28768,7 +28768,7 @@ class _prims_minimum_value:
 class _prims_mul:
     """Elementwise ``mul`` of two operands of one dtype and shape.
 
-    Like ``numpy.multiply``, with no known difference: ``torchnp explain mul``."""
+    Like ``numpy.multiply``, with 2 known differences: ``torchnp explain mul``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -28790,7 +28790,7 @@ class _prims_ndtri:
 class _prims_ne:
     """Elementwise ``ne`` of two operands of one dtype and shape.
 
-    Like ``numpy.not_equal``, with no known difference: ``torchnp explain ne``."""
+    Like ``numpy.not_equal``, with 1 known differences: ``torchnp explain ne``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28814,7 +28814,7 @@ class _prims_neg:
 class _prims_nextafter:
     """Elementwise ``nextafter`` of two operands of one dtype and shape.
 
-    Like ``numpy.nextafter``, with no known difference: ``torchnp explain nextafter``."""
+    Like ``numpy.nextafter``, with 1 known differences: ``torchnp explain nextafter``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28838,7 +28838,7 @@ class _prims_normal:
 class _prims_pow:
     """Elementwise ``pow`` of two operands of one dtype and shape.
 
-    Like ``numpy.power``, with no known difference: ``torchnp explain pow``."""
+    Like ``numpy.power``, with 2 known differences: ``torchnp explain pow``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28874,7 +28874,7 @@ class _prims_real:
 class _prims_reciprocal:
     """Elementwise ``reciprocal`` in the dtype of the operand.
 
-    Like ``numpy.reciprocal``, with no known difference: ``torchnp explain reciprocal``."""
+    Like ``numpy.reciprocal``, with 3 known differences: ``torchnp explain reciprocal``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28886,7 +28886,7 @@ class _prims_reciprocal:
 class _prims_remainder:
     """Elementwise ``remainder`` of two operands of one dtype and shape.
 
-    Like ``numpy.remainder``, with no known difference: ``torchnp explain remainder``."""
+    Like ``numpy.remainder``, with 4 known differences: ``torchnp explain remainder``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28932,7 +28932,7 @@ class _prims_rev:
 class _prims_round:
     """Elementwise ``round`` in the dtype of the operand.
 
-    Like ``numpy.round``, with no known difference: ``torchnp explain round``."""
+    Like ``numpy.round``, with 1 known differences: ``torchnp explain round``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -28966,7 +28966,7 @@ class _prims_scalar_tensor:
 class _prims_shift_left:
     """Elementwise ``shift_left`` of two operands of one dtype and shape.
 
-    Like ``numpy.left_shift``, with no known difference: ``torchnp explain shift_left``."""
+    Like ``numpy.left_shift``, with 1 known differences: ``torchnp explain shift_left``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28978,7 +28978,7 @@ class _prims_shift_left:
 class _prims_shift_right_arithmetic:
     """Elementwise ``shift_right_arithmetic`` of two operands of one dtype and shape.
 
-    Like ``numpy.right_shift``, with no known difference: ``torchnp explain shift_right_arithmetic``."""
+    Like ``numpy.right_shift``, with 1 known differences: ``torchnp explain shift_right_arithmetic``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -28990,7 +28990,7 @@ class _prims_shift_right_arithmetic:
 class _prims_sign:
     """Elementwise ``sign`` in the dtype of the operand.
 
-    Like ``numpy.sign``, with no known difference: ``torchnp explain sign``."""
+    Like ``numpy.sign``, with 2 known differences: ``torchnp explain sign``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29014,7 +29014,7 @@ class _prims_signbit:
 class _prims_sin:
     """Elementwise ``sin`` in the dtype of the operand.
 
-    Like ``numpy.sin``, with no known difference: ``torchnp explain sin``."""
+    Like ``numpy.sin``, with 1 known differences: ``torchnp explain sin``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29026,7 +29026,7 @@ class _prims_sin:
 class _prims_sinh:
     """Elementwise ``sinh`` in the dtype of the operand.
 
-    Like ``numpy.sinh``, with no known difference: ``torchnp explain sinh``."""
+    Like ``numpy.sinh``, with 1 known differences: ``torchnp explain sinh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29058,7 +29058,7 @@ class _prims_split_dim:
 class _prims_sqrt:
     """Elementwise ``sqrt`` in the dtype of the operand.
 
-    Like ``numpy.sqrt``, with no known difference: ``torchnp explain sqrt``."""
+    Like ``numpy.sqrt``, with 1 known differences: ``torchnp explain sqrt``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29082,7 +29082,7 @@ class _prims_squeeze:
 class _prims_sub:
     """Elementwise ``sub`` of two operands of one dtype and shape.
 
-    Like ``numpy.subtract``, with no known difference: ``torchnp explain sub``."""
+    Like ``numpy.subtract``, with 1 known differences: ``torchnp explain sub``."""
     def __call__(_, /, self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array: ...
     @staticmethod
     def default(self: _Tensor | _Scalar, other: _Tensor | _Scalar) -> _Array:
@@ -29118,7 +29118,7 @@ class _prims_svd:
 class _prims_tan:
     """Elementwise ``tan`` in the dtype of the operand.
 
-    Like ``numpy.tan``, with no known difference: ``torchnp explain tan``."""
+    Like ``numpy.tan``, with 1 known differences: ``torchnp explain tan``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -29130,7 +29130,7 @@ class _prims_tan:
 class _prims_tanh:
     """Elementwise ``tanh`` in the dtype of the operand.
 
-    Like ``numpy.tanh``, with no known difference: ``torchnp explain tanh``."""
+    Like ``numpy.tanh``, with 1 known differences: ``torchnp explain tanh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:

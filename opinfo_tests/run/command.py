@@ -97,6 +97,14 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
         action="store_true",
         help="ask only for the differences between NumPy and torch that the catalogue holds (torchnp differences), and stop",
     )
+    p.add_argument(
+        "--proof",
+        action="store_true",
+        help="hold the NumPy counterparts themselves against torch, and each disagreement against the differences that its operator lists",
+    )
+    p.add_argument(
+        "--plant", action="store_true", help="with --proof: plant wrong answers, and count those that are excused"
+    )
     p.add_argument("--diff", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="compare two reports and stop")
     outputs.add_arguments(p)
     return p
@@ -108,6 +116,8 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
     a = p.parse_args(argv)
     if a.resume and (not a.report or a.count):
         p.error("--resume needs the --report to go on with")
+    if a.proof and a.draws is None:
+        a.draws = outputs.DRAWS["quick"]
     a.draws = outputs.draws_of(a)
     if a.no_samples and not a.draws:
         p.error("--no-samples: with --draws 0, and with --dtypes, there is nothing to judge")
@@ -141,6 +151,10 @@ def run(a: argparse.Namespace) -> int:
     ops = select(a.ops.split(",")) if a.ops else None
     if a.families:
         ops = in_families(a.families, ops or registered())
+    if a.proof:
+        from ..proof.tier import show_proof
+
+        return show_proof(console, ops, a.draws, a.messages, plant=a.plant)
     dtypes = dtypes_of(a.dtypes)
     backend = load_backend(a.backend)
     if a.from_report:

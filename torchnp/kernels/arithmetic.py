@@ -89,7 +89,7 @@ def _difference(a: Any, b: Any, alpha: Any) -> ndarray:
 
 
 _OF_SUM: dict[str, Any] = {"like": np.add, "make": el.fast(dict.fromkeys(_DIRECT_ADDABLE, np.add))}
-_SUM = [*PROMOTION, "integer-alpha"]
+_SUM = [*PROMOTION, "integer-alpha", "bool-alpha", "missing-kernel"]
 _WRITTEN = ["inplace-within-category", "overlap-inplace", "out-resized", "out-overlap"]
 
 
@@ -106,7 +106,7 @@ _with_number = lambda x, other, alpha: _scaled_sum(x, other, alpha, np.add)
 (add_scalar,) = rows("add.Scalar", _with_number, "``self + alpha * other``.", differs=_SUM, **_OF_SUM)
 
 _SUBTRACT = el.fast(dict.fromkeys([d for d in _DIRECT_ADDABLE if d != dt.bool_], np.subtract), mixes_bool=False)
-_SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction"]
+_SUBTRACT_DIFFERS = [*PROMOTION, "no-bool-subtraction", "integer-alpha", "bool-alpha", "missing-kernel"]
 
 sub, _, sub_scalar, _ = rows(
     "sub.Tensor subtract.Tensor sub.Scalar subtract.Scalar", _difference, "``self - alpha * other``.",
@@ -119,11 +119,12 @@ _, rsub_scalar = rows(
 
 # ---------------------------------------------------------------- mul, div
 
-mul = el.binary(
-    "mul.Tensor mul.Scalar multiply.Tensor multiply.Scalar", np.multiply, cpu="mul_cpu", takes=el.ALL, exact_scalar=True,
-    differs=PROMOTION, doc="Product; for bool, and.",
-    writes=Writes(rounds_number=True),  # torch multiplies number * self in place, in their common dtype
-)  # fmt: skip
+_OF_PRODUCT: dict[str, Any] = {
+    "cpu": "mul_cpu", "takes": el.ALL, "exact_scalar": True, "doc": "Product; for bool, and.",
+    "writes": Writes(rounds_number=True),  # torch multiplies number * self in place, in their common dtype
+}  # fmt: skip
+mul = el.binary("mul.Tensor mul.Scalar", np.multiply, differs=[*PROMOTION, "half-opmath"], **_OF_PRODUCT)
+el.binary("multiply.Tensor multiply.Scalar", np.multiply, differs=PROMOTION, **_OF_PRODUCT)
 
 
 def _trunc_divide(a: ndarray, b: ndarray) -> ndarray:
@@ -159,12 +160,12 @@ def _floor_divide(a: ndarray, b: ndarray) -> ndarray:
 div = el.binary(
     "div.Tensor div.Scalar divide.Tensor divide.Scalar true_divide.Tensor true_divide.Scalar", np.true_divide,
     el.int_to_float, cpu="div_cpu", takes=el.FLOATS | el.COMPLEX, exact_scalar=True,
-    differs=[*PROMOTION, "int-to-default-float"], doc="True quotient.",
+    differs=[*(d for d in PROMOTION if d != "number-wraps"), "int-to-default-float"], doc="True quotient.",
 )  # fmt: skip
 floor_divide = el.binary(
     "floor_divide floor_divide.Scalar", np.floor_divide, cpu="div_floor_cpu", takes=REAL, integer=_checked(np.floor_divide),
     float=_floor_divide, exact_scalar=True, stepwise=True,
-    differs=[*OF_REALS, "integer-division-by-zero", "no-bool-remainder"], doc="Quotient rounded down.",
+    differs=[*OF_REALS, "integer-division-by-zero", "no-bool-remainder", "half-opmath"], doc="Quotient rounded down.",
 )  # fmt: skip
 _div_trunc = el.binary(
     "", lambda a, b: np.trunc(a / b), cpu="div_trunc_cpu", takes=REAL, integer=_checked(_trunc_divide),
@@ -174,7 +175,10 @@ _div_trunc = el.binary(
 
 @kernel(
     "div.Tensor_mode", "div.Scalar_mode", "divide.Tensor_mode", "divide.Scalar_mode", like=np.true_divide,
-    differs=[*PROMOTION, "integer-division-by-zero", "div-trunc-of-integers"],
+    differs=[
+        *PROMOTION, "int-to-default-float", "integer-division-by-zero", "div-trunc-of-integers", "half-opmath",
+        "no-bool-remainder",
+    ],
 )  # fmt: skip
 def div_mode(self: ndarray, other: Any, *, rounding_mode: str | None) -> ndarray:
     """Quotient, rounded as ``rounding_mode`` says: not at all, toward zero ("trunc") or down ("floor")."""

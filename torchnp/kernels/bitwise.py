@@ -9,7 +9,7 @@ from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
 ndarray = np.ndarray
 
 _BITS = BOOL | INTS | UNSIGNED
-_PROMOTION = ["three-tier-promotion"]
+_PROMOTION = ["three-tier-promotion", "number-wraps"]
 
 unary("bitwise_not", np.invert, cpu="bitwise_not_cpu", takes=BOOL | INTS)
 _function: np.ufunc
@@ -20,7 +20,13 @@ for _name, _function in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor",
 for _name, _function in (("left_shift", np.left_shift), ("right_shift", np.right_shift)):
     _names = "bitwise_{0}.Tensor bitwise_{0}.Tensor_Scalar bitwise_{0}.Scalar_Tensor __{1}__.Tensor __{1}__.Scalar"
     _short = f"{_name[0]}shift"
-    binary(_names.format(_name, _short), _function, cpu=f"{_short}_cpu", takes=INTS, differs=_PROMOTION)
+    binary(
+        _names.format(_name, _short),
+        _function,
+        cpu=f"{_short}_cpu",
+        takes=INTS,
+        differs=[*_PROMOTION, "missing-kernel"],
+    )
 
 # ---------------------------------------------------------------- number theory
 
@@ -47,5 +53,19 @@ def _lcm(a: ndarray, b: ndarray) -> ndarray:
     return np.abs(np.floor_divide(a, np.where(divisor == 0, divisor.dtype.type(1), divisor)) * b)
 
 
-binary("gcd", _gcd, cpu="gcd_cpu", takes=INTS, like=np.gcd, differs=_PROMOTION)
-binary("lcm", _lcm, cpu="lcm_cpu", takes=INTS, like=np.lcm, differs=_PROMOTION)
+binary(
+    "gcd",
+    _gcd,
+    cpu="gcd_cpu",
+    takes=INTS,
+    like=np.gcd,
+    differs=["three-tier-promotion", "missing-kernel", "gcd-of-smallest"],
+)
+binary(
+    "lcm",
+    _lcm,
+    cpu="lcm_cpu",
+    takes=INTS,
+    like=np.lcm,
+    differs=["three-tier-promotion", "missing-kernel", "gcd-of-smallest"],
+)

@@ -31,7 +31,9 @@ _PROMOTION = ["three-tier-promotion", "comparison-in-promoted-dtype", "compariso
 # ---------------------------------------------------------------- comparisons, in the promoted dtype
 
 _any = partial(binary, result=always_bool, takes=ALL, differs=_PROMOTION)
-_of_ordered = partial(binary, result=always_bool, takes=_ORDERED, differs=[*_PROMOTION, "no-complex-comparison"])
+_of_ordered = partial(
+    binary, result=always_bool, takes=_ORDERED, differs=[*_PROMOTION, "no-complex-comparison", "missing-kernel"]
+)
 eq = _any("eq.Tensor eq.Scalar", np.equal, cpu="eq_cpu")
 ne = _any("ne.Tensor ne.Scalar not_equal.Tensor not_equal.Scalar", np.not_equal, cpu="ne_cpu")
 lt = _of_ordered("lt.Tensor lt.Scalar less.Tensor less.Scalar", np.less, cpu="lt_cpu")
@@ -51,7 +53,7 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
 
 _DOC, _GIVEN = "The logical operation on the truth of each element.", {"writes": PREDICATE}
 for _of in (np.logical_and, np.logical_or, np.logical_xor):
-    rows(_of.__name__, _logical, _DOC, of=_of, like=_of, differs=["three-tier-promotion"], **_GIVEN)
+    rows(_of.__name__, _logical, _DOC, of=_of, like=_of, **_GIVEN)
 
 # ---------------------------------------------------------------- whole tensors
 
@@ -66,7 +68,7 @@ def equal(self: ndarray, other: ndarray) -> bool:
     return bool(eq(self, other).all())
 
 
-@kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes"])
+@kernel("isclose", like=np.isclose, differs=["no-mixed-dtypes", "negative-tolerance"])
 def isclose(
     self: ndarray, other: ndarray, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> ndarray:
@@ -89,7 +91,13 @@ def isclose(
 
 
 _all = lambda *given: bool(isclose(*given).all())
-rows("allclose", _all, "Whether `isclose` holds everywhere.", like=np.allclose, differs=["no-mixed-dtypes"])
+rows(
+    "allclose",
+    _all,
+    "Whether `isclose` holds everywhere.",
+    like=np.allclose,
+    differs=["no-mixed-dtypes", "negative-tolerance"],
+)
 
 # ---------------------------------------------------------------- where
 
@@ -130,7 +138,11 @@ def _blend(condition: ndarray, a: ndarray, b: ndarray) -> ndarray:
 
 @kernel(
     "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar", like=np.where,
-    differs=["three-tier-promotion", "where-number"], quick=exact(_quick_where),
+    differs=[
+        "three-tier-promotion", "int-float-promotion", "number-promotion", "where-number", "where-needs-bool",
+        "fill-overflow",
+    ],
+    quick=exact(_quick_where),
 )  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     """``self`` where the condition holds, else ``other``."""
@@ -148,7 +160,7 @@ def where(condition: ndarray, self: Any, other: Any) -> ndarray:
     return np.where(condition, self, other)
 
 
-@kernel("where", like=np.where)
+@kernel("where", like=np.where, differs=["nonzero-0d"])
 def where_indices(condition: ndarray) -> list[ndarray]:
     """The indices of the nonzero elements, one tensor for each dimension."""
     refuse("nonzero_count_cpu", condition.dtype, RARE)
@@ -206,7 +218,7 @@ def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> 
     return (ne if invert else eq)(elements, number)
 
 
-_OF_ISIN = {"like": np.isin, "differs": ["three-tier-promotion"]}
+_OF_ISIN = {"like": np.isin, "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"]}
 _DOC = "Whether each element is among the others, in the promoted dtype."
 rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)
 rows("isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.", **_OF_ISIN)

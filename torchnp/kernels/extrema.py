@@ -60,7 +60,7 @@ def _look_filled(bound: Bound, outs: list[ndarray], of: Any) -> tuple[int, ...]:
     return store(outs[0], single(dt.cast(of(x), dt.opmath(x.dtype)).item(), d))
 
 
-_ORDER = ["empty-dim", "no-complex-order"]
+_ORDER = ["empty-dim", "zero-dim-axis", "no-complex-order", "missing-kernel"]
 _most = partial(rows, ufunc=np.maximum, like=np.max, quick=_quick_extreme(np.maximum))
 _least = partial(rows, ufunc=np.minimum, like=np.min, quick=_quick_extreme(np.minimum))
 _DOC = "{} element over dimensions; NaN wins."
@@ -142,7 +142,7 @@ def reduced_shape(shape: tuple[int, ...], axes: Any, keepdim: bool) -> tuple[int
     return tuple(1 if i in gone else n for i, n in enumerate(shape) if keepdim or i not in gone)
 
 
-_ALONG = ["max-with-indices", "no-complex-order"]
+_ALONG = ["max-with-indices", "zero-dim-axis", "no-complex-order"]
 _FIRST = "elements along a dimension and where the first of each is; the first NaN wins."
 rows("max.dim", _extreme_along, f"Largest {_FIRST}", find=np.argmax, like=np.max, differs=_ALONG)
 rows("min.dim", _extreme_along, f"Smallest {_FIRST}", find=np.argmin, like=np.min, differs=_ALONG)

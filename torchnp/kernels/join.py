@@ -177,16 +177,33 @@ def _raised(tensors, *, op, to, dim):
     return cat(parts, min(dim, parts[0].ndim - 1))
 
 
-rows("hstack", _raised, "`cat` along dimension 1, or 0 for vectors.", to=atleast_1d, dim=1, like=np.hstack)
+_PROMOTES = ["int-float-promotion"]
+rows(
+    "hstack",
+    _raised,
+    "`cat` along dimension 1, or 0 for vectors.",
+    to=atleast_1d,
+    dim=1,
+    like=np.hstack,
+    differs=_PROMOTES,
+)
 _DOC = "`cat` along dimension {} of tensors with at least {} dimensions."
-rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack)
-rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack)
-rows("dstack", _raised, _DOC.format(2, 3), to=atleast_3d, dim=2, like=np.dstack)
+rows("vstack", _raised, _DOC.format(0, 2), to=atleast_2d, dim=0, like=np.vstack, differs=_PROMOTES)
+rows("row_stack", _raised, "`vstack`.", op="vstack", to=atleast_2d, dim=0, like=np.vstack, differs=_PROMOTES)
+rows("dstack", _raised, _DOC.format(2, 3), to=atleast_3d, dim=2, like=np.dstack, differs=_PROMOTES)
 _column = lambda x: x.reshape(x.size, 1) if x.ndim <= 1 else x
-rows("column_stack", _raised, "`hstack` that takes vectors for columns.", to=_column, dim=1, like=np.column_stack)
+rows(
+    "column_stack",
+    _raised,
+    "`hstack` that takes vectors for columns.",
+    to=_column,
+    dim=1,
+    like=np.column_stack,
+    differs=_PROMOTES,
+)
 
 
-@kernel("broadcast_tensors", like=np.broadcast_arrays, differs=["expand-writable"])
+@kernel("broadcast_tensors", like=np.broadcast_arrays)
 def broadcast_tensors(tensors):
     """Each tensor expanded to the common shape."""
     shape = broadcast_shapes(*(x.shape for x in tensors))
@@ -258,7 +275,7 @@ def combinations(self, r=2, with_replacement=False):
 
 rows(
     "flatten_dense_tensors", lambda xs: contiguous(xs[0]).reshape(-1) if len(xs) == 1 else cat([x.reshape(-1) for x in xs]),
-    "All elements of all tensors in one vector.", like=np.concatenate,
+    "All elements of all tensors in one vector.", like=np.concatenate, differs=["view-not-copy"],
 )  # fmt: skip
 
 

@@ -31,7 +31,12 @@ def _no_complex(name: str) -> el.Refusals:
 
 
 _LIMITS = el.BOOL | REAL
-_declare = partial(el.binary, takes=_LIMITS, differs=["no-complex-maximum", "three-tier-promotion"])
+_OF_TENSOR = ["three-tier-promotion", "int-float-promotion"]
+_declare = partial(
+    el.binary,
+    takes=_LIMITS,
+    differs=["no-complex-maximum", "three-tier-promotion", "int-float-promotion", "missing-kernel"],
+)
 maximum = _declare("maximum max.other", np.maximum, cpu="maximum_cpu", refuses=_no_complex("maximum"))
 minimum = _declare("minimum min.other", np.minimum, cpu="minimum_cpu", refuses=_no_complex("minimum"))
 
@@ -76,7 +81,14 @@ def _limit(x: Any, out: np.dtype) -> ndarray:
     return x if out in el.WIDE else dt.cast(x, dt.opmath(out))
 
 
-_CLAMP = ["three-tier-promotion", "clamp-of-bool"]
+_CLAMP = [
+    "three-tier-promotion",
+    "number-promotion",
+    "number-wraps",
+    "missing-kernel",
+    "fill-overflow",
+    "clamp-zero-sign",
+]
 
 
 def _quick_clamp(self, min=None, max=None):
@@ -111,7 +123,7 @@ def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
     return _clamp(cpu, REAL, self, min, max, fixed=True)
 
 
-@kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=_CLAMP)
+@kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=["clamp-needs-bound", "missing-kernel", *_OF_TENSOR])
 def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None = None) -> ndarray:
     """Limit to [min, max] elementwise."""
     if not dt.is_complex(self.dtype):
@@ -131,5 +143,19 @@ _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
 # Of two zeros torch takes the first, but for some of its vectors; NumPy the second.
-el.binary("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", takes=_LIMITS, like=np.maximum)
-el.binary("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", takes=_LIMITS, like=np.minimum)
+el.binary(
+    "clamp_min.Tensor",
+    lambda a, b: np.maximum(b, a),
+    cpu="maximum_cpu",
+    takes=_LIMITS,
+    like=np.maximum,
+    differs=_OF_TENSOR,
+)
+el.binary(
+    "clamp_max.Tensor",
+    lambda a, b: np.minimum(b, a),
+    cpu="minimum_cpu",
+    takes=_LIMITS,
+    like=np.minimum,
+    differs=_OF_TENSOR,
+)

@@ -29,7 +29,9 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- variance and standard deviation
 
-_DIFFERS = ["correction", "empty-dim", "zero-dim-axis", "no-integers", "half-opmath"]
+_DIFFERS = [
+    "correction", "empty-dim", "zero-dim-axis", "no-integers", "half-opmath", "variance-in-double", "variance-of-nothing",
+]  # fmt: skip
 
 
 def _moments(name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool) -> tuple[ndarray, ndarray]:
@@ -169,7 +171,7 @@ for _name, _like, _doc in (
     _twin, _writes = _quick(_name == "std"), Writes(out=partial(_look_out, op=_name))
     rows(f"{_name}.correction", _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
     rows(f"{_name}.dim", _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
-    rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath"])
+    rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
 rows(
     "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,
     "`var` or `std`, and the mean.", differs=_DIFFERS,
@@ -211,7 +213,7 @@ def logsumexp(self, dim, keepdim=False):
 # ---------------------------------------------------------------- covariance
 
 
-@kernel("cov", like=np.cov, differs=["cov-dtype"])
+@kernel("cov", like=np.cov, differs=["cov-dtype", "default-dtype", "cov-weights", "complex-infinities"])
 def cov(self, *, correction=1, fweights=None, aweights=None):
     """Covariances of the rows, each column an observation."""
     words = f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
@@ -255,7 +257,7 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
     return total
 
 
-@kernel("corrcoef", like=np.corrcoef, differs=["cov-dtype"])
+@kernel("corrcoef", like=np.corrcoef, differs=["cov-dtype", "default-dtype"])
 def corrcoef(self):
     """Covariances of the rows over the products of their deviations, clipped to [-1, 1]."""
     words = f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"

@@ -68,13 +68,13 @@ def _sinc(x: ndarray) -> ndarray:
     return np.where(x == 0, x.dtype.type(1), np.sin(y) / y)
 
 
-_of_floats("acos arccos", np.arccos, cpu="acos_vml_cpu", complex=_acos)
+_of_floats("acos arccos", np.arccos, cpu="acos_vml_cpu", complex=_acos, differs=[*FLOAT, "complex-zero-sign"])
 _of_floats("exp2 special_exp2", np.exp2, cpu="exp2")
-_of_floats("sinc special_sinc", _sinc, cpu="sinc_cpu", like=np.sinc)
+_of_floats("sinc special_sinc", _sinc, cpu="sinc_cpu", like=np.sinc, differs=[*FLOAT, "half-opmath"])
 _of_floats("rsqrt", lambda x: np.divide(1, np.sqrt(x), dtype=x.dtype), cpu="rsqrt_cpu")
 reciprocal = _of_floats(
     "reciprocal", lambda x: np.divide(1, x, dtype=x.dtype), cpu="reciprocal_cpu", like=np.reciprocal,
-    differs=["reciprocal-of-integers", "reciprocal-of-complex-zero"],
+    differs=["reciprocal-of-integers", "reciprocal-of-complex-zero", "complex-zero-sign"],
 )  # fmt: skip
 
 
@@ -108,7 +108,13 @@ def _round_decimals(self, decimals):
 
 
 _DOC = "Round half to even at a number of decimals, which may be negative."
-rows("round.decimals special_round", _round_decimals, _DOC, like=np.round, differs=["round-decimals-of-integers"])
+rows(
+    "round.decimals special_round",
+    _round_decimals,
+    _DOC,
+    like=np.round,
+    differs=["round-decimals-of-integers", "missing-kernel"],
+)
 
 # ---------------------------------------------------------------- sign and magnitude
 
@@ -133,7 +139,14 @@ def copied(x: ndarray) -> ndarray:
     return x.copy(order="K")
 
 
-abs = el.unary("abs absolute", np.abs, el.complex_to_real, cpu="abs_cpu", takes=el.NUMBERS | frozenset(dt.FLOAT8S[:4]))
+abs = el.unary(
+    "abs absolute",
+    np.abs,
+    el.complex_to_real,
+    cpu="abs_cpu",
+    takes=el.NUMBERS | frozenset(dt.FLOAT8S[:4]),
+    differs=["missing-kernel"],
+)
 _NEGATED_MASK = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
     "use the `~` or `logical_not()` operator instead."
@@ -147,7 +160,10 @@ _signs = partial(
     el.unary, cpu="sign_cpu", takes=el.NUMBERS | el.BOOL, bool=copied, integer=np.sign, like=np.sign,
     differs=["sign-of-nan", "sign-of-bool"],
 )  # fmt: skip
-sign = _signs("sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError))
+sign = _signs(
+    "sign", _sign, refuses=_no_complex(_COMPLEX_SIGN, NotImplementedError),
+    differs=["sign-of-nan", "sign-of-bool", "missing-kernel"],
+)  # fmt: skip
 _signs("sgn", _sign, complex=_sgn)
 el.unary(
     "signbit", np.signbit, el.always_bool, cpu="signbit_cpu", takes=el.BOOL | COPIES,
@@ -162,7 +178,9 @@ el.unary(
     "square", np.square, el.bool_to_int, cpu="pow", takes=el.INTS | el.FLOATS | el.COMPLEX,
     differs=["bool-power-is-int64"],
 )  # fmt: skip
-el.unary("_conj_physical", np.conjugate, cpu="conj_cpu", takes=el.NUMBERS | el.BOOL, bool=copied)
+el.unary(
+    "_conj_physical", np.conjugate, cpu="conj_cpu", takes=el.NUMBERS | el.BOOL, bool=copied, differs=["conj-of-bool"]
+)
 
 
 def _look_conj(bound: Bound, outs: list[ndarray]) -> None:
@@ -172,7 +190,7 @@ def _look_conj(bound: Bound, outs: list[ndarray]) -> None:
         raise not_implemented("conj_cpu", dtype)
 
 
-@kernel("conj_physical", like=np.conjugate, writes=Writes(out=_look_conj))
+@kernel("conj_physical", like=np.conjugate, differs=["conj-of-real"], writes=Writes(out=_look_conj))
 def conj_physical(self: ndarray) -> ndarray:
     """The conjugate; a real tensor is returned itself."""
     if not dt.is_complex(self.dtype):

@@ -70,9 +70,13 @@ def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
 _POWER = el.binary(
     "", np.power, cpu="pow", takes=REAL | el.COMPLEX, complex=_complex_power, float=_real_power, integer=_int_power
 )
+_PROMOTION = [d for d in PROMOTION if d != "number-wraps"]
 _POWERS = ["integer-negative-powers", "bool-power-is-int64"]
 
-_DOC, _DIFFERS = "``self`` to the power of ``exponent``.", [*PROMOTION, *_POWERS, "power-of-bools"]
+_DOC, _DIFFERS = (
+    "``self`` to the power of ``exponent``.",
+    [*_PROMOTION, *_POWERS, "power-of-bools", "complex-infinities", "complex-zero-sign"],
+)
 (pow,) = rows("pow.Tensor_Tensor", _POWER, _DOC, like=np.power, differs=_DIFFERS)
 
 
@@ -83,7 +87,7 @@ _BY_EXPONENT: dict[Any, Callable[[ndarray], Any]] = {
 _SHORT_CUTS = {0.5: "sqrt_vml_cpu", -0.5: "rsqrt_cpu", -1: "reciprocal_cpu"}
 
 
-@kernel("pow.Tensor_Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "half-power-is-sqrt"])
+@kernel("pow.Tensor_Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "half-power-is-sqrt"])
 def pow_scalar(self: Any, exponent: Any) -> ndarray:
     """``self`` to the power of a number; small powers by multiplication, halves by square root."""
     if self.dtype in el.WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
@@ -124,7 +128,7 @@ def _is_one(base: Any) -> bool:
 _FILLS = Writes(out=_filled)
 
 
-@kernel("pow.Scalar", like=np.power, differs=[*PROMOTION, *_POWERS, "scalar-left-operand"], writes=_FILLS)
+@kernel("pow.Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "scalar-left-operand"], writes=_FILLS)
 def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     """A number to the power of a tensor."""
     if _is_one(self):
@@ -132,7 +136,13 @@ def pow_of_scalar(self: Any, exponent: ndarray) -> ndarray:
     return _POWER(self, np.ascontiguousarray(exponent).reshape(exponent.shape))
 
 
-@kernel("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", like=np.float_power)
+@kernel(
+    "float_power.Tensor_Tensor",
+    "float_power.Tensor_Scalar",
+    "float_power.Scalar",
+    like=np.float_power,
+    differs=["complex-zero-sign"],
+)
 def float_power(self: Any, exponent: Any) -> ndarray:
     """Power in float64 or complex128."""
     given = (x.dtype if isinstance(x, ndarray) else dt.number_dtype(x) for x in (self, exponent))
@@ -159,10 +169,18 @@ def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
 
 _to_float = partial(el.binary, result=el.int_to_float, takes=el.FLOATS, differs=_FLOAT)
 _to_float("atan2 arctan2", np.arctan2, cpu="atan2_cpu")
-_to_float("copysign.Tensor copysign.Scalar", np.copysign, cpu="copysign_cpu")
+_to_float("copysign.Tensor copysign.Scalar", np.copysign, cpu="copysign_cpu", differs=[*_FLOAT, "number-promotion"])
 _of_floats = partial(el.binary, takes=el.FLOATS, differs=["float-functions-refuse-integers"])
 _of_floats("hypot", np.hypot, cpu="hypot_cpu")
-_of_floats("logaddexp", np.logaddexp, cpu="logaddexp_cpu", takes=el.FLOATS | el.COMPLEX, complex=complex_logaddexp)
+_OF_LOGADDEXP = ["float-functions-refuse-integers", "logaddexp-of-complex"]
+_of_floats(
+    "logaddexp",
+    np.logaddexp,
+    cpu="logaddexp_cpu",
+    takes=el.FLOATS | el.COMPLEX,
+    complex=complex_logaddexp,
+    differs=_OF_LOGADDEXP,
+)
 _of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
 # Of two equal zeros the second, as C has it; NumPy's loop for halves gives the first.
 _nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))
@@ -180,7 +198,12 @@ def _check_real(*tensors: ndarray) -> None:
 _STEP = Writes(out=lambda bound, outs: _check_real(bound["self"], bound["values"], *outs))
 
 
-@kernel("heaviside", like=np.heaviside, differs=["heaviside-of-nan"], writes=_STEP)
+@kernel(
+    "heaviside",
+    like=np.heaviside,
+    differs=["heaviside-of-nan", "heaviside-of-integers", "no-mixed-dtypes"],
+    writes=_STEP,
+)
 def heaviside(self: ndarray, values: ndarray) -> ndarray:
     """0 for negative, 1 for positive, ``values`` at zero."""
     _check_real(self, values)
@@ -207,7 +230,12 @@ def _look_inexact(bound: Bound, outs: list[ndarray]) -> None:
 _LDEXP = Writes(inplace=_look_ldexp, out=_look_inexact, code_first=True)
 
 
-@kernel("ldexp.Tensor", like=np.ldexp, differs=["ldexp-of-floats"], writes=_LDEXP)
+@kernel(
+    "ldexp.Tensor",
+    like=np.ldexp,
+    differs=["ldexp-of-floats", "int-to-default-float", "three-tier-promotion"],
+    writes=_LDEXP,
+)
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
     """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
@@ -222,7 +250,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
     return mul(self, power)
 
 
-@kernel("frexp.Tensor", like=np.frexp)
+@kernel("frexp.Tensor", like=np.frexp, differs=["float-functions-refuse-integers"])
 def frexp(self: ndarray) -> tuple[ndarray, ndarray]:
     """Mantissa in [0.5, 1) and int32 exponent of each element."""
     check(dt.is_floating(self.dtype), "torch.frexp() only supports floating-point dtypes")

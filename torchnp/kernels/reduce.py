@@ -94,10 +94,10 @@ def _twin(quick: Any, of: Any) -> Quick:
     return within(2, quick, order, magnitudes)
 
 
-_OF_SUM = ["sum-dtype", "empty-dim", "half-opmath", "cascade-sum"]
+_OF_SUM = ["sum-dtype", "empty-dim", "zero-dim-axis", "half-opmath", "cascade-sum"]
 
 
-@kernel("sum.dim_IntList", like=np.sum, differs=_OF_SUM, quick=_twin(_quick_sum_dim, np.sum))
+@kernel("sum.dim_IntList", like=np.sum, differs=[*_OF_SUM, "missing-kernel"], quick=_twin(_quick_sum_dim, np.sum))
 def sum_dim(self, dim, keepdim=False, *, dtype=None):
     """Sum over dimensions."""
     out = _accumulated(self, dtype)
@@ -109,7 +109,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
 
 (sum_all,) = rows(
     "sum", lambda x, dtype: sum_dim(x, None, dtype=dtype), "Sum of all elements.", like=np.sum,
-    differs=["sum-dtype", "half-opmath", "cascade-sum"], quick=_twin(_quick_sum, np.sum),
+    differs=["sum-dtype", "missing-kernel", "half-opmath", "cascade-sum"], quick=_twin(_quick_sum, np.sum),
 )  # fmt: skip
 
 
@@ -132,7 +132,9 @@ def _look_nansum(bound: Bound, outs: list[ndarray]) -> None:
     look_told(bound, outs)
 
 
-@kernel("nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex"], writes=Writes(out=_look_nansum))
+@kernel(
+    "nansum", like=np.nansum, differs=[*_OF_SUM[:-1], "no-complex", "missing-kernel"], writes=Writes(out=_look_nansum)
+)
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
     """Sum over dimensions, NaN counted as 0."""
     axes = axes_of(dim, self.ndim, ranges_first=False)
@@ -168,7 +170,7 @@ _OF_MEAN: dict[str, Any] = {"like": np.mean, "writes": Writes(out=_look_mean)}
 
 @kernel(
     "mean.dim",
-    differs=["no-integers", "zero-dim-axis", *_OF_SUM[1:]],
+    differs=["no-integers", "empty-dim", "zero-dim-axis", "cascade-sum"],
     quick=_twin(_quick_mean_dim, np.mean),
     **_OF_MEAN,
 )
@@ -189,7 +191,7 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
 
 rows(
     "mean", lambda x, dtype: mean_dim(x, None, dtype=dtype), "Arithmetic mean of all elements.",
-    differs=["no-integers", "half-opmath"], quick=_twin(_quick_mean, np.mean), **_OF_MEAN,
+    differs=["no-integers"], quick=_twin(_quick_mean, np.mean), **_OF_MEAN,
 )  # fmt: skip
 
 
@@ -270,7 +272,12 @@ _FLAG = Writes(out=_look_flag)
 
 for _like, _ufunc, _word in ((np.any, np.logical_or, "any element is"), (np.all, np.logical_and, "all elements are")):
     for _dims, _end in (("", "."), (".dim", "."), (".dims", "; an empty list reduces nothing.")):
-        _given: dict[str, Any] = {"like": _like, "differs": ["uint8-truth"], "ufunc": _ufunc, "writes": _FLAG}
+        _given: dict[str, Any] = {
+            "like": _like,
+            "differs": ["uint8-truth", "zero-dim-axis"],
+            "ufunc": _ufunc,
+            "writes": _FLAG,
+        }
         rows(f"{_like.__name__}{_dims}", _logical, f"Whether {_word} true; NaN is{_end}", **_given)
 
 
@@ -286,4 +293,4 @@ _DOC = "How many elements{} differ from 0."
 _one = lambda x, dim: _count(x, None if dim is None else (dim,))
 _of_count = partial(rows, like=np.count_nonzero)
 _of_count("count_nonzero", _one, _DOC.format(""))
-_of_count("count_nonzero.dim_IntList", _count, _DOC.format(" over dimensions"), differs=["empty-dim"])
+_of_count("count_nonzero.dim_IntList", _count, _DOC.format(" over dimensions"), differs=["empty-dim", "zero-dim-axis"])

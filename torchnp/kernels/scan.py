@@ -108,11 +108,18 @@ def _look(bound: Bound, targets: list[ndarray]) -> None:
         check(d == told, f"Bad in-place call: {words}")
 
 
-_DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim"]
+_DIFFERS = ["sum-dtype", "cumsum-accumulator", "zero-dim-axis", "half-cumsum", "cumsum-needs-dim", "missing-kernel"]
 _declare = partial(rows, differs=_DIFFERS, writes=Writes(code_first=True, inplace=_look, out=_look))
 _DOC = "Running {} along a dimension."
 (cumsum,) = _declare("cumsum", _scan, _DOC.format("sums"), ufunc=np.add, like=np.cumsum, quick=exact(_quick_cumsum))
-(cumprod,) = _declare("cumprod", _scan, _DOC.format("products"), ufunc=np.multiply, like=np.cumprod)
+(cumprod,) = _declare(
+    "cumprod",
+    _scan,
+    _DOC.format("products"),
+    ufunc=np.multiply,
+    like=np.cumprod,
+    differs=[*_DIFFERS, "complex-zero-sign"],
+)
 
 
 @kernel("_logcumsumexp", "logcumsumexp", differs=["half-opmath"])
@@ -163,7 +170,14 @@ def _written(self, values, indices, dim, *, running):
 
 for _name, _ufunc, _word in (("cummax", np.maximum, "maxima"), ("cummin", np.minimum, "minima")):
     _doc = f"Running {_word} along a dimension and the last index of each; NaN stays."
-    (_body,) = rows(_name, _running, _doc, ufunc=_ufunc, like=_ufunc.accumulate, differs=["cummax-indices"])
+    (_body,) = rows(
+        _name,
+        _running,
+        _doc,
+        ufunc=_ufunc,
+        like=_ufunc.accumulate,
+        differs=["cummax-indices", "zero-dim-axis", "missing-kernel"],
+    )
     rows(f"_{_name}_helper", _written, f"`{_name}` written into two tensors.", running=_body)
 
 

@@ -95,7 +95,7 @@ rows(
 )  # fmt: skip
 rows(
     "msort", lambda x: sort_stable(x, stable=False, dim=0)[0], "Elements in order along the first dimension.",
-    like=np.sort, differs=["no-complex-order"],
+    like=np.sort, differs=["no-complex-order", "zero-dim-axis"],
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 # ---------------------------------------------------------------- order statistics
 
 
-@kernel("kthvalue", like=np.partition, differs=["max-with-indices", "zero-dim-axis"])
+@kernel("kthvalue", like=np.partition, differs=["max-with-indices", "zero-dim-axis", "missing-kernel"])
 def kthvalue(self, k, dim=-1, keepdim=False):
     """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
     axis = wrap_dim(dim, self.ndim)
@@ -176,12 +176,12 @@ def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
     return dt.cast(np.asarray(np.partition(flat, middle)[middle]), x.dtype)
 
 
-_DOC, _LOWER = "The lower of the middle elements", ["lower-median", "zero-dim-axis"]
+_DOC, _LOWER = "The lower of the middle elements", ["lower-median", "missing-kernel", "zero-dim-axis"]
 _MIDDLE = f"{_DOC} along a dimension and its index"
 for _skips, _like, _word in ((False, np.median, "; {} NaN if there is one."), (True, np.nanmedian, ", NaN left out.")):
     _of, _doc = {"skip_nan": _skips, "like": _like}, _MIDDLE + _word.format("the first")
     rows(f"{_like.__name__}.dim", _median_dim, _doc, differs=[*_LOWER, "max-with-indices"], writes=_MEDIAN, **_of)
-    rows(_like.__name__, _median, _DOC + _word.replace("{} ", ""), differs=_LOWER[:1], **_of)
+    rows(_like.__name__, _median, _DOC + _word.replace("{} ", ""), differs=[*_LOWER[:2], "median-of-nothing"], **_of)
 
 
 @kernel("mode", differs=["mode-index"])

@@ -34,7 +34,7 @@ _WRITES = Writes(out=_look_alone)
 
 
 @kernel(
-    "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "half-norm"],
+    "linalg_vector_norm", like=np.linalg.vector_norm, differs=["no-integers-norm", "empty-dim", "zero-dim-axis", "half-norm", "norm-of-nothing"],
     writes=_WRITES,
 )  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
@@ -164,14 +164,15 @@ def _frobenius(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
 
 
 _OF_ALL = {"like": np.linalg.norm, "differs": ["no-integers-norm", "half-norm", "norm-flattens"]}
-_OVER = {"like": np.linalg.norm, "differs": ["no-integers-norm", "empty-dim", "half-norm"], "writes": _WRITES}
+_OF_DIMS = ["no-integers-norm", "empty-dim", "zero-dim-axis", "half-norm"]
+_OVER: dict[str, Any] = {"like": np.linalg.norm, "differs": [*_OF_DIMS, "norm-flattens"], "writes": _WRITES}
 _SPARSE = "p-norm over dimensions, computed in ``dtype``; torch has code for it on sparse tensors only."
 rows("norm.Scalar native_norm", norm_of, "p-norm of all elements.", **_OF_ALL)
 (norm_over,) = rows("norm.ScalarOpt_dim", norm_of, "p-norm over dimensions; 2 by default.", **_OVER)
 rows("norm.ScalarOpt_dtype", _norm_in, "p-norm of all elements, computed in ``dtype``.", **_OF_ALL)
 rows("norm.ScalarOpt_dim_dtype", _norm_in, "p-norm over dimensions, computed in ``dtype``.", **_OVER)
 rows("native_norm.ScalarOpt_dim_dtype", _norm_in, _SPARSE, **_OVER)
-rows("frobenius_norm.dim", _frobenius, "2-norm over one or two dimensions.", **_OVER)
+rows("frobenius_norm.dim", _frobenius, "2-norm over one or two dimensions.", **_OVER | {"differs": _OF_DIMS})
 
 
 @kernel("norm_except_dim")

@@ -17,6 +17,20 @@ from torchnp.registry import kernel
 ndarray = np.ndarray
 Portable = Callable[..., Array]
 NUMBER = (bool, int, float, complex)
+_FLOAT = ["int-to-default-float"]
+_OF_FLOATS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "sin",
+    "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_UNARY: dict[str, list[str]] = {
+    **dict.fromkeys(_OF_FLOATS, _FLOAT), **{name: ["no-bool-rounding"] for name in ("ceil", "floor", "round")},
+    "abs": ["missing-kernel"], "sign": ["sign-of-bool", "missing-kernel"],
+    "reciprocal": ["reciprocal-of-integers", "reciprocal-of-complex-zero", "complex-zero-sign"],
+}  # fmt: skip
+_BINARY: dict[str, list[str]] = {
+    "remainder": ["integer-division-by-zero", "remainder-zero-sign", "no-bool-remainder"],
+    "pow": ["integer-negative-powers"], "mul": ["number-wraps"], "maximum": ["missing-kernel"], "minimum": ["missing-kernel"],
+}  # fmt: skip
 
 
 def unary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -24,7 +38,7 @@ def unary(name: str, of: str | None = None, portable: str | Portable | None = No
     of, like = of or name, getattr(np, portable if isinstance(portable, str) else name, None)
     portable = portable or (lambda xp, x: through_numpy(aten(of), x))
     doc = f"Elementwise ``{name}`` in the dtype of the operand."
-    rows(f"prims::{name}", either, doc, native=of, portable=portable, like=like)
+    rows(f"prims::{name}", either, doc, native=of, portable=portable, like=like, differs=_UNARY.get(name, ()))
 
 
 def binary(name: str, of: str | None = None, portable: str | Portable | None = None) -> None:
@@ -55,7 +69,8 @@ def binary(name: str, of: str | None = None, portable: str | Portable | None = N
 
     body.__name__ = name
     body.__doc__ = f"Elementwise ``{name}`` of two operands of one dtype and shape."
-    kernel(f"prims::{name}", like=getattr(np, portable, None) if isinstance(portable, str) else None)(body)
+    like = getattr(np, portable, None) if isinstance(portable, str) else None
+    kernel(f"prims::{name}", like=like, differs=["prims-no-promotion", *_BINARY.get(name, ())])(body)
 
 
 # ---------------------------------------------------------------- in the standard under one name or another
@@ -126,7 +141,7 @@ for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"),
 # ---------------------------------------------------------------- with rules of their own
 
 
-@kernel("prims::div", like=np.divide, differs=["prims-integer-div"])
+@kernel("prims::div", like=np.divide, differs=["prims-integer-div", "prims-no-promotion", "integer-division-by-zero"])
 def div(self: Array, other: Array) -> Array:
     """Quotient in the dtype of the operands; integers are divided toward zero."""
     if isinstance(self, NUMBER) or isinstance(other, NUMBER):
@@ -185,4 +200,5 @@ for _name, _native, _of_others, _like, _doc in (
     ("frexp", _frexp, lambda xp, x: through_numpy(_frexp, x), np.frexp, "Mantissa in [0.5, 1) and exponent of two."),
     ("convert_element_type", _converted, _astype, np.astype, "A copy in another dtype."),
 ):
-    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like)
+    _differs = {"cbrt": [*_FLOAT, "missing-kernel"], "frexp": ["float-functions-refuse-integers"]}.get(_name, [])
+    rows(f"prims::{_name}", either, _doc, native=_native, portable=_of_others, like=_like, differs=_differs)

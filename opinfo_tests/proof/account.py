@@ -1,0 +1,199 @@
+"""The account: every call of the chosen operators paired, and each disagreement put down to what explains it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import torchnp
+from torchnp.differences import Difference
+from torchnp.lookup.naming import public_name
+
+from ..backends.backend import Backend, Seen
+from ..backends.torch_backend import TorchDevice
+from ..case import Case
+from ..draw.reach import plan
+from ..draw.samples import dtypes_of
+from ..draw.strategies import plan as plan_draws
+from ..draw.task import DRAWN, Task
+from ..run import answers
+from .amend import AMENDMENTS  # noqa: F401  all are registered with it
+from .explaining import Explanation, explain
+from .feeds import fed, packet_of
+from .mapping import SPELLINGS
+from .natural import Call, NoNaturalCallError, build, source_of
+from .pairs import answer_of, compare, is_contract
+
+HOW = ("foretold", "by condition", "by kind alone", "unexplained")
+
+
+@dataclass
+class Account:
+    """What became of the calls of one overload."""
+
+    op: str
+    pairs: int = 0
+    agree: int = 0
+    foreign: int = 0  # calls in dtypes that NumPy lacks
+    none: Counter[str] = field(default_factory=Counter)  # without a natural call, by what there are no words for
+    how: Counter[str] = field(default_factory=Counter)
+    sightings: Counter[str] = field(default_factory=Counter)  # in the calls that were drawn and recorded
+    alone: Counter[str] = field(default_factory=Counter)  # of those, by kind alone
+    apart: Counter[str] = field(default_factory=Counter)  # in the calls of examples
+    unexplained: list[tuple[str, str, str]] = field(default_factory=list)  # kind, message, call
+
+    @property
+    def right(self) -> float:
+        """The share of calls on which plain NumPy is right."""
+        return self.agree / self.pairs if self.pairs else 0.0
+
+
+def counterpart(op: str) -> tuple[Callable, str] | None:
+    """Return the NumPy counterpart of an overload and its public name; None where it has none of its own."""
+    row = torchnp.table.get(op)
+    name = public_name(row.like) if row is not None and row.derived_from is None else ""
+    return (row.like, name) if row is not None and name else None
+
+
+def provable() -> frozenset[str]:
+    """Return the overloads with a counterpart; forms that are derived of them have theirs."""
+    return frozenset(op for op in torchnp.table if counterpart(op))
+
+
+@cache
+def oracle() -> Backend:
+    return TorchDevice("cpu")
+
+
+def recorded(ops: frozenset[str], draws: int) -> Iterator[tuple[Case, Seen]]:
+    """Yield the quick tier's calls of some overloads with torch's answers, each once."""
+    store = answers.opened()
+    tasks: list[Task] = plan(ops, dtypes_of("all"), True)
+    if draws:
+        tasks += [t for t in plan_draws(ops, draws) if t.source.startswith(DRAWN)]
+    seen: set[str] = set()
+    for task in tasks:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            held = store.held(task, ops.__contains__, oracle())
+        for case, want in held:
+            if case.digest not in seen:
+                seen.add(case.digest)
+                yield case, want
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One call on both sides."""
+
+    case: Case
+    want: Seen
+    make: Callable[[], Call]
+    found: Any  # a Disagreement or None
+
+
+def pair(
+    case: Case, want: Seen, f: Callable, name: str, own: bool = False, spelling: str = "", exact: bool = False
+) -> Paired:
+    """Ask NumPy what torch was asked; raises `NoNaturalCallError` where it cannot be."""
+    make = partial(build, case, f, name, own, spelling)
+    return Paired(case, want, make, compare(case, want, answer_of(make()), None if own else oracle(), exact))
+
+
+def take(
+    account: Account,
+    case: Case,
+    want: Seen,
+    listed: Iterable[Difference],
+    f: Callable,
+    name: str,
+    own: bool = False,
+    spelling: str = "",
+    exact: bool = False,
+) -> Explanation | None:
+    """Put one call to an account; those of examples (``own``) are sightings apart."""
+    if not (own or is_contract(want)):
+        return None
+    try:
+        p = pair(case, want, f, name, own, spelling, exact)
+    except NoNaturalCallError as e:
+        if not own:
+            account.none[str(e)] += not e.foreign
+            account.foreign += e.foreign
+        return None
+    explained = explain(case, want, p.found, listed, p.make, oracle(), exact) if p.found else None
+    if own:
+        account.apart.update(explained.ids if explained else ())
+        return explained
+    account.pairs += 1
+    account.agree += explained is None
+    if explained:
+        account.how[explained.how] += 1
+        account.sightings.update(explained.ids)
+        if explained.how == "by kind alone":
+            account.alone.update(explained.ids)
+        if not explained.ids:
+            account.unexplained.append((p.found.kind, p.found.message, case.describe()))
+    return explained
+
+
+def listed_of(op: str) -> tuple[Difference, ...]:
+    """Return the differences that an overload's row lists."""
+    return torchnp.table[op].differences
+
+
+def prove(ops: frozenset[str], draws: int) -> dict[str, Account]:
+    """Return the accounts of some overloads, and of what they list and the calls do not show, those of examples."""
+    accounts = {op: Account(op) for op in sorted(ops)}
+    sides = {op: counterpart(op) for op in ops}
+    for case, want in recorded(ops, draws):
+        side = sides[case.op]
+        if side:
+            take(accounts[case.op], case, want, listed_of(case.op), *side)
+    for packet, group in packets(accounts).items():
+        for id in unseen(group):
+            feed(packet, group, id)
+    return accounts
+
+
+def packets(accounts: dict[str, Account]) -> dict[str, list[Account]]:
+    """Return the accounts by packet: the overloads of one name list their differences together."""
+    found: dict[str, list[Account]] = {}
+    for op, account in accounts.items():
+        found.setdefault(packet_of(op), []).append(account)
+    return found
+
+
+def never_seen(accounts: dict[str, Account]) -> dict[str, list[str]]:
+    """Return by packet what is listed and in no call; of packets whose overloads are all among the accounts."""
+    every: Counter[str] = Counter(map(packet_of, provable()))
+    groups = packets(accounts).items()
+    return {packet: ids for packet, group in groups if len(group) == every[packet] and (ids := unseen(group))}
+
+
+def unseen(group: list[Account]) -> list[str]:
+    """Return the differences that a packet lists and none of its calls shows."""
+    if not any(a.pairs for a in group):  # torch has it on other devices alone, or nobody calls it
+        return []
+    listed = dict.fromkeys(d.id for a in group for d in listed_of(a.op))
+    return [i for i in listed if not any(a.sightings[i] or a.apart[i] for a in group)]
+
+
+def feed(packet: str, group: list[Account], id: str) -> None:
+    """Look for a difference in the calls of examples, until it is seen."""
+    by_op = {a.op: a for a in group if any(d.id == id for d in listed_of(a.op))}
+    for exact in (False, True):
+        for case in fed(list(by_op), id):
+            op = source_of(case.op)
+            side = counterpart(op)
+            if side and op in by_op:
+                only = [d for d in listed_of(op) if d.id == id]
+                for listed in (only, listed_of(op)):
+                    want, spelling = oracle().execute(case), SPELLINGS.get(id, "")
+                    take(by_op[op], case, want, listed, *side, own=True, spelling=spelling, exact=exact)
+                    if by_op[op].apart[id]:
+                        return

@@ -1,0 +1,17 @@
+"""All amendments, registered by being imported."""
+
+from __future__ import annotations
+
+from . import amend_memory, amend_order, amend_promotion, amend_refused, amend_shapes, amend_values
+from .explaining import AMENDMENTS, EXPECTATIONS
+
+__all__ = [
+    "AMENDMENTS",
+    "EXPECTATIONS",
+    "amend_memory",
+    "amend_order",
+    "amend_promotion",
+    "amend_refused",
+    "amend_shapes",
+    "amend_values",
+]

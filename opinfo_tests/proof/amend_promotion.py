@@ -1,0 +1,281 @@
+"""Amendments for the catalogue's chapter of promotion: operands and results in torch's dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .explaining import amends, expects, refuse
+from .natural import Call
+from .promoting import DEFAULT, KINDS, cast, category, promoted
+
+# The arguments whose dtypes decide the result's: of other names, numbers such as alpha are beside it.
+OPERANDS = ("self", "other", "exponent", "min", "max", "condition_self", "elements", "test_elements", "element", "test_element",
+            "vec2", "y", "x", "a", "b", "tensors", "value", "values")  # fmt: skip
+INTEGER = "bui"
+
+
+def operands(call: Call) -> dict[str, Any]:
+    """Return the arguments of a call whose dtypes decide, by name; a list's own by name and place."""
+    return {
+        n: call.given[n]
+        for n in OPERANDS
+        if n in call.given and isinstance(call.given[n], (np.ndarray, int, float, complex))
+    }
+
+
+def lists(call: Call) -> list[np.ndarray]:
+    return call.given["tensors"] if isinstance(call.given.get("tensors"), list) else []
+
+
+def everything(call: Call) -> list[Any]:
+    return [*operands(call).values(), *lists(call)]
+
+
+def promote(call: Call, dtype: np.dtype | None = None) -> Any:
+    """Convert all operands to the promoted dtype; False where they have it."""
+    dtype = dtype or promoted(everything(call))
+    same = all(isinstance(x, np.ndarray) and x.dtype == dtype for x in everything(call))
+    if same and not isinstance(call.given.get("alpha"), int):
+        return False
+    if "alpha" in call.given:
+        call.given["alpha"] = cast(call.given["alpha"], dtype)
+    call.given |= {n: cast(x, dtype) for n, x in operands(call).items()}
+    if lists(call):
+        call.given["tensors"] = [cast(x, dtype) for x in lists(call)]
+    return True
+
+
+def tiers(call: Call) -> tuple[list[np.ndarray], list[np.ndarray], list[Any]]:
+    """Return the operands with dimensions, those without, and the numbers."""
+    found = everything(call)
+    arrays = [x for x in found if isinstance(x, np.ndarray)]
+    return (
+        [x for x in arrays if x.ndim],
+        [x for x in arrays if not x.ndim],
+        [x for x in found if not isinstance(x, np.ndarray)],
+    )
+
+
+@amends("three-tier-promotion", stage=3)
+def three_tiers(call: Call) -> Any:
+    dims, zero, _ = tiers(call)
+    kinds = {x.dtype for x in (*dims, *zero)}
+    return promote(call) if dims and zero and len(kinds) > 1 else False
+
+
+@amends("int-float-promotion", stage=3)
+def category_decides(call: Call) -> Any:
+    dims, zero, _ = tiers(call)
+    return promote(call) if len({category(x) for x in (*dims, *zero)}) > 1 else False
+
+
+@amends("number-promotion", "scalar-left-operand", stage=3)
+def floats_to_integers(call: Call) -> Any:
+    dims, zero, numbers = tiers(call)
+    highest = max((category(x) for x in (*dims, *zero)), default=3)
+    number = max((category(x) for x in numbers), default=0)
+    return promote(call) if number == 2 and highest < 2 else False
+
+
+@amends("complex-number-promotion", stage=3)
+def complex_number(call: Call) -> Any:
+    dims, zero, numbers = tiers(call)
+    highest = max((category(x) for x in (*dims, *zero)), default=3)
+    return promote(call) if max(map(category, numbers), default=0) == 3 and highest < 3 else False
+
+
+@amends("number-wraps", stage=3)
+def number_wraps(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    numbers = [*tiers(call)[2], call.given.get("alpha", 0)]
+    if dtype.kind not in "iu" or all(isinstance(n, int) and fits(n, dtype) for n in numbers):
+        return False
+    return promote(call)
+
+
+def fits(number: int, dtype: np.dtype) -> bool:
+    return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
+
+
+@amends("bool-power-is-int64", stage=3)
+def bool_and_integer(call: Call) -> Any:
+    dims, zero, numbers = tiers(call)
+    if any(category(x) for x in (*dims, *zero)) or (numbers and max(map(category, numbers)) > 1):
+        return False
+    return promote(call, np.dtype(np.int64))
+
+
+@amends("comparison-in-promoted-dtype", stage=3)
+def compared_in_promoted(call: Call) -> Any:
+    return promote(call)
+
+
+@amends("comparison-wraps-number", stage=3)
+def compared_wraps(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    return promote(call) if dtype.kind in "iu" and any(not fits(n, dtype) for n in tiers(call)[2]) else False
+
+
+@amends("unsigned-promotion", stage=0)
+def unsigned_do_not_mix(call: Call) -> Any:
+    dims, zero, _ = tiers(call)
+    barebones = {np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64)}
+    for tier in (dims, zero):
+        kinds = {x.dtype for x in tier}
+        if (kinds & barebones and any(d.kind in "iu" for d in kinds - (kinds & barebones))) or len(
+            kinds & barebones
+        ) > 1:
+            return refuse(call)
+    return False
+
+
+@amends("int-to-default-float", stage=3)
+def integers_as_floats(call: Call) -> Any:
+    found = everything(call)
+    if not found or max(map(category, found)) > 1:
+        return False
+    return promote(call, DEFAULT[2])
+
+
+@expects("int-to-default-float", "not finite")
+def overflows_where_exp_does(call: Call) -> Any:
+    """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
+    return call.f in (np.cosh, np.sinh) and bool((np.abs(call.arrays()[0].astype(np.float64)) > 88.72).any())
+
+
+@amends("reciprocal-of-integers", stage=3)
+def reciprocal_of_integers(call: Call) -> Any:
+    return integers_as_floats(call)
+
+
+@amends("prims-integer-div", stage=3)
+def prims_divide(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    if dtype.kind not in "iu":
+        return False
+    call.after.append(lambda out: np.trunc(out).astype(dtype))
+    return True
+
+
+@amends("sum-dtype", stage=3)
+def sums_are_int64(call: Call) -> Any:
+    """Sums and products of bools and integers are int64."""
+    if call.arrays()[0].dtype.kind not in INTEGER or "dtype" in call.given:
+        return False
+    call.kwargs["dtype"] = np.int64
+    return True
+
+
+@amends("uint8-truth", stage=5)
+def truth_of_uint8(call: Call) -> Any:
+    if call.arrays()[0].dtype != np.uint8:
+        return False
+    call.after.append(lambda out: np.asarray(out).astype(np.uint8))
+    return True
+
+
+@amends("default-dtype", stage=5)
+def default_dtype(call: Call) -> Any:
+    """Floats of which no dtype is said are float32."""
+    if "dtype" in call.given:
+        return False
+    call.after.append(lambda out: np.asarray(out).astype(DEFAULT[min(category(out), 3)]) if category(out) > 1 else out)
+    return True
+
+
+@amends("where-number", stage=3)
+def where_of_numbers(call: Call) -> Any:
+    x, y = call.given["self"], call.given["other"]
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return False
+    return promote(call)
+
+
+@amends("cov-dtype", stage=5)
+def covariances_keep(call: Call) -> Any:
+    dtype = call.arrays()[0].dtype
+    if KINDS[dtype.kind] < 2:
+        return False
+    call.after.append(lambda out: np.asarray(out).astype(dtype))
+    return True
+
+
+@amends("sign-of-bool", stage=3)
+def sign_of_bool(call: Call) -> Any:
+    if call.arrays()[0].dtype.kind != "b":
+        return False
+    call.f = np.copy
+    return True
+
+
+@amends("ldexp-of-floats", stage=2)
+def ldexp_of_floats(call: Call) -> Any:
+    call.f = lambda x, y: x * np.power(np.float32(2) if category(y) < 2 else np.asarray(2, y.dtype), y)
+    return True
+
+
+@amends("fft-of-integers", stage=3)
+def transforms_of_integers(call: Call) -> Any:
+    if call.given["self"].dtype.kind not in INTEGER:
+        return False
+    call.given["self"] = call.given["self"].astype(np.float32)
+    return True
+
+
+@amends("always-complex", stage=5)
+def eigenvalues_are_complex(call: Call) -> Any:
+    def made(out: Any) -> Any:
+        values = out[0] if isinstance(out, tuple) else out
+        wide = np.result_type(values.dtype, np.complex64)
+        return tuple(np.asarray(x).astype(wide) for x in out) if isinstance(out, tuple) else values.astype(wide)
+
+    call.after.append(made)
+    return True
+
+
+@amends("can-cast-by-category", stage=2)
+def casts_by_category(call: Call) -> Any:
+    call.f = lambda a, b: (
+        not (np.dtype(b).kind == "b" and np.dtype(a).kind != "b") and KINDS[np.dtype(a).kind] <= KINDS[np.dtype(b).kind]
+    )
+    return True
+
+
+@amends("promotion-category", stage=2)
+def promotes_by_category(call: Call) -> Any:
+    call.f = lambda a, b: promoted([np.empty(1, x) if isinstance(x, np.dtype) else x for x in (a, b)])
+    return True
+
+
+@amends("bincount-weights", stage=5)
+def weights_keep(call: Call) -> Any:
+    if "weights" not in call.given or call.given["weights"].dtype != np.float32:
+        return False
+    call.after.append(lambda out: out.astype(np.float32))
+    return True
+
+
+@amends("masked-fill-truncates", stage=3)
+def value_is_converted(call: Call) -> Any:
+    call.given["value"] = cast(call.given["value"], call.given["self"].dtype)
+    return True
+
+
+@amends("fill-overflow", stage=0)
+def fill_does_not_fit(call: Call) -> Any:
+    full = call.full()
+    arrays = call.arrays()
+    dtype = full.get("dtype") or promoted([x for x in arrays if x.dtype.kind != "b"] or [0.5])
+    values = [full[n] for n in ("fill_value", "value", "s", "self", "other", "min", "max") if n in full]
+    return refuse(call) if any(overflows(v, dtype) for v in values if isinstance(v, (int, float, complex))) else False
+
+
+def overflows(value: Any, dtype: np.dtype) -> bool:
+    """Return whether a number cannot be converted to a dtype."""
+    if isinstance(value, complex):
+        return dtype.kind != "c"
+    if dtype.kind in "iu":
+        return value != value or abs(value) == float("inf") or not fits(int(value), dtype)
+    return dtype.kind == "f" and abs(value) != float("inf") and abs(value) > float(np.finfo(dtype).max)

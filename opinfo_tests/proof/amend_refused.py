@@ -1,0 +1,125 @@
+"""Amendments for the catalogue's chapter of refusals: which calls torch refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..case import schemas
+from .amend_promotion import everything, operands
+from .explaining import amends, refuse
+from .lacks import LACKS
+from .natural import Call
+from .promoting import KINDS, category, promoted
+
+
+def refuses(id: str, when: Callable[[Call], Any]) -> None:
+    """Register of which calls a difference is torch's refusal."""
+
+    def amendment(call: Call) -> Any:
+        return refuse(call) if when(call) else False
+
+    amends(id, stage=0)(amendment)
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+def kinds(call: Call) -> set[str]:
+    return {x.dtype.kind for x in call.arrays()}
+
+
+def dtypes(call: Call) -> set[np.dtype]:
+    return {x.dtype for x in call.arrays()}
+
+
+def to_dtype(call: Call) -> bool:
+    """Whether a ``dtype=`` makes floats of integers before they are looked at."""
+    dtype = call.given.get("dtype")
+    return dtype is not None and dtype.kind in "fc"
+
+
+def all_kinds(call: Call, letters: str) -> bool:
+    return bool(call.arrays()) and kinds(call) <= set(letters)
+
+
+refuses(
+    "no-integers",
+    lambda c: (
+        (first(c).dtype.kind in "bui" and not to_dtype(c))
+        or (c.given.get("dtype") is not None and c.given["dtype"].kind in "bui")
+    ),
+)
+refuses("no-bool-subtraction", lambda c: any(category(x) == 0 for x in operands(c).values()))
+refuses("no-bool-rounding", lambda c: first(c).dtype.kind == "b")
+refuses("no-bool", lambda c: first(c).dtype.kind == "b")
+refuses("no-complex", lambda c: "c" in kinds(c))
+refuses("no-complex-order", lambda c: "c" in kinds(c))
+refuses("no-complex-comparison", lambda c: any(category(x) == 3 for x in everything(c)))
+refuses("no-complex-maximum", lambda c: any(category(x) == 3 for x in everything(c)))
+refuses("no-mixed-dtypes", lambda c: len(dtypes(c)) > 1)
+refuses(
+    "round-decimals-of-integers",
+    lambda c: first(c).dtype.kind in "bui" and "decimals" in {a.name for a in schemas()[c.op].args},
+)
+refuses("imag-of-real", lambda c: first(c).dtype.kind != "c")
+refuses("power-of-bools", lambda c: all(category(x) == 0 for x in everything(c)))
+refuses("no-bool-remainder", lambda c: promoted(everything(c)).kind == "b")
+refuses("float-functions-refuse-integers", lambda c: promoted(everything(c)).kind in "bui")
+refuses("no-integers-linalg", lambda c: bool(kinds(c) & set("bui")))
+refuses(
+    "no-integers-norm",
+    lambda c: bool(kinds(c) & set("bui")) or (c.given.get("dtype") is not None and c.given["dtype"].kind in "bui"),
+)
+refuses("no-mixed-products", lambda c: len(dtypes(c)) > 1)
+refuses("no-bool-product", lambda c: kinds(c) == {"b"})
+refuses("no-half-fft", lambda c: first(c).dtype == np.float16)
+refuses("quantile-dtypes", lambda c: first(c).dtype not in (np.float32, np.float64))
+refuses(
+    "quantile-methods", lambda c: c.full()["interpolation"] not in ("linear", "lower", "higher", "midpoint", "nearest")
+)
+refuses("quantile-size", lambda c: first(c).size > 2**24)
+refuses("positive-of-bool", lambda c: first(c).dtype.kind == "b")
+
+
+refuses(
+    "integer-alpha", lambda c: "alpha" in c.given and category(c.given["alpha"]) > KINDS[promoted(everything(c)).kind]
+)
+refuses("bool-alpha", lambda c: isinstance(c.given.get("alpha"), bool) and promoted(everything(c)).kind != "b")
+refuses("where-needs-bool", lambda c: c.given["condition"].dtype not in (np.bool_, np.uint8))
+refuses("negative-tolerance", lambda c: not (c.full()["rtol"] >= 0 and c.full()["atol"] >= 0))
+refuses("clamp-needs-bound", lambda c: "min" not in c.given and "max" not in c.given)
+refuses("cov-weights", lambda c: "aweights" in c.given and c.given["aweights"].dtype.kind == "c")
+refuses("norm-of-nothing", lambda c: not first(c).size and not 0 <= c.full().get("ord", 2) < np.inf)
+refuses("view-never-copies", lambda c: any(not np.shares_memory(x.reshape(-1), x) for x in c.arrays() if x.size))
+refuses("missing-kernel", lambda c: lacks(c))
+refuses(
+    "prims-no-promotion",
+    lambda c: (
+        len({x.shape for x in c.arrays() if x.ndim}) > 1
+        or len(dtypes(c)) > 1
+        or len({x.ndim > 0 for x in c.arrays()}) > 1
+    ),
+)
+
+
+def letters(dtype: np.dtype) -> set[str]:
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        return {"U"}
+    return {dtype.kind} | ({"e"} if dtype.char == "e" else set())
+
+
+def lacks(call: Call) -> bool:
+    """Return whether an operator has no kernel for the dtype that it would compute in."""
+    wanted = set(LACKS.get(call.op.rpartition("::")[2].partition(".")[0], ""))
+    found = [x for x in call.given.values() if isinstance(x, np.dtype)] or [promoted(everything(call) or call.arrays())]
+    if "isin" in call.op:
+        found = [
+            np.asarray(x).dtype
+            for x in call.given.values()
+            if not isinstance(x, bool) or x is call.given.get("test_element")
+        ]
+    return any(letters(dtype) & wanted for dtype in found)

@@ -1,0 +1,149 @@
+"""Amendments for the chapter of shapes, and for creation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .explaining import amends, refuse
+from .natural import Call
+from .promoting import promoted
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+@amends("squeeze-size-not-1", stage=2)
+def squeezes_ones_alone(call: Call) -> Any:
+    dim = call.given["dim"]
+    x = first(call)
+    wanted = dim if isinstance(dim, tuple) else (dim,)
+    if any(not -max(x.ndim, 1) <= d < max(x.ndim, 1) for d in wanted):
+        return refuse(call)
+    call.given["dim"] = tuple(d for d in wanted if x.ndim and x.shape[d] == 1)
+    return True
+
+
+@amends("chunk-count", stage=2)
+def pieces_rounded_up(call: Call) -> Any:
+    full = call.full()
+    n = first(call).shape[full["dim"]]
+    size = max(-(-n // full["chunks"]), 1)
+    call.f = lambda x, *_, axis=0: np.split(x, np.arange(size, n, size), axis=axis)
+    return True
+
+
+@amends("split-takes-sizes", stage=2)
+def splits_by_sizes(call: Call) -> Any:
+    name = next((n for n in ("split_size", "split_sizes") if isinstance(call.given.get(n), tuple)), None)
+    if name is None or sum(call.given[name]) != first(call).shape[call.full()["dim"]]:
+        return False
+    call.given[name] = tuple(np.cumsum(call.given[name])[:-1].tolist())
+    return True
+
+
+@amends("repeat-is-tile", stage=2)
+def repeats_the_whole(call: Call) -> Any:
+    repeats = call.given["repeats"]
+    if len(repeats) < first(call).ndim:
+        return refuse(call)
+    call.f = np.tile
+    return True
+
+
+@amends("cat-legacy-empty", stage=1)
+def skips_the_empty(call: Call) -> Any:
+    kept = [x for x in call.given["tensors"] if x.shape != (0,)]
+    if len(kept) == len(call.given["tensors"]) or not kept:
+        return False
+    dtype = promoted(call.given["tensors"])
+    call.given["tensors"] = [x.astype(dtype) for x in kept]
+    return True
+
+
+@amends("expand-minus-1", stage=1)
+def keeps_a_size(call: Call) -> Any:
+    size, x = call.given["size"], first(call)
+    lead = len(size) - x.ndim
+    call.given["size"] = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(size))
+    return True
+
+
+@amends("unfold-step", stage=3)
+def steps(call: Call) -> Any:
+    dim, step = call.given["dimension"], call.given["step"]
+    if step < 1:
+        return refuse(call)
+    axis = dim % max(first(call).ndim, 1)
+    call.after.append(lambda out: out[(slice(None),) * axis + (slice(None, None, step),)])
+    return True
+
+
+@amends("meshgrid-ij", stage=1)
+def rows_first(call: Call) -> Any:
+    if "indexing" in call.given:
+        return False
+    call.kwargs["indexing"] = "ij"
+    return True
+
+
+@amends("roll-aligned", stage=0)
+def as_many_shifts(call: Call) -> Any:
+    shifts, dims = call.full()["shifts"], call.full()["dims"]
+    count = len(dims) if dims else 1
+    if isinstance(shifts, tuple) and isinstance(dims, (tuple, list)) and len(shifts) != count:
+        return refuse(call)
+    return False
+
+
+@amends("outer-vectors", stage=0)
+def of_vectors(call: Call) -> Any:
+    return refuse(call) if any(x.ndim != 1 for x in call.arrays()) else False
+
+
+@amends("diff-of-number", stage=0)
+def of_one_rank(call: Call) -> Any:
+    others = [call.given[n] for n in ("prepend", "append") if n in call.given]
+    return refuse(call) if any(x.ndim != first(call).ndim for x in others) or not first(call).ndim else False
+
+
+@amends("triangle-of-vector", stage=0)
+def of_matrices(call: Call) -> Any:
+    return refuse(call) if first(call).ndim < 2 else False
+
+
+@amends("range-inclusive", stage=2)
+def ends_included(call: Call) -> Any:
+    full = call.full()
+    start, end, step = full["start"], full["end"], full.get("step", 1)
+    call.f = lambda *_, dtype=None: start + np.arange(int(np.floor((end - start) / step)) + 1) * step
+    call.after.append(lambda out: out.astype(full.get("dtype") or np.float32))
+    return True
+
+
+@amends("arange-truncates", stage=2)
+def arguments_truncated(call: Call) -> Any:
+    dtype = call.given.get("dtype")
+    if dtype is None or dtype.kind not in "iu":
+        return False
+    call.given |= {n: int(call.given[n]) for n in ("start", "end", "step") if n in call.given}
+    return True
+
+
+@amends("linspace-truncates", stage=2)
+def towards_zero(call: Call) -> Any:
+    dtype = call.given.get("dtype")
+    if dtype is None or dtype.kind not in "iu":
+        return False
+    del call.given["dtype"]
+    call.after.append(lambda out: np.trunc(out).astype(dtype))
+    return True
+
+
+@amends("triangle-indices", stage=4)
+def one_array(call: Call) -> Any:
+    dtype = call.given.get("dtype") or np.int64
+    call.after.append(lambda out: np.stack(out).astype(dtype))
+    return True

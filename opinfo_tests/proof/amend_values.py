@@ -1,0 +1,383 @@
+"""Amendments for the chapters of values and of reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .amend_promotion import everything, operands, promote
+from .explaining import amends, expects, refuse
+from .natural import Call
+from .promoting import cast, promoted
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+# ---------------------------------------------------------------- reductions
+
+
+@amends("correction", stage=2)
+def divides_by_less(call: Call) -> Any:
+    if "correction" in call.given or "unbiased" in call.given:
+        return False
+    call.kwargs["ddof"] = 1
+    return True
+
+
+@amends("empty-dim", stage=1)
+def no_dims_are_all(call: Call) -> Any:
+    name = "dims" if "dims" in call.given else "dim"
+    if call.given.get(name) != ():
+        return False
+    del call.given[name]
+    return True
+
+
+@amends("zero-dim-axis", stage=2)
+def a_number_has_a_dim(call: Call) -> Any:
+    """A 0-d array as one of one dimension, whose results lose it again."""
+    arrays = call.arrays()
+    if not arrays or arrays[0].ndim:
+        return False
+    name = next(k for k, v in call.given.items() if v is arrays[0])
+    call.given[name] = arrays[0][None]
+    call.after.append(lambda out: tuple(map(flat, out)) if isinstance(out, tuple) else flat(out))
+    return True
+
+
+def flat(x: Any) -> Any:
+    return np.asarray(x).reshape(()) if np.size(x) == 1 else x
+
+
+@amends("half-opmath", "half-cumsum", "half-norm", stage=4)
+def halves_in_float32(call: Call) -> Any:
+    if not any(x.dtype == np.float16 for x in call.arrays()):
+        return False
+    if call.given.get("dtype") == np.float16:
+        call.given["dtype"] = np.dtype(np.float32)
+    wide = {k: v for k, v in call.given.items() if isinstance(v, np.ndarray) and v.dtype == np.float16}
+    call.given |= {k: v.astype(np.float32) for k, v in wide.items()}
+    for k, v in call.given.items():
+        if isinstance(v, list):
+            call.given[k] = [
+                x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float16 else x for x in v
+            ]
+    call.after.append(lambda out: narrow(out, np.float32, np.float16))
+    return True
+
+
+def narrow(out: Any, wide: Any, dtype: Any) -> Any:
+    if isinstance(out, (tuple, list)):
+        return type(out)([narrow(x, wide, dtype) for x in out])
+    return np.asarray(out).astype(dtype) if np.asarray(out).dtype == wide else out
+
+
+@amends("cumsum-accumulator", stage=4)
+def accumulates_in_double(call: Call) -> Any:
+    if first(call).dtype not in (np.float32, np.complex64):
+        return False
+    dtype = first(call).dtype
+    call.kwargs["dtype"] = np.float64 if dtype == np.float32 else np.complex128
+    call.after.append(lambda out: out.astype(dtype))
+    return True
+
+
+@expects("cascade-sum", "rounding", "zero sign")
+def sums_in_cascades(call: Call) -> Any:
+    """Rounding alone: the exact result is computed in double precision."""
+    return first(call).dtype.kind in "fc" and first(call).size > 8
+
+
+@amends("median-of-nothing", stage=6)
+def smallest_of_none(call: Call) -> Any:
+    dtype = first(call).dtype
+    if first(call).size or dtype.kind not in "iu":
+        return False
+    call.f = lambda x, axis=None, keepdims=False: np.zeros((), dtype)
+    return True
+
+
+@amends("cumsum-needs-dim", stage=0)
+def without_a_dim(call: Call) -> Any:
+    return False if "dim" in call.given else refuse(call)
+
+
+@amends("lower-median", stage=3)
+def the_lower_of_two(call: Call) -> Any:
+    nan = call.f in (np.nanmedian,)
+    call.f = lambda x, axis=None, keepdims=False: np.asarray(
+        (np.nanquantile if nan else np.quantile)(
+            x.astype(np.float64) if x.dtype.kind in "ui" else x, 0.5, axis=axis, keepdims=keepdims, method="lower"
+        )
+    ).astype(x.dtype)
+    return True
+
+
+# ---------------------------------------------------------------- values
+
+
+@amends("sign-of-nan", stage=5)
+def sign_of_nan(call: Call) -> Any:
+    if first(call).dtype.kind not in "fc":
+        return False
+    call.after.append(lambda out: np.where(np.isnan(first(call)), np.zeros((), out.dtype), out))
+    return True
+
+
+@amends("heaviside-of-nan", stage=5)
+def heaviside_of_nan(call: Call) -> Any:
+    call.after.append(lambda out: np.where(np.isnan(call.given["self"]), np.zeros((), out.dtype), out))
+    return True
+
+
+@amends("angle-of-negative-zero", stage=2)
+def angle_of_negative_zero(call: Call) -> Any:
+    if first(call).dtype.kind != "f":
+        return False
+    call.given["self"] = call.given["self"] + 0
+    return True
+
+
+@amends("remainder-zero-sign", stage=5)
+def zero_is_positive(call: Call) -> Any:
+    zero = lambda out: np.copysign(np.zeros((), out.dtype), call.given["self"]).astype(out.dtype)
+    call.after.append(lambda out: np.where(out == 0, zero(out), out) if out.dtype.kind == "f" else out)
+    return True
+
+
+@amends("clamp-zero-sign", stage=4)
+def zeros_stay(call: Call) -> Any:
+    if promoted(everything(call)).kind != "f":
+        return False
+
+    def clamped(x: Any, min: Any = None, max: Any = None) -> Any:
+        x = x if min is None else np.where(x < min, min, x)
+        return x if max is None else np.where(x > max, max, x)
+
+    call.f = (
+        clamped
+        if call.f is np.clip
+        else (lambda a, b: np.where(a < b, b, a))
+        if call.f is np.maximum
+        else (lambda a, b: np.where(a > b, b, a))
+    )
+    return True
+
+
+@expects("complex-zero-sign", "zero sign")
+def complex_zeros(call: Call) -> Any:
+    return promoted(everything(call)).kind == "c"
+
+
+@amends("erfinv-of-negative-zero", stage=5)
+def zero_stays(call: Call) -> Any:
+    x = first(call)
+    call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
+    return True
+
+
+@amends("lgamma-of-minus-infinity", stage=5)
+def infinity_of_both(call: Call) -> Any:
+    call.after.append(lambda out: np.where(np.isinf(first(call)), np.asarray(np.inf, out.dtype), out))
+    return True
+
+
+@amends("zeta-of-infinity", stage=5)
+def nan_of_infinity(call: Call) -> Any:
+    other = call.given["other"]
+    call.after.append(lambda out: np.where(np.isinf(other), np.asarray(np.nan, out.dtype), out))
+    return True
+
+
+@amends("igamma-of-nan", stage=5)
+def zero_before_nan(call: Call) -> Any:
+    a, x = call.given["self"], call.given["other"]
+    upper = call.f.__name__ == "gammaincc"
+
+    def looked(out: Any) -> Any:
+        out = np.where(x == 0, np.asarray(float(upper), out.dtype), out)
+        out = np.where(a == 0, np.where(x > 0, np.asarray(float(not upper), out.dtype), out), out)
+        return np.where(np.isinf(x) & ~np.isinf(a) & (x > 0), np.asarray(float(not upper), out.dtype), out)
+
+    call.after.append(looked)
+    return True
+
+
+@expects("scipy-rounding", "rounding")
+def rounded_elsewhere(call: Call) -> Any:
+    return True
+
+
+@expects("complex-infinities", "not finite")
+def complex_infinities(call: Call) -> Any:
+    return "c" in {x.dtype.kind for x in call.arrays()}
+
+
+@amends("gcd-of-smallest", stage=4)
+def absolutes_wrap(call: Call) -> Any:
+    """Euclid's steps with the remainders of C."""
+    dtype = promoted(everything(call))
+    divisor = np.vectorize(lambda a, b: wrapping_gcd(dtype.type(a), dtype.type(b)), otypes=[dtype])
+
+    def multiple(x: Any, y: Any) -> Any:
+        g = divisor(x, y)
+        return np.where(g == 0, 0, np.abs(x // np.where(g == 0, 1, g) * y)).astype(dtype)
+
+    call.f = divisor if call.f is np.gcd else multiple
+    return True
+
+
+def wrapping_gcd(a: Any, b: Any) -> Any:
+    with np.errstate(all="ignore"):
+        a, b = np.abs(a), np.abs(b)
+        while a != 0:
+            a, b = np.fmod(b, a), a
+    return b
+
+
+@amends("heaviside-of-integers", stage=5)
+def keeps_the_dtype(call: Call) -> Any:
+    dtype = call.given["self"].dtype
+    if dtype.kind not in "bui":
+        return False
+    call.after.append(lambda out: out.astype(dtype))
+    return True
+
+
+@amends("variance-in-double", stage=4)
+def in_double(call: Call) -> Any:
+    dtype = first(call).dtype
+    if dtype not in (np.float32, np.complex64):
+        return False
+    call.kwargs["dtype"] = np.float64 if dtype == np.float32 else np.complex128
+    call.after.append(lambda out: np.asarray(out).astype(np.float32))
+    return True
+
+
+@amends("variance-of-nothing", stage=6)
+def nan_of_nothing(call: Call) -> Any:
+    if first(call).size:
+        return False
+    call.after.append(lambda out: np.full_like(out, np.nan))
+    return True
+
+
+@amends("integer-division-by-zero", stage=0)
+def division_by_zero(call: Call) -> Any:
+    found = everything(call)
+    dtype = promoted(found)
+    divisor = np.asarray(call.given["other"])
+    if dtype.kind not in "ui" or not np.size(call.given["self"]) or not (cast(divisor, dtype) == 0).any():
+        return False
+    return refuse(call)
+
+
+@amends("div-trunc-of-integers", stage=3)
+def truncated_exactly(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    if dtype.kind not in "bui" or call.given.get("rounding_mode") != "trunc":
+        return False
+    promote(call, np.dtype(np.int64) if dtype.kind == "b" else dtype)
+    call.f = lambda x, y: np.floor_divide(x, y) + ((x % y != 0) & ((x < 0) != (y < 0)))
+    call.after.append(lambda out: np.asarray(out).astype(dtype))
+    return True
+
+
+@amends("integer-negative-powers", stage=3)
+def truncated_powers(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    if dtype.kind not in "ui" or not (np.asarray(call.given.get("exponent", call.given.get("other"))) < 0).any():
+        return False
+    promote(call)
+    call.f = integer_powers
+    return True
+
+
+def integer_powers(x: Any, y: Any) -> Any:
+    x, y = np.broadcast_arrays(x, y)
+    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0)).astype(x.dtype)
+    return np.where(y < 0, inverse, np.power(x, np.where(y < 0, 0, y).astype(y.dtype)))
+
+
+@amends("half-power-is-sqrt", stage=3)
+def power_is_root(call: Call) -> Any:
+    exponent = call.given.get("exponent")
+    if isinstance(exponent, np.ndarray) or exponent not in (0.5, -0.5):
+        return False
+    call.f = (lambda x, y: np.sqrt(x)) if exponent == 0.5 else (lambda x, y: 1 / np.sqrt(x))
+    return True
+
+
+@amends("fused-sum", stage=4)
+def rounded_once(call: Call) -> Any:
+    dtype = promoted(everything(call))
+    if dtype not in (np.float16, np.float32, np.complex64) or not {"alpha"} & call.given.keys():
+        return False
+    wide = {"e": np.float32, "f": np.float64, "F": np.complex128}[dtype.char]
+    call.given |= {n: cast(x, np.dtype(wide)) for n, x in operands(call).items()}
+    call.after.append(lambda out: np.asarray(out).astype(dtype))
+    return True
+
+
+@amends("half-prod", stage=4)
+def rounded_at_every_step(call: Call) -> Any:
+    if first(call).dtype != np.float16:
+        return False
+
+    def product(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+        x = x.ravel() if axis is None else np.moveaxis(x, axis, 0)
+        total = np.ones(x.shape[1:], np.float16)
+        for row in x:
+            total = (total * row).astype(np.float16)
+        return np.expand_dims(total, axis) if keepdims and axis is not None else total
+
+    call.f = product
+    return True
+
+
+@amends("nan-to-num-fills", stage=2)
+def fills_of_the_dtype(call: Call) -> Any:
+    dtype = first(call).dtype
+    if dtype.kind != "V":
+        return False
+    top, zero = ml_dtypes.finfo(dtype).max, np.zeros((), dtype)
+    call.f = lambda x: np.where(x != x, zero, np.clip(x, -top, top)).astype(dtype)
+    return True
+
+
+@amends("conj-of-bool", stage=3)
+def conjugate_of_bool(call: Call) -> Any:
+    if first(call).dtype.kind != "b":
+        return False
+    call.f = np.copy
+    return True
+
+
+@amends("logaddexp-of-complex", stage=3)
+def complex_logarithms(call: Call) -> Any:
+    if promoted(everything(call)).kind != "c":
+        return False
+
+    def added(x: Any, y: Any) -> Any:
+        top = np.where(x.real > y.real, x, y)
+        return top + np.log(np.exp(x - top) + np.exp(y - top))
+
+    call.f = added
+    return True
+
+
+@expects("half-opmath", "rounding")
+def rounded_otherwise(call: Call) -> Any:
+    return any(x.dtype == np.float16 for x in call.arrays())
+
+
+@amends("reciprocal-of-complex-zero", stage=5)
+def complex_zero(call: Call) -> Any:
+    if first(call).dtype.kind != "c":
+        return False
+    call.after.append(lambda out: np.where(first(call) == 0, np.asarray(complex(np.inf, np.nan), out.dtype), out))
+    return True

@@ -1,0 +1,153 @@
+"""Pairs: what torch answers a call, and what the NumPy counterpart answers the natural call; and how the two disagree.
+
+The judge is the harness's own, with the operator's tolerance: what it passes, agrees.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import Backend, Seen, error_of, place_ndarray
+from ..case import Case, is_inexact, leaves
+from ..judge.tolerances import Rule, rule_of
+from ..judge.unspecified import second_opinion
+from ..judge.verdict import Verdict, check_all_values, check_form, check_values, input_scale
+from .natural import Call
+
+# How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
+KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only")
+# Other values, told apart: in the sign of zeros alone, where something is not finite alone, in the last digits alone.
+VALUES = ("zero sign", "not finite", "rounding", "value")
+NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
+NONE = frozenset[int]()
+EXACT = Rule("exact", "looked at bit by bit")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """In what two answers disagree: a kind and the words that show it."""
+
+    kind: str
+    message: str
+
+
+def answer_of(call: Call) -> Seen:
+    """Return what a call of NumPy shows."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            out = call()
+        except Exception as e:
+            return Seen(error=error_of(e))
+    return seen_of(out, call.buffers)
+
+
+def seen_of(out: Any, buffers: list[np.ndarray]) -> Seen:
+    """Return a result of NumPy as the harness sees results: flat, scalars as 0-d arrays."""
+    seen = Seen()
+    for r in leaves(out if not isinstance(out, tuple) else list(out)):
+        if isinstance(r, np.generic):
+            r = np.asarray(r)
+        seen.results.append(r)
+        seen.alias.append(place_ndarray(r, buffers))
+    return seen
+
+
+def is_view(seen: Seen, i: int) -> bool | None:
+    """Return whether a result is in an argument's memory, None where that cannot be told."""
+    place = seen.alias[i] if i < len(seen.alias) else ...
+    return None if place is ... else place is not None
+
+
+def compare(
+    case: Case, want: Seen, mine: Seen, oracle: Backend | None = None, exact: bool = False
+) -> Disagreement | None:
+    """Return how NumPy's answer differs from torch's; with an ``oracle``, not where torch differs from itself.
+
+    ``exact`` looks at every bit, for differences that the operator's tolerance passes.
+    """
+    if want.error or mine.error:
+        if want.error and mine.error:
+            return None
+        kind, (name, words) = ("torch refuses", want.error) if want.error else ("numpy refuses", mine.error or ("", ""))
+        return Disagreement(kind, f"{name}: {words.partition(chr(10))[0][:120]}")
+    if len(want.results) != len(mine.results):
+        return Disagreement("results", f"{len(mine.results)} results, torch gives {len(want.results)}")
+    for i, (w, m) in enumerate(zip(want.results, mine.results, strict=True)):
+        if not isinstance(w, np.ndarray) and isinstance(m, np.ndarray) and not m.ndim:
+            m = mine.results[i] = m[()].item()
+        if isinstance(w, np.ndarray) and not isinstance(m, np.ndarray):
+            m = mine.results[i] = np.asarray(m)
+        form = check_form(w, m)
+        if form:
+            return Disagreement(form.outcome.removeprefix("wrong-"), form.message)
+    mine.after = want.after
+    verdict = check_all_values(case, want, mine, EXACT if exact else rule_of(case), NONE)
+    if verdict.outcome != "pass":
+        if oracle is not None and settled(case, oracle, want, mine, verdict):
+            return None
+        return Disagreement(kind_of_values(case, want, mine), verdict.message)
+    resized = any(w.shape != a.shape for w, a in zip(want.after, case.arrays()))
+    for i, m in enumerate(mine.results):
+        if not isinstance(m, np.ndarray) or not m.size or resized:
+            continue
+        w_view, m_view = is_view(want, i), is_view(mine, i)
+        if w_view is not None and m_view is not None and w_view != m_view:
+            return Disagreement("alias", f"torch gives {'a view' if w_view else 'a copy'}, NumPy does not")
+        if not m.flags.writeable:
+            return Disagreement("read-only", "torch's result may be written")
+    return None
+
+
+def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
+    """Return in which of `VALUES` two answers of one form disagree."""
+    rule = rule_of(case)
+    pairs = [(w, m) for w, m in zip(want.results, mine.results, strict=True) if isinstance(w, np.ndarray)]
+    if rule.kind == "factors" or not all(is_inexact(w.dtype) for w, _ in pairs):
+        return "value"
+
+    def passes(change: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+        return all(
+            check_values(w, by_parts(change, w, m), rule, input_scale(case), case).outcome == "pass" for w, m in pairs
+        )
+
+    if passes(lambda w, m: np.where((w == 0) & (m == 0), w, m)):
+        return "zero sign"
+    if passes(lambda w, m: np.where((w == 0) & (m == 0) | ~np.isfinite(w) | ~np.isfinite(m), w, m)):
+        return "not finite"
+    return "rounding" if all(nearly(w, m) for w, m in pairs) else "value"
+
+
+def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """Return ``change`` of two arrays, of complex ones for the real and the imaginary parts alone."""
+    if w.dtype.kind != "c":
+        return change(w, m).astype(w.dtype)
+    out = m.copy()
+    out.real, out.imag = change(w.real, m.real), change(w.imag, m.imag)
+    return out
+
+
+def nearly(w: np.ndarray, m: np.ndarray) -> bool:
+    """Return whether two arrays differ in their last digits at most."""
+    finite = np.isfinite(w) & np.isfinite(m)
+    if not np.array_equal(np.where(finite, 0, w), np.where(finite, 0, m), equal_nan=True):
+        return False
+    wide = np.complex128 if w.dtype.kind == "c" else np.float64
+    w, m, size = w[finite].astype(wide), m[finite].astype(wide), w.real.dtype.itemsize
+    return not w.size or bool((abs(w - m) <= NEARLY[size] * max(abs(w).max(), 1e-30)).all())
+
+
+def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict) -> bool:
+    """Return whether torch itself gives other values on the same arguments in other memory."""
+    return second_opinion(case, oracle, want, mine, verdict, NONE).outcome == "unspecified"
+
+
+def is_contract(want: Seen) -> bool:
+    """Return whether torch's answer is one that can be compared: no failed assertion of its own, nor a call that is none."""
+    none = ("INTERNAL ASSERT", "is missing value for argument")
+    return not (want.error and (want.error[0] == "OutOfContract" or any(words in want.error[1] for words in none)))

@@ -1,0 +1,100 @@
+"""The tier: ``python -m opinfo_tests --proof`` accounts for every disagreement between torch and the NumPy counterparts."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torchnp
+
+from .account import HOW, Account, never_seen, packets, provable, prove
+from .plant import plant as plant_faults
+
+DATA = Path(__file__).parents[1] / "data" / "proof.tsv"
+HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the plain NumPy counterpart is right"
+# Families whose every disagreement is explained and whose every listing is seen; others are proved only where --ops asks.
+PROVED = frozenset(
+    {"arithmetic", "bitwise", "compare", "pointwise", "power", "limits", "reduce", "extrema", "moments", "scan",
+     "vectornorm", "sort", "prims.elementwise", "join"}
+)  # fmt: skip
+DRAWS = 20  # of each overload, as many as the quick tier has
+
+
+def show_proof(
+    console: Any, ops: frozenset[str] | None, draws: int = DRAWS, messages: int = 4, plant: bool = False
+) -> int:
+    """Print the account of some overloads, of all with a counterpart by default; return the exit status."""
+    chosen = proved() if ops is None else ops & provable()
+    if not chosen:
+        console.print("none of the chosen overloads has a NumPy counterpart of its own", markup=False)
+        return 2
+    with warnings.catch_warnings():  # what NumPy remarks on calls that are made to differ
+        warnings.simplefilter("ignore")
+        if plant:
+            return show_planted(chosen, draws)
+        accounts = prove(chosen, draws)
+    for a in accounts.values():
+        for kind, message, call in a.unexplained[:messages]:
+            console.print(f"{a.op}: {kind}: {message}", style="red", markup=False)
+            console.print(f"    {call}", style="dim", markup=False)
+        if len(a.unexplained) > messages:
+            console.print(f"    and {len(a.unexplained) - messages} more", style="dim", markup=False)
+    never = never_seen(accounts)
+    for packet, ids in never.items():
+        console.print(f"{packet}: listed and never seen: {', '.join(ids)}", style="red", markup=False)
+    for line in summary(accounts):
+        print(line)
+    if ops is None and draws == DRAWS:
+        DATA.write_text("\n".join(lines(accounts)) + "\n", encoding="utf-8")
+    return 1 if never or any(a.unexplained for a in accounts.values()) else 0
+
+
+def proved() -> frozenset[str]:
+    """Return the overloads of the families that are proved."""
+    return frozenset(op for op in provable() if torchnp.table[op].family in PROVED)
+
+
+def show_planted(ops: frozenset[str], draws: int) -> int:
+    """Plant faults and print which share is excused: that of each kind, and of all."""
+    found = plant_faults(ops, draws)
+    for name, (planted, excused) in sorted(found.items()):
+        print(f"{name}: {excused:,} of {planted:,} excused ({excused / planted:.1%})")
+    planted, excused = (sum(n[i] for n in found.values()) for i in (0, 1))
+    print(f"all: {excused:,} of {planted:,} planted faults excused ({excused / max(planted, 1):.1%})")
+    return 0
+
+
+def summary(accounts: dict[str, Account]) -> list[str]:
+    """Return the account's figures as text."""
+    pairs = sum(a.pairs for a in accounts.values())
+    agree = sum(a.agree for a in accounts.values())
+    how: Counter[str] = sum((a.how for a in accounts.values()), Counter())
+    none: Counter[str] = sum((a.none for a in accounts.values()), Counter())
+    alone: Counter[str] = sum((a.alone for a in accounts.values()), Counter())
+    groups = packets(accounts)
+    never = sum(map(len, never_seen(accounts).values()))
+    listed = sum(len({i for a in group for i in (*a.sightings, *a.apart)}) for group in groups.values()) + never
+    apart = sum(
+        len({i for a in group for i in a.apart} - {i for a in group for i in a.sightings}) for group in groups.values()
+    )
+    left = provable() - proved()
+    found = [
+        f"{len(accounts)} overloads with a counterpart, {sum(not a.pairs for a in accounts.values())} of them without a pair",
+        f"{pairs:,} pairs: {agree:,} agree ({agree / max(pairs, 1):.1%}); " + ", ".join(f"{how[h]:,} {h}" for h in HOW),
+        f"no natural call: {none.total():,} of {sum(bool(a.none.total()) for a in accounts.values())} overloads; "
+        f"dtypes that NumPy lacks: {sum(a.foreign for a in accounts.values()):,} calls",
+        f"{listed} differences at operators: {listed - apart - never} seen, {apart} in calls of examples alone, {never} never",
+    ]
+    if accounts.keys() >= proved():
+        families = {torchnp.table[op].family for op in left}
+        found.append(f"not yet proved: {len(left)} overloads of {len(families)} families")
+    if alone:
+        found.append("by kind alone: " + ", ".join(f"{i} ({n})" for i, n in alone.most_common()))
+    return found
+
+
+def lines(accounts: dict[str, Account]) -> list[str]:
+    """Return what ``proof.tsv`` holds: of each overload the pairs, and those on which NumPy is right."""
+    return [HEAD, *(f"{a.op}\t{a.pairs}\t{a.agree}" for a in accounts.values() if a.pairs)]
