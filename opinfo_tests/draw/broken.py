@@ -14,7 +14,7 @@ from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
 from .drawable import looks_at_sizes
-from .pairs import paired
+from .mixed import paired
 from .relaid import cast, relaid, retyped
 from .strategies import draws
 from .task import BROKEN

@@ -15,7 +15,7 @@ from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array
 from opinfo_tests.draw.broken import BASES, broken
 from opinfo_tests.draw.drawable import drawable, may_break, takes_any_shape
-from opinfo_tests.draw.pairs import paired
+from opinfo_tests.draw.mixed import paired
 from opinfo_tests.draw.record import Recorder, freeze
 from opinfo_tests.draw.relaid import KINDS, enlarged, relaid
 from opinfo_tests.draw.samples import samples_of
