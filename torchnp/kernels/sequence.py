@@ -13,7 +13,7 @@ from torchnp.errors import expected_true, invalid_view, no_dimensions, unknown_r
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
-from torchnp.kernels.slicing import select
+from torchnp.kernels.slicing import select, slice_tensor
 from torchnp.registry import kernel
 from torchnp.scalars import scalar
 
@@ -81,8 +81,10 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
 def _unpacked(out, packed, batch_sizes, batch_first):
     """Packed steps written into a padded tensor."""
     start = 0
-    for row, n in zip(out, batch_sizes.tolist()):
-        row[:n] = packed[start : start + n]
+    for i, n in enumerate(batch_sizes.tolist()):
+        rows, values = slice_tensor(select(out, 0, i), 0, 0, n), packed[start : start + n]
+        check_fits(values, rows)
+        rows[...] = values
         start += n
     return out.swapaxes(0, 1) if batch_first else out
 
@@ -92,6 +94,7 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     """The gradient of packed steps in the shape of the padded tensor."""
     check(min(input_size, default=0) >= 0, "zeros: Dimension size must be non-negative.")
     check(batch_sizes.dtype == dt.int64 and batch_sizes.ndim == 1, _no_lengths(batch_sizes))
+    check(len(input_size) > 1 or not batch_first, expected_true("input_size.size() >= 2"))
     shape = (input_size[1], input_size[0], *input_size[2:]) if batch_first else tuple(input_size)
     out = empty_in_order(shape, grad.dtype, None)
     out[...] = 0
