@@ -12,7 +12,7 @@ import torchnp
 from .account import HOW, Account, never_seen, packets, provable, prove
 from .plant import plant as plant_faults
 
-DATA = Path(__file__).parents[1] / "data" / "proof.tsv"
+DATA = Path(torchnp.__file__).parent / "data" / "proof.tsv"  # which `torchnp explain` reads
 HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the plain NumPy counterpart is right"
 # Families whose every disagreement is explained and whose every listing is seen; others are proved only where --ops asks.
 PROVED = frozenset(

@@ -116,6 +116,13 @@ def examples() -> dict[tuple[str, str], Example]:
 
 
 @functools.cache
+def shares() -> dict[str, tuple[int, int]]:
+    """Of overloads that are proved, the calls on which NumPy's counterpart was tried as it is, and those where it is right."""
+    cells = (line.split("\t") for line in _lines("proof.tsv"))
+    return {name: (int(calls), int(right)) for name, calls, right in cells}
+
+
+@functools.cache
 def callers() -> dict[str, str]:
     """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
     return dict(line.split("\t") for line in _lines("callers.tsv"))

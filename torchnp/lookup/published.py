@@ -32,6 +32,7 @@ def op(name: str) -> dict[str, Any]:
         "does": body.doc if body else "",
         "numpy": body.like if body else "",
         "differences": list(body.differs) if body else [],
+        "tried": dict(zip(("calls", "right"), facts.shares().get(name, ()))),
         "tags": sorted(schema.tags),
         "reason": facts.why_excluded(name) or "",
     }

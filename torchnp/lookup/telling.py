@@ -30,6 +30,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "numpy": _counterparts(ops[:1]),
         "arrays": EXAMPLE if meaning.calls else {},
         "calls": [{"numpy": c.numpy, "torch": c.torch, "says": c.say} for c in meaning.calls],
+        "tried": _tried(main) if meaning.kind != "difference" else {},
         "differences": _differences(meaning, ops),
         "op": main,
         "torch": facts.callers().get(main.partition(".")[0], ""),
@@ -52,6 +53,12 @@ def _bodies(op: str) -> list[Fact]:
 
 def _overloads(op: str) -> list[str]:
     return facts.overloads().get(op, [op] if op else [])
+
+
+def _tried(op: str) -> dict[str, int]:
+    """On how many calls of torch's samples NumPy's counterpart, called as it is, gives what torch gives."""
+    found = [facts.shares()[n] for n in _overloads(op) if n in facts.shares()]
+    return {"calls": sum(calls for calls, _ in found), "right": sum(right for _, right in found)} if found else {}
 
 
 def _counterparts(ops: Iterable[str]) -> list[str]:
@@ -138,6 +145,9 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
     else:
         called = f"is {counterparts} in NumPy" if counterparts else "has no counterpart of its own in NumPy"
     does = f"\n  {told['does']}" if told["does"] else ""
+    if tried := told["tried"]:
+        right = f"{counterparts.partition(' or ')[0]}, called as it is, is right on {tried['right']:,} of {tried['calls']:,}"
+        does += f"\n  {right} calls that the tests made."
     runs = "" if told["name"] in (op, op.partition("::")[2]) else f"\n  It runs {op}."
     return f"{title}  {called}{does}{runs if kind == 'torch' else ''}"
 
