@@ -5,6 +5,7 @@ Editors complete by it and type checkers check by it. ``--check`` only compares,
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 import sys
@@ -96,7 +97,7 @@ def described(name: str) -> str:
     known = f"{len(row.differences)} known differences" if row.differences else "no known difference"
     like = public_name(row.like)
     counterpart = f"\n\nLike ``{like}``, with {known}: ``torchnp explain {row.schema.base}``." if like else ""
-    return f"{(row.__doc__ or '').strip()}{counterpart}"
+    return f"{inspect.cleandoc(row.__doc__ or '')}{counterpart}"
 
 
 def op(base: str, names: list[str]) -> Iterator[str]:
@@ -113,7 +114,9 @@ def op(base: str, names: list[str]) -> Iterator[str]:
             continue
         yield "    @staticmethod"
         yield f"    def {attribute}{signature(torchnp.table.schemas[name])}:"
-        yield quoted(f"{(torchnp.table[name].__doc__ or '').strip()}\n\n``{torchnp.table.schemas[name]}``", "        ")
+        yield quoted(
+            f"{inspect.cleandoc(torchnp.table[name].__doc__ or '')}\n\n``{torchnp.table.schemas[name]}``", "        "
+        )
     yield "    def overloads(self) -> list[str]: ..."
     yield ""
 

@@ -3874,13 +3874,13 @@ class _aten__grid_sampler_2d_cpu_fallback_backward:
 class _aten__grouped_mm:
     """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
 
-        Rows and columns after the last group are zero here and anything in torch."""
+    Rows and columns after the last group are zero here and anything in torch."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., out_dtype: _ScalarType | None = ...) -> _Array:
         """Products of groups, which end at ``offs``: of rows (2-d by 3-d), of columns (3-d by 2-d), of inner slices (2-d by 2-d).
 
-            Rows and columns after the last group are zero here and anything in torch.
+        Rows and columns after the last group are zero here and anything in torch.
 
         ``aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4944,7 +4944,7 @@ class _aten__sample_dirichlet:
 class _aten__saturate_weight_to_fp16:
     """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
 
-        Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+    Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
 
     Like ``numpy.clip``, with no known difference: ``torchnp explain _saturate_weight_to_fp16``."""
     def __call__(_, /, weight: _Tensor) -> _Array: ...
@@ -4952,7 +4952,7 @@ class _aten__saturate_weight_to_fp16:
     def default(weight: _Tensor) -> _Array:
         """The weight itself, brought within the range of float16: torch writes into it, though the schema does not say so.
 
-            Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
+        Of more than two dimensions only the first values change, as many as the first two hold; not contiguous, none do.
 
         ``aten::_saturate_weight_to_fp16(Tensor weight) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5080,13 +5080,13 @@ class _aten__scaled_dot_product_fused_attention_overrideable_backward:
 class _aten__scaled_grouped_mm:
     """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
 
-        torch has code for it on GPUs only; the result is bfloat16, computed in float32."""
+    torch has code for it on GPUs only; the result is bfloat16, computed in float32."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, offs: _Tensor | None = ..., bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array:
         """`_grouped_mm` of float8 matrices with a float32 scale for each row of the first and each column of the second.
 
-            torch has code for it on GPUs only; the result is bfloat16, computed in float32.
+        torch has code for it on GPUs only; the result is bfloat16, computed in float32.
 
         ``aten::_scaled_grouped_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? offs=None, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5104,8 +5104,8 @@ class _aten__scaled_grouped_mm_v2:
 class _aten__scaled_mm:
     """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
 
-        Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
-        operands are scaled in float32 and the result saturates."""
+    Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+    operands are scaled in float32 and the result saturates."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @overload
@@ -5114,8 +5114,8 @@ class _aten__scaled_mm:
     def default(self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array:
         """(scale_a * self) @ (scale_b * mat2) + bias, over ``scale_result`` where ``out_dtype`` says float8.
 
-            Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
-            operands are scaled in float32 and the result saturates.
+        Of one dtype and with two single scales oneDNN computes it, in which a float8_e4m3fn overflows to nan; else the
+        operands are scaled in float32 and the result saturates.
 
         ``aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor``"""
     @staticmethod
@@ -15430,8 +15430,8 @@ class _aten_linalg_ldl_solve:
 class _aten_linalg_lstsq:
     """Least squares solutions, and for some drivers residuals, ranks and singular values.
 
-        "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
-        ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+    "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
+    ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
 
     Like ``numpy.linalg.lstsq``, with 2 known differences: ``torchnp explain linalg_lstsq``."""
     @overload
@@ -15442,8 +15442,8 @@ class _aten_linalg_lstsq:
     def default(self: _Tensor, b: _Tensor, rcond: _float | None = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
         """Least squares solutions, and for some drivers residuals, ranks and singular values.
 
-            "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
-            ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
+        "gels" takes every matrix to be regular and leaves ``rcond`` alone, "gelsy" counts the first column whatever
+        ``rcond`` says, and for "gelsd" a negative ``rcond`` or one of 1 and more is the machine's epsilon.
 
         ``aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)``"""
     @staticmethod
@@ -17843,7 +17843,7 @@ class _aten_mkldnn_reorder_conv3d_weight:
 class _aten_mkldnn_rnn_layer:
     """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
 
-        The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again."""
+    The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again."""
     @overload
     def __call__(_, /, input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
@@ -17852,7 +17852,7 @@ class _aten_mkldnn_rnn_layer:
     def default(input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]:
         """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
 
-            The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
+        The memory that oneDNN keeps for the gradient is empty here: the gradient runs the layer again.
 
         ``aten::mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
