@@ -36,10 +36,10 @@ def paired(case: Case) -> Iterator[Case]:
     places = [
         i for i, v in enumerate(case.args) if types[i].startswith("Scalar") and isinstance(v, (int, float, complex))
     ]
-    for turn, (place, name, number) in enumerate(product(places, DTYPES, NUMBERS)):
+    for place, name, number, single in product(places, DTYPES, NUMBERS, ((), (0,))):
         other = retyped(case, name)
         if other is not None:
-            other = of_dtypes(other, (name,), (0,) if turn % 2 else ())
+            other = of_dtypes(other, (name,), single)
             args = tuple(number if i == place else v for i, v in enumerate(other.args))
             yield replace(rebuilt(other, args, other.kwargs), digest="")
 
