@@ -53,19 +53,6 @@ def _lcm(a: ndarray, b: ndarray) -> ndarray:
     return np.abs(np.floor_divide(a, np.where(divisor == 0, divisor.dtype.type(1), divisor)) * b)
 
 
-binary(
-    "gcd",
-    _gcd,
-    cpu="gcd_cpu",
-    takes=INTS,
-    like=np.gcd,
-    differs=["three-tier-promotion", "missing-kernel", "gcd-of-smallest"],
-)
-binary(
-    "lcm",
-    _lcm,
-    cpu="lcm_cpu",
-    takes=INTS,
-    like=np.lcm,
-    differs=["three-tier-promotion", "missing-kernel", "gcd-of-smallest"],
-)
+_OF_SMALLEST = ["three-tier-promotion", "missing-kernel", "gcd-of-smallest"]
+for _name, _formula, _like in (("gcd", _gcd, np.gcd), ("lcm", _lcm, np.lcm)):
+    binary(_name, _formula, cpu=f"{_name}_cpu", takes=INTS, like=_like, differs=_OF_SMALLEST)

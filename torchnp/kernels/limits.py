@@ -143,19 +143,6 @@ _row = partial(rows, differs=_CLAMP, writes=_WRITES)
 (clamp_min,) = _row("clamp_min", _clamp_one, "Limit from below.", like=np.maximum, foreach="maximum")
 _row("clamp_max", _clamp_one, "Limit from above.", like=np.minimum, foreach="minimum")
 # Of two zeros torch takes the first, but for some of its vectors; NumPy the second.
-el.binary(
-    "clamp_min.Tensor",
-    lambda a, b: np.maximum(b, a),
-    cpu="maximum_cpu",
-    takes=_LIMITS,
-    like=np.maximum,
-    differs=_OF_TENSOR,
-)
-el.binary(
-    "clamp_max.Tensor",
-    lambda a, b: np.minimum(b, a),
-    cpu="minimum_cpu",
-    takes=_LIMITS,
-    like=np.minimum,
-    differs=_OF_TENSOR,
-)
+_of_tensor = partial(el.binary, takes=_LIMITS, differs=_OF_TENSOR)
+_of_tensor("clamp_min.Tensor", lambda a, b: np.maximum(b, a), cpu="maximum_cpu", like=np.maximum)
+_of_tensor("clamp_max.Tensor", lambda a, b: np.minimum(b, a), cpu="minimum_cpu", like=np.minimum)
