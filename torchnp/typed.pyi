@@ -3139,7 +3139,7 @@ class _aten__foreach_rsqrt_:
 class _aten__foreach_sigmoid:
     """``aten::sigmoid``, for each tensor of a list.
 
-    Like ``scipy.special.expit``, with 1 known differences: ``torchnp explain _foreach_sigmoid``."""
+    Like ``scipy.special.expit``, with 3 known differences: ``torchnp explain _foreach_sigmoid``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor]) -> _list[_Array]: ...
     @overload
@@ -3159,7 +3159,7 @@ class _aten__foreach_sigmoid:
 class _aten__foreach_sigmoid_:
     """``aten::_foreach_sigmoid``, written into its first argument.
 
-    Like ``scipy.special.expit``, with 1 known differences: ``torchnp explain _foreach_sigmoid_``."""
+    Like ``scipy.special.expit``, with 3 known differences: ``torchnp explain _foreach_sigmoid_``."""
     def __call__(_, /, self: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array]) -> None:
@@ -18298,7 +18298,7 @@ class _aten_mv:
 class _aten_mvlgamma:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
-    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain mvlgamma``."""
+    Like ``scipy.special.multigammaln``, with 4 known differences: ``torchnp explain mvlgamma``."""
     @overload
     def __call__(_, /, self: _Tensor, p: _int) -> _Array: ...
     @overload
@@ -18318,7 +18318,7 @@ class _aten_mvlgamma:
 class _aten_mvlgamma_:
     """``aten::mvlgamma``, written into its first argument.
 
-    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain mvlgamma_``."""
+    Like ``scipy.special.multigammaln``, with 4 known differences: ``torchnp explain mvlgamma_``."""
     def __call__(_, /, self: _Array, p: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, p: _int) -> _Array:
@@ -19691,7 +19691,7 @@ class _aten_polar:
 class _aten_polygamma:
     """The n-th derivative of digamma.
 
-    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain polygamma``."""
+    Like ``scipy.special.polygamma``, with 6 known differences: ``torchnp explain polygamma``."""
     @overload
     def __call__(_, /, n: _int, self: _Tensor) -> _Array: ...
     @overload
@@ -19711,7 +19711,7 @@ class _aten_polygamma:
 class _aten_polygamma_:
     """``aten::polygamma``, written into its first argument.
 
-    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain polygamma_``."""
+    Like ``scipy.special.polygamma``, with 6 known differences: ``torchnp explain polygamma_``."""
     def __call__(_, /, self: _Array, n: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, n: _int) -> _Array:
@@ -21783,7 +21783,7 @@ class _aten_sgn_:
 class _aten_sigmoid:
     """Elementwise ``sigmoid``.
 
-    Like ``scipy.special.expit``, with 1 known differences: ``torchnp explain sigmoid``."""
+    Like ``scipy.special.expit``, with 3 known differences: ``torchnp explain sigmoid``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -21803,7 +21803,7 @@ class _aten_sigmoid:
 class _aten_sigmoid_:
     """``aten::sigmoid``, written into its first argument.
 
-    Like ``scipy.special.expit``, with 1 known differences: ``torchnp explain sigmoid_``."""
+    Like ``scipy.special.expit``, with 3 known differences: ``torchnp explain sigmoid_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -22453,7 +22453,7 @@ class _aten_sparse_dim:
 class _aten_special_airy_ai:
     """Elementwise ``special_airy_ai``.
 
-    Like ``scipy.special.airy``, with 2 known differences: ``torchnp explain special_airy_ai``."""
+    Like ``scipy.special.airy``, with 4 known differences: ``torchnp explain special_airy_ai``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -22473,7 +22473,7 @@ class _aten_special_airy_ai:
 class _aten_special_bessel_j0:
     """Elementwise ``special_bessel_j0``.
 
-    Like ``scipy.special.j0``, with 2 known differences: ``torchnp explain special_bessel_j0``."""
+    Like ``scipy.special.j0``, with 3 known differences: ``torchnp explain special_bessel_j0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22493,7 +22493,7 @@ class _aten_special_bessel_j0:
 class _aten_special_bessel_j1:
     """Elementwise ``special_bessel_j1``.
 
-    Like ``scipy.special.j1``, with 2 known differences: ``torchnp explain special_bessel_j1``."""
+    Like ``scipy.special.j1``, with 3 known differences: ``torchnp explain special_bessel_j1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22513,7 +22513,7 @@ class _aten_special_bessel_j1:
 class _aten_special_bessel_y0:
     """Elementwise ``special_bessel_y0``.
 
-    Like ``scipy.special.y0``, with 2 known differences: ``torchnp explain special_bessel_y0``."""
+    Like ``scipy.special.y0``, with 3 known differences: ``torchnp explain special_bessel_y0``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22533,7 +22533,7 @@ class _aten_special_bessel_y0:
 class _aten_special_bessel_y1:
     """Elementwise ``special_bessel_y1``.
 
-    Like ``scipy.special.y1``, with 2 known differences: ``torchnp explain special_bessel_y1``."""
+    Like ``scipy.special.y1``, with 3 known differences: ``torchnp explain special_bessel_y1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -22877,7 +22877,7 @@ class _aten_special_exp2:
 class _aten_special_expit:
     """Elementwise ``sigmoid``.
 
-    Like ``scipy.special.expit``, with 1 known differences: ``torchnp explain special_expit``."""
+    Like ``scipy.special.expit``, with 3 known differences: ``torchnp explain special_expit``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23389,7 +23389,7 @@ class _aten_special_modified_bessel_k0:
 class _aten_special_modified_bessel_k1:
     """Elementwise ``special_modified_bessel_k1``.
 
-    Like ``scipy.special.k1``, with 2 known differences: ``torchnp explain special_modified_bessel_k1``."""
+    Like ``scipy.special.k1``, with 3 known differences: ``torchnp explain special_modified_bessel_k1``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23409,7 +23409,7 @@ class _aten_special_modified_bessel_k1:
 class _aten_special_multigammaln:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
-    Like ``scipy.special.multigammaln``, with 2 known differences: ``torchnp explain special_multigammaln``."""
+    Like ``scipy.special.multigammaln``, with 4 known differences: ``torchnp explain special_multigammaln``."""
     @overload
     def __call__(_, /, self: _Tensor, p: _int) -> _Array: ...
     @overload
@@ -23429,7 +23429,7 @@ class _aten_special_multigammaln:
 class _aten_special_ndtr:
     """The distribution function of the normal distribution; half types are rounded at each step.
 
-    Like ``scipy.special.ndtr``, with 2 known differences: ``torchnp explain special_ndtr``."""
+    Like ``scipy.special.ndtr``, with 3 known differences: ``torchnp explain special_ndtr``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -23469,7 +23469,7 @@ class _aten_special_ndtri:
 class _aten_special_polygamma:
     """The n-th derivative of digamma.
 
-    Like ``scipy.special.polygamma``, with 2 known differences: ``torchnp explain special_polygamma``."""
+    Like ``scipy.special.polygamma``, with 6 known differences: ``torchnp explain special_polygamma``."""
     @overload
     def __call__(_, /, n: _int, self: _Tensor) -> _Array: ...
     @overload
@@ -23529,7 +23529,7 @@ class _aten_special_round:
 class _aten_special_scaled_modified_bessel_k0:
     """Elementwise ``special_scaled_modified_bessel_k0``.
 
-    Like ``scipy.special.k0e``, with 2 known differences: ``torchnp explain special_scaled_modified_bessel_k0``."""
+    Like ``scipy.special.k0e``, with 3 known differences: ``torchnp explain special_scaled_modified_bessel_k0``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -23549,7 +23549,7 @@ class _aten_special_scaled_modified_bessel_k0:
 class _aten_special_scaled_modified_bessel_k1:
     """Elementwise ``special_scaled_modified_bessel_k1``.
 
-    Like ``scipy.special.k1e``, with 2 known differences: ``torchnp explain special_scaled_modified_bessel_k1``."""
+    Like ``scipy.special.k1e``, with 3 known differences: ``torchnp explain special_scaled_modified_bessel_k1``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload
@@ -23783,7 +23783,7 @@ class _aten_special_softmax:
 class _aten_special_spherical_bessel_j0:
     """Elementwise ``special_spherical_bessel_j0``.
 
-    Like ``scipy.special.spherical_jn``, with 2 known differences: ``torchnp explain special_spherical_bessel_j0``."""
+    Like ``scipy.special.spherical_jn``, with 3 known differences: ``torchnp explain special_spherical_bessel_j0``."""
     @overload
     def __call__(_, /, x: _Tensor) -> _Array: ...
     @overload

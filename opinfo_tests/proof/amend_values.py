@@ -173,45 +173,6 @@ def complex_zeros(call: Call) -> Any:
     return promoted(everything(call)).kind == "c"
 
 
-@amends("erfinv-of-negative-zero", stage=5)
-def zero_stays(call: Call) -> Any:
-    x = first(call)
-    call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
-    return True
-
-
-@amends("lgamma-of-minus-infinity", stage=5)
-def infinity_of_both(call: Call) -> Any:
-    call.after.append(lambda out: np.where(np.isinf(first(call)), np.asarray(np.inf, out.dtype), out))
-    return True
-
-
-@amends("zeta-of-infinity", stage=5)
-def nan_of_infinity(call: Call) -> Any:
-    other = call.given["other"]
-    call.after.append(lambda out: np.where(np.isinf(other), np.asarray(np.nan, out.dtype), out))
-    return True
-
-
-@amends("igamma-of-nan", stage=5)
-def zero_before_nan(call: Call) -> Any:
-    a, x = call.given["self"], call.given["other"]
-    upper = call.f.__name__ == "gammaincc"
-
-    def looked(out: Any) -> Any:
-        out = np.where(x == 0, np.asarray(float(upper), out.dtype), out)
-        out = np.where(a == 0, np.where(x > 0, np.asarray(float(not upper), out.dtype), out), out)
-        return np.where(np.isinf(x) & ~np.isinf(a) & (x > 0), np.asarray(float(not upper), out.dtype), out)
-
-    call.after.append(looked)
-    return True
-
-
-@expects("scipy-rounding", "rounding")
-def rounded_elsewhere(call: Call) -> Any:
-    return True
-
-
 @expects("complex-infinities", "not finite")
 def complex_infinities(call: Call) -> Any:
     return "c" in {x.dtype.kind for x in call.arrays()}

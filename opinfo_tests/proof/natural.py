@@ -150,8 +150,10 @@ def arguments(case: Case) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def tupled(x: Any) -> Any:
-    numbers = isinstance(x, list) and all(isinstance(i, (int, float)) for i in x)
-    return tuple(x) if numbers else x
+    """Return a sequence of numbers as a tuple, another as a list."""
+    if not isinstance(x, (list, tuple)):
+        return x
+    return tuple(x) if all(isinstance(i, (int, float)) for i in x) else list(x)
 
 
 def templates_of(op: str, counterpart: str) -> tuple[str, ...]:

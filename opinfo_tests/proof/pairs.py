@@ -21,9 +21,11 @@ from .natural import Call
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
 KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only")
-# Other values, told apart: in the sign of zeros alone, where something is not finite alone, in the last digits alone.
-VALUES = ("zero sign", "not finite", "rounding", "value")
+# Other values, told apart: in the sign of zeros alone, where something is not finite alone,
+# in the last digits alone, and of float64 in the last half of the digits.
+VALUES = ("zero sign", "not finite", "rounding", "coarse", "value")
 NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}  # of the largest value, by the bytes of a real number
+COARSE = NEARLY | {8: 1e-5}  # float64 that is hardly better than float32
 NONE = frozenset[int]()
 EXACT = Rule("exact", "looked at bit by bit")
 
@@ -120,7 +122,10 @@ def kind_of_values(case: Case, want: Seen, mine: Seen) -> str:
         return "zero sign"
     if passes(lambda w, m: np.where((w == 0) & (m == 0) | ~np.isfinite(w) | ~np.isfinite(m), w, m)):
         return "not finite"
-    return "rounding" if all(nearly(w, m) for w, m in pairs) else "value"
+    for kind, digits in (("rounding", NEARLY), ("coarse", COARSE)):
+        if all(nearly(w, m, digits) for w, m in pairs):
+            return kind
+    return "value"
 
 
 def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -132,14 +137,14 @@ def by_parts(change: Callable[[np.ndarray, np.ndarray], np.ndarray], w: np.ndarr
     return out
 
 
-def nearly(w: np.ndarray, m: np.ndarray) -> bool:
-    """Return whether two arrays differ in their last digits at most."""
+def nearly(w: np.ndarray, m: np.ndarray, digits: dict[int, float]) -> bool:
+    """Return whether two arrays differ in their last digits at most, by less than some share of the largest value."""
     finite = np.isfinite(w) & np.isfinite(m)
     if not np.array_equal(np.where(finite, 0, w), np.where(finite, 0, m), equal_nan=True):
         return False
     wide = np.complex128 if w.dtype.kind == "c" else np.float64
     w, m, size = w[finite].astype(wide), m[finite].astype(wide), w.real.dtype.itemsize
-    return not w.size or bool((abs(w - m) <= NEARLY[size] * max(abs(w).max(), 1e-30)).all())
+    return not w.size or bool((abs(w - m) <= digits[size] * max(abs(w).max(), 1e-30)).all())
 
 
 def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict) -> bool:

@@ -15,7 +15,7 @@ from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
 from torchnp.kernels.limits import clamp
 from torchnp.kernels.numerics.blocks import STRIP, in_strips, limited
-from torchnp.kernels.numerics.erf import erf
+from torchnp.kernels.numerics.erf import erf, scipy_special
 from torchnp.registry import kernel
 from torchnp.scalars import real, scalar, whole
 from torchnp.writes import Bound, Writes, look_whole
@@ -155,7 +155,7 @@ def _six_times(x: ndarray) -> ndarray:
 REDUCED_SIGMOID = [(dt.FLOAT8S, NotImplementedError, "\"sigmoid_cpu_reduced_float\" not implemented for '{}'")]
 sigmoid = el.unary(
     "sigmoid special_expit", _sigmoid, el.int_to_float, cpu="sigmoid_cpu", refuses=REDUCED_SIGMOID,
-    differs=["int-to-default-float"],
+    like=scipy_special("expit"), differs=["int-to-default-float", "scipy-in-double", "sigmoid-of-complex"],
 )  # fmt: skip
 silu = el.unary("silu", partial(in_strips, _silu_into), cpu="silu_cpu", takes=el.FLOATS | el.COMPLEX)
 mish = el.unary("mish", lambda x: x * np.tanh(np.log1p(np.exp(x))), cpu="mish_cpu", takes=el.FLOATS)

@@ -21,28 +21,31 @@ from torchnp.writes import Writes
 
 ndarray = np.ndarray
 _FLOAT = ["int-to-default-float", "half-opmath"]
+_NO_HALF = ["int-to-default-float", "missing-kernel"]
+_DOUBLE = ["int-to-default-float", "scipy-in-double"]
+_POLYGAMMA = [*_DOUBLE, "coarse-special", "polygamma-order", "trigamma-poles", "zeta-of-infinity"]
+_MULTIGAMMA = [*_DOUBLE, "multigammaln-domain", "lgamma-of-minus-infinity"]
 
 # ---------------------------------------------------------------- error function and relatives
 
 
-def _float(names: str, function: Any, scipy: str = "", **given: Any) -> Callable[[Any], ndarray]:
-    """`unary` of floats, integers among them in the default dtype; ``scipy`` is SciPy's name of the function."""
-    like = {"like": scipy_special(scipy)} if scipy else {}
-    return unary(names, function, int_to_float, **{"takes": FLOATS, "differs": _FLOAT} | like | given)
+def _float(names: str, function: Any, scipy: str, *also: str, **given: Any) -> Callable[[Any], ndarray]:
+    """`unary` of floats, integers among them in the default dtype; ``scipy`` is SciPy's name, ``also`` further differences."""
+    differs = [*(_NO_HALF if given.get("takes") is WIDE else _FLOAT), *also]
+    return unary(names, function, int_to_float, like=scipy_special(scipy), differs=differs, **{"takes": FLOATS} | given)
 
 
 erf_of_tensor = _float("erf special_erf", erf.erf, "erf", half=erf.erf_of_half, cpu="erf_vml_cpu")
-_float("erfc special_erfc", erf.erfc, "erfc", cpu="erfc_vml_cpu", differs=[*_FLOAT, "scipy-rounding"])
+_float("erfc special_erfc", erf.erfc, "erfc", "scipy-rounding", cpu="erfc_vml_cpu")
 _erfinv = lambda x: np.where(x == 0, x, scipy_special("erfinv")(x))  # SciPy's loses the sign of zero
-_SIGNED = [*_FLOAT, "erfinv-of-negative-zero"]
-_float("erfinv special_erfinv", _erfinv, "erfinv", cpu="erfinv_vml_cpu", differs=_SIGNED)
+_float("erfinv special_erfinv", _erfinv, "erfinv", "erfinv-of-negative-zero", cpu="erfinv_vml_cpu")
 _float("special_erfcx", erf.erfcx, "erfcx", cpu="erfcx_cpu", takes=WIDE)
 _float("special_ndtri", scipy_special("ndtri"), "ndtri", cpu="ndtri_cpu", takes=WIDE)
 _float("special_log_ndtr", erf.log_ndtr, "log_ndtr", cpu="log_ndtr_cpu", takes=WIDE)
 rows(
     "special_ndtr", lambda x: mul(add_scalar(erf_of_tensor(mul(x, 0.7071067811865476)), 1), 0.5),
     "The distribution function of the normal distribution; half types are rounded at each step.",
-    like=scipy_special("ndtr"), differs=_FLOAT,
+    like=scipy_special("ndtr"), differs=[*_FLOAT, "ndtr-by-erf"],
 )  # fmt: skip
 
 # ---------------------------------------------------------------- gamma
@@ -89,11 +92,10 @@ def _digamma(x: ndarray) -> ndarray:
 
 
 digamma = _float("digamma special_digamma special_psi", _digamma, "digamma", cpu="digamma")
-_ENDS = [*_FLOAT, "lgamma-of-minus-infinity"]
-lgamma = _float("lgamma special_gammaln", _lgamma, "gammaln", cpu="lgamma_vml_cpu", differs=_ENDS)
+lgamma = _float("lgamma special_gammaln", _lgamma, "gammaln", "lgamma-of-minus-infinity", cpu="lgamma_vml_cpu")
 
 
-@kernel("polygamma", "special_polygamma", like=scipy_special("polygamma"), differs=_FLOAT)
+@kernel("polygamma", "special_polygamma", like=scipy_special("polygamma"), differs=_POLYGAMMA)
 def polygamma(n: int, self: ndarray) -> ndarray:
     """The n-th derivative of digamma."""
     check(n >= 0, "polygamma(n, x) does not support negative n.")
@@ -127,7 +129,7 @@ def _trigamma(x: ndarray) -> ndarray:
 _CODE_FIRST = Writes(code_first=True)
 
 
-@kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_FLOAT, writes=_CODE_FIRST)
+@kernel("mvlgamma", "special_multigammaln", like=scipy_special("multigammaln"), differs=_MULTIGAMMA, writes=_CODE_FIRST)
 def mvlgamma(self: ndarray, p: int) -> ndarray:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     check(self.dtype != dt.bool_, "The input tensor may not be a boolean tensor.")
@@ -197,7 +199,7 @@ def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
 
 zeta = binary(
     "special_zeta special_zeta.other_scalar special_zeta.self_scalar", _zeta, int_to_float, cpu="zeta_cpu", takes=WIDE,
-    like=scipy_special("zeta"), differs=[*_FLOAT, "zeta-of-infinity"],
+    like=scipy_special("zeta"), differs=[*_NO_HALF, "zeta-of-infinity"],
 )  # fmt: skip
 
 
@@ -237,7 +239,7 @@ def _with_log(name: str, log: Callable[[ndarray], ndarray], also: str = "") -> C
     product = lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
     return binary(
         f"{also}special_{name} special_{name}.other_scalar special_{name}.self_scalar", product,
-        int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_FLOAT,
+        int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name), differs=_DOUBLE,
     )  # fmt: skip
 
 
@@ -250,7 +252,7 @@ def _entr(x: ndarray) -> ndarray:
     return np.where(np.isnan(x), x, inside)
 
 
-_float("special_entr", _entr, cpu="entr_cpu", compute=same)
+_float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
 @kernel("logit", "special_logit", like=scipy_special("logit"), differs=_FLOAT)
@@ -268,13 +270,15 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
 
 
 _float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
-for _name, _takes, _function, _scipy in (
+for _name, _takes, _function, _scipy, *_more in (
     ("i0e", FLOATS, cephes.i0e, "i0e"), ("i1", FLOATS, cephes.i1, "i1"), ("i1e", FLOATS, cephes.i1e, "i1e"),
-    ("bessel_j0", WIDE, cephes.j0, "j0"), ("bessel_j1", WIDE, cephes.j1, "j1"),
-    ("bessel_y0", WIDE, cephes.y0, "y0"), ("bessel_y1", WIDE, cephes.y1, "y1"),
+    ("bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"), ("bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),
+    ("bessel_y0", WIDE, cephes.y0, "y0", "coarse-special"), ("bessel_y1", WIDE, cephes.y1, "y1", "coarse-special"),
     ("modified_bessel_i0", WIDE, cephes.i0, "i0"), ("modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
-    ("modified_bessel_k0", WIDE, cephes.k0, "k0"), ("modified_bessel_k1", WIDE, cephes.k1, "k1"),
-    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e"), ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e"),
-    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, ""), ("airy_ai", WIDE, cephes.airy_ai, "airy"),
+    ("modified_bessel_k0", WIDE, cephes.k0, "k0"), ("modified_bessel_k1", WIDE, cephes.k1, "k1", "bessel-of-least"),
+    ("scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e", "bessel-of-least"),
+    ("scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e", "bessel-of-least"),
+    ("spherical_bessel_j0", WIDE, cephes.spherical_j0, "spherical_jn", "scipy-in-double"),
+    ("airy_ai", WIDE, cephes.airy_ai, "airy", "coarse-special", "airy-of-large"),
 ):  # fmt: skip
-    _float(f"special_{_name}", _function, _scipy, cpu=f"{_name}_cpu", takes=_takes)
+    _float(f"special_{_name}", _function, _scipy, *_more, cpu=f"{_name}_cpu", takes=_takes)

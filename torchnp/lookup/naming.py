@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_ERF = "torchnp.kernels.numerics.erf"  # SciPy's functions, looked up at the call, and torchnp's own forms of them
-_OWN = {"_sigmoid": "scipy.special.expit", "_entr": "scipy.special.entr", "spherical_j0": "scipy.special.spherical_jn"}
+_ERF = "torchnp.kernels.numerics.erf"  # SciPy's functions, looked up at the call
 
 
 def public_name(like: Any) -> str:
@@ -23,7 +22,7 @@ def public_name(like: Any) -> str:
     if owner is np.ndarray:
         return f"numpy.ndarray.{name}"
     if module.startswith("torchnp."):
-        return _OWN.get(name, f"scipy.special.{name}" if module == _ERF else "")
+        return f"scipy.special.{name}" if module == _ERF else ""
     if module in ("builtins", "functools") or not name.isidentifier():
         return ""
     return f"{re.sub(r'^numpy[.]_core.*|^$', 'numpy', module).removesuffix('.mtrand')}.{name}"

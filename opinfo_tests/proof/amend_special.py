@@ -1,0 +1,135 @@
+"""Amendments for the chapter of special functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from .amend_promotion import everything
+from .explaining import amends, expects, refuse
+from .natural import Call
+from .promoting import promoted
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+@amends("erfinv-of-negative-zero", stage=5)
+def zero_stays(call: Call) -> Any:
+    x = first(call)
+    call.after.append(lambda out: np.where(x == 0, x.astype(out.dtype), out))
+    return True
+
+
+@amends("lgamma-of-minus-infinity", stage=5)
+def infinity_of_both(call: Call) -> Any:
+    call.after.append(lambda out: np.where(np.isinf(first(call)), np.asarray(np.inf, out.dtype), out))
+    return True
+
+
+@amends("zeta-of-infinity", stage=5)
+def end_of_the_series(call: Call) -> Any:
+    """nan of +inf; of -inf a pole, as of every integer below 1. polygamma is a zeta of its order + 1."""
+    x, q = (call.given[k] for k in (("self", "other") if "other" in call.given else ("n", "self")))
+    if "n" in call.given and x < 2:
+        return False
+
+    def ended(out: Any) -> Any:
+        out = np.where(q == np.inf, np.asarray(np.nan, out.dtype), out)
+        return np.where((q == -np.inf) & (x > 1), np.copysign(np.asarray(np.inf, out.dtype), out), out)
+
+    call.after.append(ended)
+    return True
+
+
+@amends("igamma-of-nan", stage=5)
+def zero_before_nan(call: Call) -> Any:
+    a, x = call.given["self"], call.given["other"]
+    upper = call.f.__name__ == "gammaincc"
+
+    def looked(out: Any) -> Any:
+        out = np.where(x == 0, np.asarray(float(upper), out.dtype), out)
+        out = np.where(a == 0, np.where(x > 0, np.asarray(float(not upper), out.dtype), out), out)
+        return np.where(np.isinf(x) & ~np.isinf(a) & (x > 0), np.asarray(float(not upper), out.dtype), out)
+
+    call.after.append(looked)
+    return True
+
+
+@expects("scipy-rounding", "rounding")
+def rounded_elsewhere(call: Call) -> Any:
+    return True
+
+
+@amends("scipy-in-double", stage=5)
+def dtype_stays(call: Call) -> Any:
+    def kept(out: Any) -> Any:
+        dtype = promoted(everything(call))
+        return np.asarray(out).astype(dtype) if dtype.kind in "fc" else out
+
+    call.after.append(kept)
+    return True
+
+
+@amends("ndtr-by-erf", stage=4)
+def by_the_error_function(call: Call) -> Any:
+    call.f = lambda x: (1 + scipy.special.erf(x * x.dtype.type(np.sqrt(0.5)))) * x.dtype.type(0.5)
+    return True
+
+
+@expects("coarse-special", "coarse", "rounding")
+def half_the_digits(call: Call) -> Any:
+    return True
+
+
+@amends("multigammaln-domain", stage=4)
+def of_any_size(call: Call) -> Any:
+    p = call.given["p"]
+    if p < 1:
+        return refuse(call)
+    constant = p * (p - 1) / 4 * np.log(np.pi)
+    call.f = lambda x, p: constant + sum(scipy.special.gammaln(x - i / 2) for i in range(p))
+    return True
+
+
+@amends("polygamma-order", stage=0)
+def of_no_negative_order(call: Call) -> Any:
+    return refuse(call) if call.given["n"] < 0 else False
+
+
+@expects("trigamma-poles", "not finite", "value")
+def at_a_pole(call: Call) -> Any:
+    x = first(call)
+    return call.given["n"] == 1 and bool(((x < 0) & (x == np.floor(x))).any())
+
+
+@amends("bessel-of-least", stage=5)
+def half_is_zero(call: Call) -> Any:
+    x, end = first(call), np.inf if call.f.__name__ == "k0e" else np.nan
+    if x.dtype != np.float32:
+        return False
+    call.after.append(lambda out: np.where((x > 0) & (x / 2 == 0), np.float32(end), out))
+    return True
+
+
+@amends("sigmoid-of-complex", stage=4)
+def logistic(call: Call) -> Any:
+    if first(call).dtype.kind != "c":
+        return False
+    call.f = lambda x: 1 / (1 + np.exp(-x))
+    return True
+
+
+@amends("airy-of-large", stage=5)
+def falls_to_zero(call: Call) -> Any:
+    x = first(call)
+    call.after.append(lambda out: np.where((x > 1e6) & (x < np.inf), np.zeros((), out.dtype), out))
+    return True
+
+
+@expects("scipy-in-double", "rounding")
+def each_step_in_half(call: Call) -> Any:
+    return first(call).dtype == np.float16
