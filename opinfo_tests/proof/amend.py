@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from . import amend_memory, amend_order, amend_promotion, amend_refused, amend_shapes, amend_special, amend_values
+from . import (
+    amend_memory,
+    amend_order,
+    amend_promotion,
+    amend_refused,
+    amend_shapes,
+    amend_special_functions,
+    amend_values,
+)
 from .explaining import AMENDMENTS, EXPECTATIONS
 
 __all__ = [
@@ -13,6 +21,6 @@ __all__ = [
     "amend_promotion",
     "amend_refused",
     "amend_shapes",
-    "amend_special",
+    "amend_special_functions",
     "amend_values",
 ]

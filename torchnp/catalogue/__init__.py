@@ -13,12 +13,12 @@ from torchnp.catalogue import (
     reductions,
     refused,
     shapes,
-    special,
+    special_functions,
     values,
 )
 from torchnp.differences import Difference
 
-CHAPTERS = (promotion, refused, values, special, reductions, shapes, indexing, algebra, nn, memory, creation)
+CHAPTERS = (promotion, refused, values, special_functions, reductions, shapes, indexing, algebra, nn, memory, creation)
 CATALOGUE: dict[str, Difference] = {}
 
 for _chapter in CHAPTERS:
