@@ -98,7 +98,7 @@ def places_of_a_number(call: Call) -> Any:
     return True
 
 
-@amends("flip-copies", stage=6)
+@amends("flip-copies", "copy-forms", stage=6)
 def copied(call: Call) -> Any:
     call.after.append(np.copy)
     return True
@@ -120,11 +120,54 @@ def shares_memory(call: Call) -> Any:
     return True
 
 
-@expects("expand-writable", "read-only")
-def expanded(call: Call) -> Any:
+@amends("expand-writable", "diagonal-writable", stage=6)
+def writable(call: Call) -> Any:
+    call.after.append(made_writable)
     return True
 
 
-@expects("diagonal-writable", "read-only")
-def diagonal(call: Call) -> Any:
+def made_writable(out: Any) -> Any:
+    for x in out if isinstance(out, (list, tuple)) else [out]:
+        x.setflags(write=True)
+    return out
+
+
+# ---------------------------------------------------------------- windows on memory
+
+
+@amends("as-strided-elements", stage=1)
+def in_bytes(call: Call) -> Any:
+    call.given["stride"] = tuple(s * first(call).itemsize for s in call.given["stride"])
     return True
+
+
+def memory_of(call: Call) -> np.ndarray:
+    """Return the memory in which the first array of a call lies, flat and in its dtype."""
+    x = first(call)
+    memory = next(b for b in call.buffers if np.shares_memory(b, x)) if x.size else x
+    return memory.reshape(-1).view(np.uint8)
+
+
+@amends("as-strided-storage", stage=2)
+def from_the_start_of_memory(call: Call) -> Any:
+    offset = call.given.get("storage_offset")
+    if offset is None:
+        return False
+    memory, dtype = memory_of(call), first(call).dtype
+
+    def on_memory(_: Any, size: Any, stride: Any) -> Any:
+        return np.ndarray(size, dtype, memory, offset * dtype.itemsize, stride)
+
+    call.f = on_memory
+    return True
+
+
+@amends("as-strided-bounds", stage=0)
+def within_memory(call: Call) -> Any:
+    x, memory = first(call), memory_of(call)
+    offset, size, stride = call.given.get("storage_offset"), call.given["size"], call.given["stride"]
+    if len(size) != len(stride) or min((*stride, offset or 0), default=0) < 0:
+        return refuse(call)
+    start = x.ctypes.data - memory.ctypes.data if offset is None else offset * x.itemsize
+    end = start + x.itemsize * (1 + sum((n - 1) * s for n, s in zip(size, stride)))
+    return refuse(call) if 0 not in size and end > memory.nbytes else False

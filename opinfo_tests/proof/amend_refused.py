@@ -82,7 +82,6 @@ refuses(
     "quantile-methods", lambda c: c.full()["interpolation"] not in ("linear", "lower", "higher", "midpoint", "nearest")
 )
 refuses("quantile-size", lambda c: first(c).size > 2**24)
-refuses("positive-of-bool", lambda c: first(c).dtype.kind == "b")
 
 
 refuses(

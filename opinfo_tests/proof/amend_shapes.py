@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .explaining import amends, refuse
-from .natural import Call
+from .natural import Call, parsed
 from .promoting import promoted
 
 
@@ -147,3 +147,14 @@ def one_array(call: Call) -> Any:
     dtype = call.given.get("dtype") or np.int64
     call.after.append(lambda out: np.stack(out).astype(dtype))
     return True
+
+
+@amends("transpose-pair", stage=0)
+def swaps(call: Call) -> Any:
+    call.template = parsed("np.swapaxes(self, dim0, dim1)")
+    return True
+
+
+@amends("t-of-matrices", stage=0)
+def of_two_dims(call: Call) -> Any:
+    return refuse(call) if first(call).ndim > 2 else False

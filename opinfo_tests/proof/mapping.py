@@ -356,6 +356,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",
+    "transpose-pair": "np.transpose(self, (dim0, dim1))",
     "half-power-is-sqrt": "f(self, np.full(self.shape, exponent, self.dtype))",
 }
 

@@ -91,7 +91,7 @@ def excused(case: Case, want: Seen, listed: Any, side: tuple[Callable, str]) -> 
 
 
 def plant(ops: frozenset[str], draws: int, each: int = 3) -> dict[str, tuple[int, int]]:
-    """Return by fault how many were planted in the first calls of each overload, and how many were excused."""
+    """Return by fault how many were planted in the first calls of each overload that NumPy has words for, and how many were excused."""
     taken: Counter[str] = Counter()
     planted_, excused_ = Counter[str](), Counter[str]()
     for case, want in recorded(ops, draws):
@@ -104,8 +104,9 @@ def plant(ops: frozenset[str], draws: int, each: int = 3) -> dict[str, tuple[int
             or sum(a.size for a in case.fresh_buffers()) > 4096
         ):
             continue
-        taken[case.op] += 1
-        for name, was in excused(case, want, listed_of(case.op), side):
+        found = list(excused(case, want, listed_of(case.op), side))
+        taken[case.op] += bool(found)
+        for name, was in found:
             planted_[name] += 1
             excused_[name] += was
     return {name: (n, excused_[name]) for name, n in planted_.items()}

@@ -268,17 +268,6 @@ ROWS = (
         why="NumPy compares the real parts, then the imaginary ones.",
     ),
     Difference(
-        "positive-of-bool",
-        "positive refuses bools, in words of its own",
-        torch="torch.positive(torch.tensor([True]))",
-        torch_value="RuntimeError: The `+` operator, on a bool tensor is not supported.",
-        numpy="np.positive(np.array([True]))",
-        numpy_value="TypeError: ufunc 'positive' did not contain a loop with signature matching types <class 'numpy.dtypes.BoolDType'> -> None",
-        kernel="aten.positive(np.array([True]))",
-        array_api="xp.positive(x)",
-        why="Leave the sign out.",
-    ),
-    Difference(
         "missing-kernel",
         "Operators without a kernel for a dtype refuse it",
         torch="torch.abs(torch.tensor([True]))",

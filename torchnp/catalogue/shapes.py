@@ -252,4 +252,16 @@ ROWS = (
         why="NumPy repeats a vector as rows.",
         in_torch="torch.tril(torch.ones(2).expand(2, 2))",
     ),
+    Difference(
+        "t-of-matrices",
+        "t takes two dimensions at most",
+        torch="torch.zeros(1, 2, 3).t().shape[0]",
+        torch_value="RuntimeError: t() expects a tensor with <= 2 dimensions, but self is 3D",
+        numpy="np.zeros((1, 2, 3), np.float32).T.shape[0]",
+        numpy_value="3",
+        kernel="aten.t(np.zeros((1, 2, 3), np.float32)).shape[0]",
+        array_api="xp.permute_dims(x, (1, 0))",
+        why="permute and mT are for more.",
+        in_torch="torch.zeros(1, 2, 3).permute(2, 1, 0).shape[0]",
+    ),
 )

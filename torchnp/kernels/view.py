@@ -32,7 +32,7 @@ rows("lift data resolve_conj resolve_neg", lambda x: x, "The tensor itself: arra
 rows("_fw_primal", lambda x, level: x.view(), "The tensor itself: arrays carry no forward gradients.")
 
 
-@kernel("positive", like=np.positive, differs=["positive-is-self", "positive-of-bool"])
+@kernel("positive", like=np.positive, differs=["positive-is-self"])
 def positive(self):
     """The tensor itself."""
     check(self.dtype != bool_, "The `+` operator, on a bool tensor is not supported.")
@@ -95,15 +95,21 @@ def reshape(self, shape):
     return self.copy("C").reshape(infer_size(shape, self.size)) if out is None else out
 
 
-for _name, _run, _doc in (
-    ("view_copy", lambda x, n: reshape(x, n).copy("K"), "A copy in another shape: of strides that allow no view, too."),
-    ("_unsafe_view", view, "`view`, which autograd takes for a new tensor."),
-    ("view_as", lambda x, other: view(x, other.shape), "`view` in the shape of another tensor."),
+_COPY, _NEVER = "copy-forms", "view-never-copies"
+for _name, _run, _doc, *_differs in (
+    (
+        "view_copy",
+        lambda x, n: reshape(x, n).copy("K"),
+        "A copy in another shape: of strides that allow no view, too.",
+        _COPY,
+    ),
+    ("_unsafe_view", view, "`view`, which autograd takes for a new tensor.", _NEVER),
+    ("view_as", lambda x, other: view(x, other.shape), "`view` in the shape of another tensor.", _NEVER),
     ("reshape_as", lambda x, other: reshape(x, other.shape), "`reshape` to the shape of another tensor."),
-    ("_reshape_copy", lambda x, size: reshape(x, size).copy(), "A copy in another shape."),
+    ("_reshape_copy", lambda x, size: reshape(x, size).copy(), "A copy in another shape.", _COPY),
     ("_reshape_from_tensor", lambda x, n: reshape(x, n.tolist()), "`reshape` to a shape that comes as a tensor."),
 ):
-    rows(_name, _run, _doc, like=np.reshape)
+    rows(_name, _run, _doc, like=np.reshape, differs=_differs)
 
 
 @kernel("flatten.using_ints", like=np.ndarray.flatten, differs=["view-not-copy"])
@@ -177,7 +183,7 @@ def check_count(shape: Sequence[int]) -> None:
     check_size(shape)
 
 
-@kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable", "overlap-inplace"])
+@kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
 def expand(self, size, *, implicit=False):
     """Dimensions of size 1 repeated without a copy, by strides of 0."""
     extra = len(size) - self.ndim
@@ -242,7 +248,7 @@ def transpose(self, dim0, dim1):
         return self.view()  # 0-d
 
 
-rows("swapaxes", transpose, "`transpose`.", like=np.swapaxes)
+rows("swapaxes", transpose, "`transpose`.", like=np.swapaxes, differs=["zero-dim-axis"])
 
 
 def _transposed(self, *, op):
@@ -252,7 +258,7 @@ def _transposed(self, *, op):
 
 
 _DOC = "A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays."
-matrix_transposed, _ = rows("t t_", _transposed, _DOC, like=np.transpose)
+matrix_transposed, _ = rows("t t_", _transposed, _DOC, like=np.transpose, differs=["t-of-matrices"])
 rows("numpy_T", lambda x: x.T, "Dimensions in reverse order.", like=np.transpose)
 
 
@@ -287,7 +293,7 @@ def movedim_intlist(self, source, destination):
 
 rows(
     "movedim.int moveaxis.int", lambda x, *places: movedim_intlist(x, *([d] for d in places)), "One dimension moved.",
-    like=np.moveaxis,
+    like=np.moveaxis, differs=["zero-dim-axis"],
 )  # fmt: skip
 
 # ---------------------------------------------------------------- strides
@@ -319,7 +325,7 @@ def _window_on(
 @kernel(
     "as_strided",
     like=np.lib.stride_tricks.as_strided,
-    differs=["as-strided-storage", "as-strided-elements"],
+    differs=["as-strided-storage", "as-strided-elements", "as-strided-bounds"],
     writes=Writes(inplace=_look_in_place),
 )
 def as_strided(self, size, stride, storage_offset=None):
@@ -344,7 +350,10 @@ def as_strided(self, size, stride, storage_offset=None):
     return ndarray(size, self.dtype, memory, start, [s * self.itemsize for s in stride])
 
 
-rows("_reshape_alias", as_strided, "`view` with the strides given.", like=np.lib.stride_tricks.as_strided)
+rows(
+    "_reshape_alias", as_strided, "`view` with the strides given.", like=np.lib.stride_tricks.as_strided,
+    differs=["as-strided-elements"],
+)  # fmt: skip
 
 
 @kernel("unfold", like=np.lib.stride_tricks.sliding_window_view, differs=["unfold-step"])
