@@ -4820,7 +4820,7 @@ class _aten__print:
 class _aten__reshape_alias:
     """`view` with the strides given.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with no known difference: ``torchnp explain _reshape_alias``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain _reshape_alias``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array:
@@ -4832,7 +4832,7 @@ class _aten__reshape_alias:
 class _aten__reshape_alias_copy:
     """``aten::_reshape_alias``, with a copy as its result in place of a view.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with no known difference: ``torchnp explain _reshape_alias_copy``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 1 known differences: ``torchnp explain _reshape_alias_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array: ...
     @overload
@@ -4852,7 +4852,7 @@ class _aten__reshape_alias_copy:
 class _aten__reshape_copy:
     """A copy in another shape.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain _reshape_copy``."""
+    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain _reshape_copy``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
@@ -5930,7 +5930,7 @@ class _aten__unsafe_masked_index_put_accumulate:
 class _aten__unsafe_view:
     """`view`, which autograd takes for a new tensor.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain _unsafe_view``."""
+    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain _unsafe_view``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @overload
@@ -7186,7 +7186,7 @@ class _aten_any:
 class _aten_arange:
     """Numbers from start (0) up to but without end, ``step`` apart.
 
-    Like ``numpy.arange``, with 2 known differences: ``torchnp explain arange``."""
+    Like ``numpy.arange``, with 4 known differences: ``torchnp explain arange``."""
     @overload
     def __call__(_, /, end: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -7530,7 +7530,7 @@ class _aten_argwhere:
 class _aten_as_strided:
     """A window on the whole memory that the tensor lies in, by size, stride and offset in elements.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 2 known differences: ``torchnp explain as_strided``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
@@ -7542,7 +7542,7 @@ class _aten_as_strided:
 class _aten_as_strided_:
     """``aten::as_strided``, written into its first argument.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 2 known differences: ``torchnp explain as_strided_``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided_``."""
     def __call__(_, /, self: _Array, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
@@ -7554,7 +7554,7 @@ class _aten_as_strided_:
 class _aten_as_strided_copy:
     """``aten::as_strided``, with a copy as its result in place of a view.
 
-    Like ``numpy.lib.stride_tricks.as_strided``, with 2 known differences: ``torchnp explain as_strided_copy``."""
+    Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @overload
@@ -7946,7 +7946,7 @@ class _aten_baddbmm_:
 class _aten_bartlett_window:
     """Triangle that returns to zero at its end.
 
-    Like ``numpy.bartlett``, with 1 known differences: ``torchnp explain bartlett_window``."""
+    Like ``numpy.bartlett``, with 4 known differences: ``torchnp explain bartlett_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -8670,7 +8670,7 @@ class _aten_bitwise_xor_:
 class _aten_blackman_window:
     """``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period.
 
-    Like ``numpy.blackman``, with 1 known differences: ``torchnp explain blackman_window``."""
+    Like ``numpy.blackman``, with 5 known differences: ``torchnp explain blackman_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11362,7 +11362,7 @@ class _aten_exp_:
 class _aten_expand:
     """Dimensions of size 1 repeated without a copy, by strides of 0.
 
-    Like ``numpy.broadcast_to``, with 3 known differences: ``torchnp explain expand``."""
+    Like ``numpy.broadcast_to``, with 2 known differences: ``torchnp explain expand``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, implicit: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], *, implicit: _bool = ...) -> _Array:
@@ -11386,7 +11386,7 @@ class _aten_expand_as:
 class _aten_expand_copy:
     """``aten::expand``, with a copy as its result in place of a view.
 
-    Like ``numpy.broadcast_to``, with 3 known differences: ``torchnp explain expand_copy``."""
+    Like ``numpy.broadcast_to``, with 2 known differences: ``torchnp explain expand_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, implicit: _bool = ...) -> _Array: ...
     @overload
@@ -11638,7 +11638,7 @@ class _aten_feature_dropout_:
 class _aten_fft_fft:
     """Discrete Fourier transform along a dimension.
 
-    Like ``numpy.fft.fft``, with 2 known differences: ``torchnp explain fft_fft``."""
+    Like ``numpy.fft.fft``, with 3 known differences: ``torchnp explain fft_fft``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11678,7 +11678,7 @@ class _aten_fft_fft2:
 class _aten_fft_fftfreq:
     """Sample frequencies of `fft_fft`.
 
-    Like ``numpy.fft.fftfreq``, with 1 known differences: ``torchnp explain fft_fftfreq``."""
+    Like ``numpy.fft.fftfreq``, with 4 known differences: ``torchnp explain fft_fftfreq``."""
     @overload
     def __call__(_, /, n: _int, d: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11786,7 +11786,7 @@ class _aten_fft_hfftn:
 class _aten_fft_ifft:
     """Inverse of `fft_fft`.
 
-    Like ``numpy.fft.ifft``, with 2 known differences: ``torchnp explain fft_ifft``."""
+    Like ``numpy.fft.ifft``, with 3 known differences: ``torchnp explain fft_ifft``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11858,7 +11858,7 @@ class _aten_fft_ifftshift:
 class _aten_fft_ihfft:
     """Inverse of `fft_hfft`.
 
-    Like ``numpy.fft.ihfft``, with 2 known differences: ``torchnp explain fft_ihfft``."""
+    Like ``numpy.fft.ihfft``, with 3 known differences: ``torchnp explain fft_ihfft``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11934,7 +11934,7 @@ class _aten_fft_irfft:
 class _aten_fft_irfft2:
     """`fft_irfftn` over the last two dimensions.
 
-    Like ``numpy.fft.irfft2``, with 2 known differences: ``torchnp explain fft_irfft2``."""
+    Like ``numpy.fft.irfft2``, with 3 known differences: ``torchnp explain fft_irfft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11954,7 +11954,7 @@ class _aten_fft_irfft2:
 class _aten_fft_irfftn:
     """Inverse of `fft_rfftn`.
 
-    Like ``numpy.fft.irfftn``, with 2 known differences: ``torchnp explain fft_irfftn``."""
+    Like ``numpy.fft.irfftn``, with 3 known differences: ``torchnp explain fft_irfftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11974,7 +11974,7 @@ class _aten_fft_irfftn:
 class _aten_fft_rfft:
     """The n // 2 + 1 frequencies of a real signal.
 
-    Like ``numpy.fft.rfft``, with 2 known differences: ``torchnp explain fft_rfft``."""
+    Like ``numpy.fft.rfft``, with 3 known differences: ``torchnp explain fft_rfft``."""
     @overload
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -11994,7 +11994,7 @@ class _aten_fft_rfft:
 class _aten_fft_rfft2:
     """`fft_rfftn` over the last two dimensions.
 
-    Like ``numpy.fft.rfft2``, with 2 known differences: ``torchnp explain fft_rfft2``."""
+    Like ``numpy.fft.rfft2``, with 3 known differences: ``torchnp explain fft_rfft2``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -12014,7 +12014,7 @@ class _aten_fft_rfft2:
 class _aten_fft_rfftfreq:
     """Sample frequencies of `fft_rfft`.
 
-    Like ``numpy.fft.rfftfreq``, with 1 known differences: ``torchnp explain fft_rfftfreq``."""
+    Like ``numpy.fft.rfftfreq``, with 4 known differences: ``torchnp explain fft_rfftfreq``."""
     @overload
     def __call__(_, /, n: _int, d: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -12034,7 +12034,7 @@ class _aten_fft_rfftfreq:
 class _aten_fft_rfftn:
     """`fft_fftn` of a real signal; the last dimension keeps n // 2 + 1 frequencies.
 
-    Like ``numpy.fft.rfftn``, with 2 known differences: ``torchnp explain fft_rfftn``."""
+    Like ``numpy.fft.rfftn``, with 3 known differences: ``torchnp explain fft_rfftn``."""
     @overload
     def __call__(_, /, self: _Tensor, s: Sequence[_int] | _int | None = ..., dim: Sequence[_int] | _int | None = ..., norm: _str | None = ...) -> _Array: ...
     @overload
@@ -13309,7 +13309,7 @@ class _aten_gt_:
 class _aten_hamming_window:
     """``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.
 
-    Like ``numpy.hamming``, with 1 known differences: ``torchnp explain hamming_window``."""
+    Like ``numpy.hamming``, with 4 known differences: ``torchnp explain hamming_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -13371,7 +13371,7 @@ class _aten_hamming_window:
 class _aten_hann_window:
     """``0.5 - 0.5 cos(t)`` over one period.
 
-    Like ``numpy.hanning``, with 1 known differences: ``torchnp explain hann_window``."""
+    Like ``numpy.hanning``, with 4 known differences: ``torchnp explain hann_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -14584,7 +14584,7 @@ class _aten_item:
 class _aten_kaiser_window:
     """Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest.
 
-    Like ``numpy.kaiser``, with 1 known differences: ``torchnp explain kaiser_window``."""
+    Like ``numpy.kaiser``, with 4 known differences: ``torchnp explain kaiser_window``."""
     @overload
     def __call__(_, /, window_length: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -16062,7 +16062,7 @@ class _aten_linear_backward:
 class _aten_linspace:
     """`linspace` with its ends in 0-d tensors.
 
-    Like ``numpy.linspace``, with no known difference: ``torchnp explain linspace``."""
+    Like ``numpy.linspace``, with 5 known differences: ``torchnp explain linspace``."""
     @overload
     def __call__(_, /, start: _Tensor, end: _Tensor, steps: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -16602,7 +16602,7 @@ class _aten_logit_backward:
 class _aten_logspace:
     """`logspace` with its ends in 0-d tensors.
 
-    Like ``numpy.logspace``, with no known difference: ``torchnp explain logspace``."""
+    Like ``numpy.logspace``, with 4 known differences: ``torchnp explain logspace``."""
     @overload
     def __call__(_, /, start: _Tensor, end: _Tensor, steps: _int, base: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -17955,7 +17955,7 @@ class _aten_moveaxis:
 class _aten_movedim:
     """One dimension moved.
 
-    Like ``numpy.moveaxis``, with no known difference: ``torchnp explain movedim``."""
+    Like ``numpy.moveaxis``, with 1 known differences: ``torchnp explain movedim``."""
     @overload
     def __call__(_, /, self: _Tensor, source: _int, destination: _int) -> _Array: ...
     @overload
@@ -19723,7 +19723,7 @@ class _aten_polygamma_:
 class _aten_positive:
     """The tensor itself.
 
-    Like ``numpy.positive``, with 2 known differences: ``torchnp explain positive``."""
+    Like ``numpy.positive``, with 1 known differences: ``torchnp explain positive``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -20358,7 +20358,7 @@ class _aten_randperm:
 class _aten_range:
     """Numbers from start to end, both included, ``step`` apart.
 
-    Like ``numpy.arange``, with 1 known differences: ``torchnp explain range``."""
+    Like ``numpy.arange``, with 4 known differences: ``torchnp explain range``."""
     @overload
     def __call__(_, /, start: _Scalar, end: _Scalar, step: _Scalar = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -24485,7 +24485,7 @@ class _aten_svd:
 class _aten_swapaxes:
     """`transpose`.
 
-    Like ``numpy.swapaxes``, with no known difference: ``torchnp explain swapaxes``."""
+    Like ``numpy.swapaxes``, with 1 known differences: ``torchnp explain swapaxes``."""
     def __call__(_, /, self: _Tensor, axis0: _int, axis1: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, axis0: _int, axis1: _int) -> _Array:
@@ -24497,7 +24497,7 @@ class _aten_swapaxes:
 class _aten_swapaxes_:
     """``aten::swapaxes``, written into its first argument.
 
-    Like ``numpy.swapaxes``, with no known difference: ``torchnp explain swapaxes_``."""
+    Like ``numpy.swapaxes``, with 1 known differences: ``torchnp explain swapaxes_``."""
     def __call__(_, /, self: _Array, axis0: _int, axis1: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, axis0: _int, axis1: _int) -> _Array:
@@ -24609,7 +24609,7 @@ class _aten_sym_stride:
 class _aten_t:
     """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
 
-    Like ``numpy.transpose``, with no known difference: ``torchnp explain t``."""
+    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
@@ -24621,7 +24621,7 @@ class _aten_t:
 class _aten_t_:
     """A matrix transposed; vectors and scalars as they are. Of `t_`, too, a view is the result: an ndarray stays.
 
-    Like ``numpy.transpose``, with no known difference: ``torchnp explain t_``."""
+    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t_``."""
     def __call__(_, /, self: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Array) -> _Array:
@@ -24633,7 +24633,7 @@ class _aten_t_:
 class _aten_t_copy:
     """``aten::t``, with a copy as its result in place of a view.
 
-    Like ``numpy.transpose``, with no known difference: ``torchnp explain t_copy``."""
+    Like ``numpy.transpose``, with 1 known differences: ``torchnp explain t_copy``."""
     @overload
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @overload
@@ -25144,7 +25144,7 @@ class _aten_tril_:
 class _aten_tril_indices:
     """Rows and columns of the entries on and below a diagonal.
 
-    Like ``numpy.tril_indices``, with 1 known differences: ``torchnp explain tril_indices``."""
+    Like ``numpy.tril_indices``, with 2 known differences: ``torchnp explain tril_indices``."""
     @overload
     def __call__(_, /, row: _int, col: _int, offset: _int = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -25206,7 +25206,7 @@ class _aten_triu_:
 class _aten_triu_indices:
     """Rows and columns of the entries on and above a diagonal.
 
-    Like ``numpy.triu_indices``, with 1 known differences: ``torchnp explain triu_indices``."""
+    Like ``numpy.triu_indices``, with 2 known differences: ``torchnp explain triu_indices``."""
     @overload
     def __call__(_, /, row: _int, col: _int, offset: _int = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -26057,7 +26057,7 @@ class _aten_view:
 class _aten_view_as:
     """`view` in the shape of another tensor.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain view_as``."""
+    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain view_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -26133,7 +26133,7 @@ class _aten_view_as_real_copy:
 class _aten_view_copy:
     """A copy in another shape: of strides that allow no view, too.
 
-    Like ``numpy.reshape``, with no known difference: ``torchnp explain view_copy``."""
+    Like ``numpy.reshape``, with 1 known differences: ``torchnp explain view_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @overload

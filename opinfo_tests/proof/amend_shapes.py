@@ -1,4 +1,4 @@
-"""Amendments for the chapter of shapes, and for creation."""
+"""Amendments for the chapter of shapes."""
 
 from __future__ import annotations
 
@@ -112,41 +112,6 @@ def of_one_rank(call: Call) -> Any:
 @amends("triangle-of-vector", stage=0)
 def of_matrices(call: Call) -> Any:
     return refuse(call) if first(call).ndim < 2 else False
-
-
-@amends("range-inclusive", stage=2)
-def ends_included(call: Call) -> Any:
-    full = call.full()
-    start, end, step = full["start"], full["end"], full.get("step", 1)
-    call.f = lambda *_, dtype=None: start + np.arange(int(np.floor((end - start) / step)) + 1) * step
-    call.after.append(lambda out: out.astype(full.get("dtype") or np.float32))
-    return True
-
-
-@amends("arange-truncates", stage=2)
-def arguments_truncated(call: Call) -> Any:
-    dtype = call.given.get("dtype")
-    if dtype is None or dtype.kind not in "iu":
-        return False
-    call.given |= {n: int(call.given[n]) for n in ("start", "end", "step") if n in call.given}
-    return True
-
-
-@amends("linspace-truncates", stage=2)
-def towards_zero(call: Call) -> Any:
-    dtype = call.given.get("dtype")
-    if dtype is None or dtype.kind not in "iu":
-        return False
-    del call.given["dtype"]
-    call.after.append(lambda out: np.trunc(out).astype(dtype))
-    return True
-
-
-@amends("triangle-indices", stage=4)
-def one_array(call: Call) -> Any:
-    dtype = call.given.get("dtype") or np.int64
-    call.after.append(lambda out: np.stack(out).astype(dtype))
-    return True
 
 
 @amends("transpose-pair", stage=0)

@@ -55,7 +55,7 @@ MORE = {
     "empty-dim": ("{f}(torch.ones(2, 3), 2, [])",),
     "missing-kernel": (
         "{f}(torch.ones(2, 2, dtype=torch.uint32), torch.ones(2, 2, dtype=torch.uint32))", "{f}(torch.ones(2, 2, dtype=torch.uint32))",
-        "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)",),
+        "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
     "coarse-special": ("{f}(1, torch.tensor([2.0], dtype=torch.float64))",),
     "bessel-of-least": ("{f}(torch.tensor([1e-45]))",), "zeta-of-infinity": ("{f}(2, torch.tensor([torch.inf]))",),
     "negative-tolerance": ("{f}(torch.ones(1), torch.ones(1), rtol=-1.0)",),

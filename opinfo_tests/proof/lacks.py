@@ -11,12 +11,12 @@ LACKS = {
     "_conj_physical": "U", "_convert_indices_from_csr_to_coo": "Ubcef", "_linalg_eigh": "Ubeiu", "_linalg_eigvals":
     "e", "_linalg_svd": "e", "_sample_dirichlet": "Ubceiu", "_sparse_mm": "Ub", "_standard_gamma": "Ubceiu",
     "_unique": "c", "_unique2": "c", "abs": "Ub", "absolute": "Ub", "add": "U", "amax": "Uc", "amin": "Uc",
-    "arctan2": "c", "argmax": "U", "argmin": "U", "argwhere": "U", "atan2": "c", "bernoulli": "Ubciu", "bernoulli_":
+    "arange": "Uc", "arctan2": "c", "argmax": "U", "argmin": "U", "argwhere": "U", "atan2": "c", "bernoulli": "Ubciu", "bernoulli_":
     "Uc", "bincount": "Ubcef", "binomial": "e", "bitwise_and": "cef", "bitwise_left_shift": "Ubcef", "bitwise_not":
     "Ucef", "bitwise_or": "cef", "bitwise_right_shift": "Ubcef", "bitwise_xor": "cef", "ceil": "b", "cholesky":
     "Ubeiu", "clamp": "bUc", "clamp_max": "bUc", "clamp_min": "bUc", "clip": "bUc", "copysign": "c",
     "count_nonzero": "U", "cummax": "Uc", "cummin": "Uc", "cumprod": "U", "cumsum": "U", "det": "e", "diff": "U",
-    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fix": "b", "fliplr": "U", "floor": "b", "floor_divide":
+    "digamma": "c", "erf": "c", "erfc": "c", "erfinv": "c", "fft_fftfreq": "c", "fft_rfftfreq": "c", "fix": "b", "fliplr": "U", "floor": "b", "floor_divide":
     "Ubc", "fmax": "U", "fmin": "U", "fmod": "Ubc", "gcd": "Ubcef", "ge": "Uc", "gradient": "U", "greater": "Uc",
     "greater_equal": "Uc", "gt": "Uc", "heaviside": "U", "histc": "Ubciu", "histogram": "Ubceiu", "histogramdd":
     "Ubceiu", "hypot": "Ubciu", "i0": "c", "igamma": "Ubciu", "igammac": "Ubciu", "inner": "Ub", "isin": "bUc",
@@ -42,4 +42,6 @@ LACKS = {
     "special_xlogy": "c", "special_zeta": "ce", "square": "U", "sub": "U", "subtract": "U", "sum": "U", "svd": "e",
     "trace": "Ub", "trapezoid": "U", "trapz": "U", "tril": "U", "triu": "U", "trunc": "b", "uniform": "Ubiu",
     "unique_dim": "c", "where": "U", "xlogy": "c",
+    **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "c"),
+    "range": "Uc", "linspace": "Ub", "logspace": "Ub", "tril_indices": "Ubcef", "triu_indices": "Ubcef",
 }  # fmt: skip

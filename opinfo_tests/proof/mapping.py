@@ -10,6 +10,8 @@ Defaults are left alone: ``var`` without a correction is ``np.var(self)``. That 
 
 from __future__ import annotations
 
+from itertools import product
+
 # What says where and how a result is kept, and how random numbers are drawn: no code that uses NumPy says it.
 UNSAID = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad", "sparse_grad",
@@ -26,14 +28,33 @@ SPREAD = (
 )
 LINALG = ("f(self)", "f(A)")
 PAIR_OF_BASES = ("f(start, end, steps, dtype=dtype)", "f(start, end, steps, base=base, dtype=dtype)")
-WINDOW = ("f(window_length)", "f(window_length).astype(dtype)", "periodic_of(f(window_length + periodic), periodic)",
-          "periodic_of(f(window_length + periodic), periodic).astype(dtype)")  # fmt: skip
+WINDOW, KAISER = (
+    tuple(
+        text + cast
+        for text in (f"f(window_length{more})", f"periodic_of(f(window_length + periodic{more}), periodic)")
+        for cast in ("", ".astype(dtype)")
+    )
+    for more in ("", ", beta")
+)
 SCALED = ("f(self, other)", "f(self, alpha * other)")
 FFT_1 = ("f(self, n=n, axis=dim, norm=norm)",)
-FFT_N = ("f(self, s=s, axes=dim, norm=norm)",)
+FFT_N = ("f(self, s=several(s), axes=several(dim), norm=norm)",)
 LIKE = ("f(self, dtype=dtype)",)
 SIZED = ("f(size, dtype=dtype)", "f(size, dtype=given(dtype, self))", "f(shape, dtype=dtype)")
 TAKES_N = ("f(self, sections)", "f(self, indices)")
+SLICES = tuple(
+    f"slot({dim}, slice({start}, {end}, {step}))"
+    for dim, start, end, step in product(("dim", "0"), ("start", "None"), ("end", "None"), ("step", "None"))
+)
+WRITE_AT = (
+    "wrote(f(self, index_of(indices), values), self)",
+    "wrote(f(self, index_of(indices), added(self, index_of(indices), values, accumulate)), self)",
+)
+INDICES_OF = tuple(
+    text.format(f"f(row, {offset}, col)")
+    for offset in ("offset", "0")
+    for text in ("{}", "tuple(x.astype(dtype) for x in {})")
+)
 
 MAPPING: dict[str, tuple[str, ...]] = {
     # ---------------------------------------------------------------- elementwise
@@ -251,19 +272,13 @@ MAPPING: dict[str, tuple[str, ...]] = {
     ),
     "numpy.linspace": PAIR_OF_BASES,
     "numpy.logspace": PAIR_OF_BASES,
-    "numpy.tril_indices": ("f(row, offset, col)", "f(row, 0, col)"),
-    "numpy.triu_indices": ("f(row, offset, col)", "f(row, 0, col)"),
+    "numpy.tril_indices": INDICES_OF,
+    "numpy.triu_indices": INDICES_OF,
     "numpy.bartlett": WINDOW,
     "numpy.blackman": WINDOW,
     "numpy.hamming": WINDOW,
     "numpy.hanning": WINDOW,
-    "numpy.kaiser": (
-        "f(window_length, 12.0)",
-        "f(window_length, 12.0).astype(dtype)",
-        "f(window_length + 1, 12.0)[:-1]",
-        "f(window_length, beta)",
-        "f(window_length, beta).astype(dtype)",
-    ),
+    "numpy.kaiser": (*KAISER, *(text.replace("beta", "12.0") for text in KAISER)),
     "numpy.vander": ("f(x, N, increasing=increasing)", "f(x, increasing=increasing)", "f(x, N)", "f(x)"),
     # ---------------------------------------------------------------- products and linear algebra
     "numpy.matmul": ("f(self, mat2)", "f(sparse, dense)", "f(self, other)", "f(self, vec)"),
@@ -332,9 +347,9 @@ MAPPING: dict[str, tuple[str, ...]] = {
         "f(len(self), num_samples, p=self)",
     ),
     # ---------------------------------------------------------------- Fourier transforms
-    "numpy.fft.fftn": (*FFT_N, "f(self, axes=dim)"),
+    "numpy.fft.fftn": (*FFT_N, "f(self, axes=several(dim))"),
     "numpy.fft.ifftn": FFT_N,
-    "numpy.fft.rfftn": (*FFT_N, "f(self, axes=dim)"),
+    "numpy.fft.rfftn": (*FFT_N, "f(self, axes=several(dim))"),
     "numpy.fft.irfftn": FFT_N,
     "numpy.fft.fft2": FFT_N,
     "numpy.fft.ifft2": FFT_N,
@@ -374,14 +389,8 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::_foreach_max": ("[f(x) for x in self]",),
     "aten::index.Tensor": ("f(self, index_of(indices))",),
     "aten::_unsafe_index.Tensor": ("f(self, index_of(indices))",),
-    "aten::index_put": (
-        "wrote(f(self, index_of(indices), values), self)",
-        "wrote(f(self, index_of(indices), added(self, index_of(indices), values, accumulate)), self)",
-    ),
-    "aten::_unsafe_index_put": (
-        "wrote(f(self, index_of(indices), values), self)",
-        "wrote(f(self, index_of(indices), added(self, index_of(indices), values, accumulate)), self)",
-    ),
+    "aten::index_put": WRITE_AT,
+    "aten::_unsafe_index_put": WRITE_AT,
     "aten::index_fill.int_Tensor": ("wrote(f(self, slot_index(self, dim, index), value, dim), self)",),
     "aten::index_fill.int_Scalar": ("wrote(f(self, slot_index(self, dim, index), value, dim), self)",),
     "aten::index_copy": ("wrote(f(self, slot_index(self, dim, index), source, dim), self)",),
@@ -412,23 +421,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
         for pad, mode in (("reflection", "reflect"), ("replication", "edge"))
     },
     "aten::_pad_circular": ("f(self, pairs_of(pad), mode='wrap')",),
-    "aten::slice.Tensor": (
-        "f(self, slot(0, slice(None)))",
-        "f(self, slot(dim, slice(None)))",
-        *(
-            f"f(self, slot({dim}, slice({start}, {end}, {step})))"
-            for dim in ("dim", "0")
-            for start in ("start", "None")
-            for end in ("end", "None")
-            for step in ("step", "None")
-        ),
-    ),
-    "aten::slice_scatter": tuple(
-        f"wrote(f(self, slot({dim}, slice({start}, {end}, {step})), src), self)"
-        for dim in ("dim", "0")
-        for start in ("start", "None")
-        for end in ("end", "None")
-        for step in ("step", "None")
-    ),
+    "aten::slice.Tensor": tuple(f"f(self, {place})" for place in SLICES),
+    "aten::slice_scatter": tuple(f"wrote(f(self, {place}, src), self)" for place in SLICES),
     "aten::_dim_arange": ("f(like.shape[dim])",),
 }

@@ -235,6 +235,11 @@ def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
     return (*range(front), *(front + i for i, n in enumerate(size) if n == 1 and x.shape[front + i] != 1))
 
 
+def several(x: Any) -> Any:
+    """Return one number as several, as torch takes it."""
+    return (x,) if isinstance(x, int) else x
+
+
 def side_of(right: bool) -> str:
     return "right" if right else "left"
 
@@ -295,7 +300,7 @@ def periodic_of(window: np.ndarray, periodic: bool) -> np.ndarray:
 
 HELPERS: dict[str, Any] = {
     f.__name__: f
-    for f in (wrote, itself, divided, added_axes, side_of, reversed_along, kth, pairs_of, sizes_of, slot, along, slot_index,
+    for f in (wrote, itself, divided, added_axes, several, side_of, reversed_along, kth, pairs_of, sizes_of, slot, along, slot_index,
               index_of, added, complex_of, real_of, periodic_of)
 } | {"np": np, "given": given_or}  # fmt: skip
 WORDS = frozenset({*HELPERS, "f", "_", "int", "len", "tuple", "list", "slice"})

@@ -337,4 +337,15 @@ ROWS = (
         kernel="aten.linalg_vector_norm(np.ones(0, np.float32), -1)",
         why="So are infinite ones, along an empty dimension.",
     ),
+    Difference(
+        "float-dtypes-alone",
+        "Windows and frequencies are made in floating-point dtypes alone",
+        torch="torch.fft.fftfreq(4, dtype=torch.int64)",
+        torch_value="RuntimeError: fftfreq requires a floating point or complex dtype",
+        numpy="np.fft.fftfreq(4).astype(np.int64)",
+        numpy_value="int64[4] [0, 0, 0, 0]",
+        kernel="aten.fft_fftfreq(4, dtype='int64')",
+        why="Convert afterwards.",
+        in_torch="torch.fft.fftfreq(4).to(torch.int64)",
+    ),
 )

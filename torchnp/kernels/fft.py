@@ -176,6 +176,8 @@ def _back(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op
 # ---------------------------------------------------------------- the rows
 
 
+_SIGNED = {"fft", "ifft", "rfft", "ihfft", "rfftn", "rfft2"}  # zeros
+_SIZED = {"irfftn", "irfft2"}
 for _name, _transform, _doc in (
     ("fft", _complex, "Discrete Fourier transform along a dimension."),
     ("ifft", _complex, "Inverse of `fft_fft`."),
@@ -197,7 +199,9 @@ for _name, _transform, _doc in (
     ("ihfft2", _real, "`fft_ihfftn` over the last two dimensions."),
 ):
     _like = getattr(np.fft, _name, None)
-    rows(f"fft_{_name} fft_{_name}.out", _transform, _doc, like=_like, differs=["no-half-fft", "fft-of-integers"])
+    _also = ["complex-zero-sign"] if _name in _SIGNED else ["irfft-minus-1"] if _name in _SIZED else []
+    _differs = ["no-half-fft", "fft-of-integers", *_also]
+    rows(f"fft_{_name} fft_{_name}.out", _transform, _doc, like=_like, differs=_differs)
 
 
 # ---------------------------------------------------------------- frequencies
@@ -230,4 +234,11 @@ def _frequencies(n: int, d: float, dtype: Any, *options: Any, name: str) -> ndar
 for _like in (np.fft.fftfreq, np.fft.rfftfreq):
     _name = _like.__name__
     _doc = f"Sample frequencies of `fft_{_name.removesuffix('freq')}`."
-    rows(f"fft_{_name}", _frequencies, _doc, name=_name, like=_like, differs=["default-dtype"])
+    rows(
+        f"fft_{_name}",
+        _frequencies,
+        _doc,
+        name=_name,
+        like=_like,
+        differs=["default-dtype", "float-dtypes-alone", "missing-kernel", "fftfreq-of-nothing"],
+    )

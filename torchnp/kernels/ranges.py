@@ -95,7 +95,7 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
 
 arange_step, arange_start, arange = rows(
     "arange.start_step arange.start arange", _arange, "Numbers from start (0) up to but without end, ``step`` apart.",
-    like=np.arange, differs=["arange-truncates", "default-dtype"], writes=_ARANGE_WRITES,
+    like=np.arange, differs=["arange-truncates", "default-dtype", "arange-bounds", "missing-kernel"], writes=_ARANGE_WRITES,
 )  # fmt: skip
 
 
@@ -112,7 +112,10 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
 
 
 _DOC = "Numbers from start to end, both included, ``step`` apart."
-rows("range.step range", _range, _DOC, like=np.arange, differs=["range-inclusive"])
+rows(
+    "range.step range", _range, _DOC,
+    like=np.arange, differs=["arange-truncates", "range-inclusive", "arange-bounds", "missing-kernel"],
+)  # fmt: skip
 rows("_dim_arange", lambda x, dim: arange(x.shape[dim_of(x, dim)]), "The positions of a dimension.", like=np.arange)
 
 
@@ -205,15 +208,22 @@ def _between_tensors(start, end, *rest, op, space):
     return space(*(item(x) if isinstance(x, ndarray) else x for x in (start, end)), *rest)
 
 
+_DIFFERS = {
+    "linspace": ["linspace-two-ended", "linspace-truncates", "default-dtype", "missing-kernel"],
+    "logspace": ["logspace-truncates", "default-dtype", "missing-kernel"],
+}
 (linspace,) = rows(
     "linspace", _linspace, "``steps`` numbers from start to end, both included, counted from the nearer end.",
-    like=np.linspace, differs=["linspace-two-ended", "linspace-truncates", "default-dtype"],
+    like=np.linspace, differs=_DIFFERS["linspace"],
 )  # fmt: skip
-rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=["default-dtype"])
+rows("logspace", _logspace, "``base`` to the powers of a `linspace`.", like=np.logspace, differs=_DIFFERS["logspace"])
 _like: Any
 for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
-    rows(_names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like)
+    _differs = ["linspace-ends", *_DIFFERS[_name]]
+    rows(
+        _names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like, differs=_differs
+    )
 
 
 def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):
@@ -229,7 +239,7 @@ def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op
 
 for _name, _like, _side in (("tril_indices", np.tril_indices, "below"), ("triu_indices", np.triu_indices, "above")):
     _doc = f"Rows and columns of the entries on and {_side} a diagonal."
-    rows(_name, _triangle_indices, _doc, like=_like, differs=["triangle-indices"])
+    rows(_name, _triangle_indices, _doc, like=_like, differs=["triangle-indices", "missing-kernel"])
 
 
 # ---------------------------------------------------------------- windows
@@ -288,6 +298,7 @@ def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
     return dt.cast(cephes.i0(real(beta) * root) / cephes.i0(np.array([beta], wide.dtype)), x.dtype)
 
 
+_WINDOWS = ["periodic-windows", "default-dtype", "float-dtypes-alone", "missing-kernel"]
 for _name, _like, _shape, _doc in (
     ("bartlett", np.bartlett, _triangle, "Triangle that returns to zero at its end."),
     ("blackman", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
@@ -295,6 +306,7 @@ for _name, _like, _shape, _doc in (
     ("hamming", np.hamming, _cosine, "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``."),
     ("kaiser", np.kaiser, _kaiser, "Bessel's function I0 of ``beta`` (12) times half an ellipse, 1 at its highest."),
 ):
+    _steps = ["windows-in-dtype"] if _name == "blackman" else []
     _more = {"hamming": ("periodic_alpha", "periodic_alpha_beta"), "kaiser": ("beta",)}.get(_name, ())
     _names = " ".join((f"{_name}_window", *(f"{_name}_window.{form}" for form in ("periodic", *_more))))
-    rows(_names, _window, _doc, shape=_shape, like=_like, differs=["default-dtype"])
+    rows(_names, _window, _doc, shape=_shape, like=_like, differs=[*_WINDOWS, *_steps])

@@ -1,0 +1,154 @@
+"""Amendments for ranges, windows and frequencies: what is made of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .explaining import amends, refuse
+from .natural import Call
+
+
+def dtype_of(call: Call) -> np.dtype:
+    """Return the dtype of what a call makes of numbers: int64 where none is said and all are whole."""
+    numbers = [call.given[n] for n in ("start", "end", "step") if n in call.given]
+    whole = not any(isinstance(n, (float, complex)) for n in numbers)
+    return call.given.get("dtype") or np.dtype(np.int64 if whole else np.float32)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+@amends("arange-truncates", stage=2)
+def arguments_truncated(call: Call) -> Any:
+    """Arguments are truncated, places counted in int64."""
+    dtype = call.given.get("dtype")
+    if dtype is None or dtype.kind not in "iu":
+        return False
+    call.given |= {n: int(call.given[n]) for n in ("start", "end", "step") if n in call.given}
+    call.given["dtype"] = np.dtype(np.int64)
+    call.after.append(lambda out: out.astype(dtype))
+    return True
+
+
+@amends("arange-bounds", stage=0)
+def bounds_against_the_step(call: Call) -> Any:
+    full = call.full()
+    step, way = full.get("step", 1), full["end"] - full.get("start", 0)
+    return refuse(call) if step == 0 or way * step < 0 else False
+
+
+@amends("range-inclusive", stage=3)
+def ends_included(call: Call) -> Any:
+    full = call.full()
+    start, end, step = full["start"], full["end"], full.get("step", 1)
+    call.f = lambda *_, dtype=None: start + np.arange(int(np.floor((end - start) / step)) + 1) * step
+    call.after.insert(0, lambda out: out.astype(full.get("dtype") or np.float32))
+    return True
+
+
+@amends("linspace-ends", stage=0)
+def ends_are_numbers(call: Call) -> Any:
+    ends = {n: x for n in ("start", "end") if isinstance(x := call.given[n], np.ndarray)}
+    if any(x.ndim for x in ends.values()):
+        return refuse(call)
+    call.given |= {n: x.item() for n, x in ends.items()}
+    return True
+
+
+@amends("linspace-truncates", stage=2)
+def towards_zero(call: Call) -> Any:
+    """The ends are truncated, then the points between them."""
+    dtype = call.given.get("dtype")
+    if dtype is None or dtype.kind not in "biu":
+        return False
+    call.given |= {n: int(call.given[n]) for n in ("start", "end")}
+    del call.given["dtype"]
+    call.after.append(lambda out: np.trunc(out).astype(dtype))
+    return True
+
+
+@amends("logspace-truncates", stage=2)
+def powers_of_truncated_ends(call: Call) -> Any:
+    return towards_zero(call)
+
+
+@amends("linspace-two-ended", stage=3)
+def from_both_ends(call: Call) -> Any:
+    dtype = call.given.get("dtype") or np.dtype(np.float32)
+    if dtype.kind not in "fc":
+        return False
+
+    def points(start: Any, end: Any, steps: int, **_: Any) -> Any:
+        first, last = dtype.type(start), dtype.type(end)
+        step = (last - first) / dtype.type(max(steps - 1, 1))
+        places = np.arange(steps).astype(dtype)
+        return np.where(np.arange(steps) < steps // 2, first + step * places, last - step * places[::-1])
+
+    call.f = points
+    return True
+
+
+@amends("triangle-indices", stage=4)
+def one_array(call: Call) -> Any:
+    dtype = call.given.get("dtype") or np.int64
+    call.after.append(lambda out: np.stack(out).astype(dtype))
+    return True
+
+
+# ---------------------------------------------------------------- windows and frequencies
+
+
+@amends("periodic-windows", stage=2)
+def as_if_it_went_on(call: Call) -> Any:
+    n, f = call.given["window_length"], call.f
+    if n == 1:
+        call.f = lambda n, *more: np.ones(n)
+    elif "periodic" in call.given:
+        return False
+    else:
+        call.f = lambda n, *more: f(n + 1, *more)[:-1] if n else f(n, *more)
+    return True
+
+
+@amends("windows-in-dtype", stage=1)
+def blackman_in_the_dtype(call: Call) -> Any:
+    dtype = call.given.get("dtype") or np.dtype(np.float32)
+    real = dtype.type
+
+    def blackman(n: int) -> Any:
+        angle = np.arange(n).astype(dtype) * real(np.pi / max(n - 1, 1))
+        return real(0.08) * np.cos(4 * angle) - real(0.5) * np.cos(2 * angle) + real(0.42)
+
+    call.f = blackman
+    return True
+
+
+@amends("float-dtypes-alone", stage=0)
+def floats_alone(call: Call) -> Any:
+    dtype = call.given.get("dtype")
+    return refuse(call) if dtype is not None and dtype.kind in "bui" else False
+
+
+@amends("fftfreq-of-nothing", stage=1)
+def frequencies_of_nothing(call: Call) -> Any:
+    n = call.given["n"]
+    if n > 0:
+        return False
+    size = int(n / 2) + 1 if "rfft" in call.op else n
+    if size < 0:
+        return refuse(call)
+    call.f = lambda n, d=1.0: np.arange(size) * np.divide(1, n * d)
+    return True
+
+
+@amends("irfft-minus-1", stage=2)
+def all_of_a_full_signal(call: Call) -> Any:
+    """-1 in the last of the sizes is as long as the signal was by default, 2 (n - 1)."""
+    size, x = call.given["s"], call.arrays()[0]
+    axes = call.given.get("dim", tuple(range(-len(size), 0)))
+    if size[-1] != -1:
+        return False
+    call.given["s"] = (*size[:-1], 2 * (x.shape[axes[-1]] - 1))
+    return True
