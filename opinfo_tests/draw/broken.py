@@ -13,6 +13,7 @@ import numpy as np
 from ..case import NAMES, Array, Case, Named, rebuilt, schemas, whole
 from .constraint_table import constraint_of
 from .constraints import EVERY_DTYPE
+from .crossed import crossed
 from .drawable import looks_at_sizes
 from .mixed import paired
 from .relaid import cast, relaid, retyped
@@ -61,27 +62,28 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         more: list[Case] = []
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
+            more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
             more += recast(replace(case, source=source, sample_dtype=count))
             more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
-        for other in [*chain(*once), *more]:
+        for other in [*chain(*once.values()), *more]:
             recorder.calls[op] += 1
             recorder.sink(other)
             yield
 
 
-def broken_twice(once: list[list[Case]], random: Random) -> Iterator[Case]:
+def broken_twice(once: dict[int | str, list[Case]], random: Random) -> Iterator[Case]:
     """Yield some of the calls with one more change: which is refused first?"""
     for _ in range(TWICE if once else 0):
-        case = random.choice(random.choice(once))
+        case = random.choice(random.choice(list(once.values())))
         if more := broken(case):
-            yield random.choice(random.choice(more))
+            yield random.choice(random.choice(list(more.values())))
 
 
-def broken(case: Case) -> list[list[Case]]:
-    """Return the call with one argument changed: for each argument that may be, its changes."""
+def broken(case: Case) -> dict[int | str, list[Case]]:
+    """Return the call with one argument changed: by the place or name of each argument that may be, its changes."""
     names = [a.name for a in schemas()[case.op].args]
     seen = {case.digest}
-    found = []
+    found: dict[int | str, list[Case]] = {}
     left_out = {a.name: a.default for a in schemas()[case.op].args[len(case.args) :] if a.has_default} | case.kwargs
     for place, value in [*enumerate(case.args), *left_out.items()]:
         a = schemas()[case.op].args[place if isinstance(place, int) else names.index(place)]
@@ -93,10 +95,10 @@ def broken(case: Case) -> list[list[Case]]:
             args = tuple(other if i == place else v for i, v in enumerate(case.args))
             kwargs = case.kwargs if isinstance(place, int) else {**case.kwargs, place: other}
             made = replace(rebuilt(case, args, kwargs, buffers), digest="")
-            if made.digest not in seen:
+            if made.digest not in seen and not constraint_of(case.op).dies(made):
                 seen.add(made.digest)
                 calls.append(made)
-        found += [calls] if calls else []
+        found |= {place: calls} if calls else {}
     return found
 
 

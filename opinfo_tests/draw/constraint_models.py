@@ -136,6 +136,8 @@ ATTENTION_AND_RECURRENCE = (
         wild=6,
     ),
     rule("_fused_sdp_choice", none=False),
+    # torch asks for the rest of the heads divided by the key's, of none too.
+    rule("scaled_dot_product_attention", dies=lambda case: case.arrays()[1].shape[-3:-2] == (0,)),
     rule("_scaled_dot_product_attention_math", args={"dropout_p": C((0.0, 0.5))}),
     rule("_scaled_dot_product_flash_attention_for_cpu", args=DENSE_QKV),
     rule(

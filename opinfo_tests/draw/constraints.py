@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..case import Named
+from ..case import Case, Named
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ class Constraint:
     most_dims: int = 4
     wild_values: bool = True  # whether index values may leave their range: torch dies of some
     none: bool = True  # whether sizes may be none: torch divides by some of them, and dies
+    dies: Callable[[Case], bool] = lambda case: False  # of which calls torch dies
     always: frozenset[str] = frozenset()  # arguments with a default that are given all the same
     unchecked: frozenset[str] = frozenset()  # arguments at whose sizes torch does not look, to read memory beyond them
 

@@ -36,11 +36,6 @@ def _make_foreach(
     lists = [a.name for a in schema.args if a.type.endswith("[]")]
 
     def run(bound: dict[str, Any]) -> list[Any]:
-        if lone is not None and (bound[lone].ndim or bound[lone].size != 1):
-            raise RuntimeError(
-                f"scalar tensor expected to be 0 dim but it has {bound[lone].ndim} dimensions and {bound[lone].size} "
-                "elements."
-            )
         check_lists(schema, bound, writes)
         results = []
         for i in range(len(bound[lists[0]])):
@@ -51,7 +46,6 @@ def _make_foreach(
         return results
 
     # `_foreach_addcmul.Tensor` takes a 1-d tensor with one number per list entry.
-    lone = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "other"), None)
     unzipped = next((a.name for a in schema.args if a.type == "Tensor" and a.name == "scalars"), None)
     return guarded(schema, run)
 

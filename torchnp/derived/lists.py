@@ -16,7 +16,10 @@ from torchnp.writes import Writes
 def check_lists(schema: Schema, bound: dict[str, Any], writes: Writes) -> None:
     """Raise torch's error for lists of different lengths, and for lists of none."""
     first, *others = (bound[a.name] for a in schema.args if a.type == "Tensor[]")
-    scalars = bound.get("scalars")
+    scalars, lone = bound.get("scalars"), bound.get("other")
+    if isinstance(lone, np.ndarray) and lone.ndim:
+        words = f"scalar tensor expected to be 0 dim but it has {lone.ndim} dimensions and {lone.size} elements."
+        raise RuntimeError(words)
     if isinstance(scalars, np.ndarray):
         _check_scalars(scalars, len(first))
     if writes.lists is not None:

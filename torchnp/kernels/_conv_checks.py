@@ -182,15 +182,23 @@ def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
     return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 
 
-def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, vendor: bool) -> list[int]:
-    """The sizes of a transposed convolution's result, checked."""
-    sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
-    flat, unit = ((0,), (1,)) if len(sizes) == 1 else ((), ())  # torch runs one dimension as two
+def check_output_padding(g: Geometry) -> None:
+    """Refuse padding of the result that a stride does not reach."""
     if any(o >= s and o >= d for o, s, d in zip(g.output_padding, g.stride, g.dilation, strict=True)):
-        names = AXES[-max(len(sizes), 2) :]
+        flat, unit = ((0,), (1,)) if len(g.stride) == 1 else ((), ())  # torch runs one dimension as two
+        names = AXES[-max(len(g.stride), 2) :]
         given = {"output_padding": flat + g.output_padding, "stride": unit + g.stride, "dilation": unit + g.dilation}
         found = (f"{label}_{name}: {value}" for label, row in given.items() for name, value in zip(names, row))
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(found)}")
+
+
+def transposed_sizes(input: ndarray, weight: ndarray, g: Geometry, groups: int, vendor: bool) -> list[int]:
+    """The sizes of a transposed convolution's result, checked."""
+    sizes, out = input.shape[2:], sizes_back(input.shape[2:], weight.shape[2:], g)
+    check_output_padding(g)
+    unit = (1,) if len(sizes) == 1 else ()
+    if not weight.shape[1]:
+        raise no_channels((len(weight) // groups, *weight.shape[1:]))
     check(min(out) >= 0 or not vendor, "could not construct a memory descriptor using a format tag")
     if min(out) < 1 and not vendor:
         raise small_output((*unit, *sizes), (*unit, *out))

@@ -36,9 +36,11 @@ OF_REALS = [d for d in PROMOTION if d != "complex-number-promotion"]
 
 def _alpha(alpha: Any, a: Any, b: Any) -> None:
     common = el.common_dtype(a, b)
-    if (type(alpha) is float and common in el.FLOATS) or (alpha == 1 and type(alpha) is int):
+    if alpha == 1 and type(alpha) is int:
         return
     el.check_broadcast(a, b)
+    if type(alpha) is float and common in el.FLOATS:
+        return
     check(not isinstance(alpha, bool) or common == dt.bool_, "Boolean alpha only supported for Boolean results.")
     words = "For integral input tensors, argument alpha must not be a floating point number."
     check(dt.is_inexact(common) or isinstance(alpha, int), words)

@@ -57,10 +57,13 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
         refuse("add_stub", running_var.dtype, dt.FLOAT8S)  # torch takes the root of strided variances first
         refuse("sqrt_vml_cpu", running_var.dtype, (dt.complex32,))
     stats = dt.float32 if mixed(x, weight, bias, running_mean, running_var) else x.dtype
-    for r in (running_mean, running_var):
+    first = next((p.dtype for p in (weight, bias) if p is not None), None) == x.dtype
+    if first and not training:
+        check_type(x.dtype, weight, bias)
+    for r in (running_mean, running_var):  # which torch reads one at a time then
         check(r is None or r.ndim == 1, f"TensorAccessor expected 1 dims but tensor has {0 if r is None else r.ndim}")
-    if training and next((p.dtype for p in (weight, bias) if p is not None), None) == x.dtype:
-        check_type(x.dtype, running_mean, running_var)  # which torch reads first then
+        if first:
+            check_type(x.dtype, r)
     check_kernel("batch_norm", x, weight, bias, running_mean, running_var)
     check_sizes(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if training:
@@ -276,9 +279,9 @@ def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, train
         # torch asks for the channels of what has none, and gets none.
         wide = np.zeros(input.shape[1] if input.ndim > 1 else 0, _accumulator(input.dtype))
         return out, wide, wide.copy(), _RESERVE.copy(), 0
-    wrap_dim(1, input.ndim)
     for name, p in {"running_mean": running_mean, "running_var": running_var}.items():
         check(training or p is not None, f"{name} must be defined in evaluation mode")
+        wrap_dim(1, input.ndim)
         check_sizes(input, **{name: p})
     check_sizes(input, weight=weight, bias=bias)
     out = native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -300,7 +303,10 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     kept = (input if weight is None else weight).dtype
     running = [running_mean, running_var]
     if running_mean is not None and running_mean.dtype != kept:  # of the variance's torch asks nothing
-        running = [None if p is None else dt.cast(p, kept) for p in running]
+        undefined = "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #0 'self'"
+        repeat(running_mean, [n])
+        check(running_var is not None, undefined)
+        running = [dt.cast(p, kept) for p in running]
     given = [None if p is None else repeat(p, [n]) for p in (weight, bias, *running)]
     as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)

@@ -63,7 +63,9 @@ def _convolve(input, weight, bias, stride, padding, dilation, transposed, output
         checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     if 0 in g.dilation:
         check_no_dilation(g.dilation, weight, transposed, vendor)
-    sizes = checks.transposed_sizes(input, weight, g, vendor) if transposed and 0 not in weight.shape[2:] else ()
+    sizes = (
+        checks.transposed_sizes(input, weight, g, groups, vendor) if transposed and 0 not in weight.shape[2:] else ()
+    )
     if not vendor:
         checks.check_dtypes(input, weight, bias, transposed, g, groups, vendor)
     channels_last = checks.wants_channels_last(input, weight)
@@ -321,13 +323,15 @@ def _transposed(self, weight, kernel_size, bias, stride, padding, output_padding
     check(n == 2 or filled, f"non-empty 4D or 5D (batch mode) tensor expected for input, but got: {shape}")
     for name, value in (("kernel", kernel_size), ("stride", stride), ("dilation", dilation))[n - 2 :]:
         check_positive(name, value)
+    g = checks.Geometry(*map(tuple, (stride, padding, dilation, output_padding)))
+    checks.check_output_padding(g)
     words = "non-empty 2D or 4D weight tensor expected, but got:" if n == 2 else EMPTY_FILTER
     check(weight.size and (weight.ndim == n + 2 or weight.ndim == n == 2), f"{words} {shape_text(weight.shape)}")
     if bias is not None:
         check_shape(bias, weight.shape[1:2])
     check(filled, f"non-empty 3D or 4D input tensor expected but got a tensor with size {shape}")
     sizes = self.shape[-n:]
-    out = checks.sizes_back(sizes, kernel_size, checks.Geometry(stride, padding, dilation, output_padding))
+    out = checks.sizes_back(sizes, kernel_size, g)
     check(min(out) > 0, small_output(sizes, out))
     check_shape(self, (*self.shape[: -n - 1], len(weight), *sizes))
     x = self[None] if self.ndim == n + 1 else self

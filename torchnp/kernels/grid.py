@@ -245,7 +245,7 @@ def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode,
 @kernel("grid_sampler")
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """`grid_sampler_2d` or `grid_sampler_3d`."""
-    sample = grid_sampler_3d if input.ndim == 5 else grid_sampler_2d
+    sample = grid_sampler_2d if input.ndim == 4 else grid_sampler_3d
     return sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 

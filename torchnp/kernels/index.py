@@ -134,6 +134,14 @@ def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool)
     return values.size == 1 and not accumulate and len(given) == 1 and given[0].dtype in _MASKS
 
 
+def _check_mask(self: ndarray, indices: Sequence[ndarray | None]) -> None:
+    """Refuse a mask of too many dimensions: torch asks for the sizes of all of them on this way."""
+    d, mask = next((d, i) for d, i in enumerate(indices) if i is not None)
+    if self.ndim > d and mask.shape[: self.ndim - d] == self.shape[d : d + mask.ndim]:
+        for place in range(d, d + mask.ndim):
+            wrap_dim(place, self.ndim)
+
+
 def _look_apart(bound: Bound, targets: list[ndarray]) -> None:
     if not _fills(bound["indices"], bound["values"], bound["accumulate"]):
         look_apart(bound, targets)
@@ -157,23 +165,25 @@ def _check_source_dtype(self: ndarray, values: ndarray) -> None:
 )  # fmt: skip
 def index_put(self, indices, values, accumulate=False):
     """The tensor with values written, or added, at positions that come as tensors."""
-    if not len(indices):
-        if accumulate:
-            _check_source_dtype(self, values)
-        raise RuntimeError("sym_strides() called on an undefined Tensor")  # torch's words for no index
-    where = numpy_index(self, indices)
+    if not len(indices) and values.size == 1 and not accumulate:  # torch's words for no mask
+        none = "masked_fill_ only supports boolean masks, but got mask with dtype nullptr (uninitialized)"
+        raise RuntimeError("sym_strides() called on an undefined Tensor" if self.ndim else none)
+    if _fills(indices, values, accumulate):
+        _check_mask(self, indices)
+    where = numpy_index(self, indices) if len(indices) else ()
     if _fills(indices, values, accumulate):
         d = next(d for d, i in enumerate(indices) if i is not None)
         return _fill(self, d, indices[d], values)
     shape = _named(self, where)
     fits = values.ndim <= len(shape) and all(n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1]))
     indexed = [n for n, i in zip(self.shape, where, strict=False) if i is not ALL]
-    empty = 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
+    empty = where and 0 in indexed and math.prod(broadcast_shapes(*(i.shape for i in where if i is not ALL))) > 0
     check(not empty, "index is out of bounds for dimension with size 0", IndexError)
     words = f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing"
     check(fits, f"{words} result of shape {shape_text(shape)}")
     _check_source_dtype(self, values)
     refuse_elements("index_put", self, _NO_INDEX_PUT)
+    check(len(indices) or not self.size, "ntensor >= 3 INTERNAL ASSERT FAILED")
     if accumulate:
         out = np.array(self, order="C", copy=True)
         _add_at(out, where, values)
@@ -375,9 +385,9 @@ def take_along_dim(self, indices, dim=None):
     check(indices.dtype == int64, words)
     dim = wrap_dim(dim, self.ndim)
     check(self.ndim > 0, no_dimensions(dim))
-    check(self.shape[dim] or not indices.size, "ZeroDivisionError")
-    indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
     one_of = lambda shape, n: (*shape[:dim], n, *shape[dim + 1 :])
     around = broadcast_shapes(one_of(self.shape, 1), one_of(indices.shape, 1))
+    check(self.shape[dim] or not indices.size, "ZeroDivisionError")
+    indices = indices % max(self.shape[dim], 1)  # torch wraps any index around here
     wide = expand(self, one_of(around, self.shape[dim]))
     return gather(wide, dim, expand(indices, one_of(around, indices.shape[dim])))

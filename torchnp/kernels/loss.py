@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, refuse_elements, require
+from torchnp.checks import check, check_fits, check_type, refuse, refuse_elements, require
 from torchnp.errors import mean_of, multi_target, shape_text
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._rows import rows
@@ -164,7 +164,10 @@ def _weighted(values: Any, shape: tuple[int, ...], weight: ndarray | None) -> nd
     """A result of squeezed tensors in the input's shape, of a broadcast one the first elements; times weights."""
     values = np.asarray(values)
     values = np.resize(values.ravel("K"), shape) if values.size != math.prod(shape) else values.reshape(shape)
-    return values if weight is None else el.in_place(values, mul(values, weight))
+    if weight is None:
+        return values
+    check_fits(weight, values)
+    return el.in_place(values, mul(values, weight))
 
 
 @kernel("binary_cross_entropy")
@@ -206,6 +209,7 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 def soft_margin_loss(self: ndarray, target: ndarray, reduction: int = 1) -> ndarray:
     """``log(1 + exp(-target * self))``."""
     value = neg(self)
+    check_fits(target, value)
     for step in (lambda z: mul(z, target), exp, log1p):
         value = el.in_place(value, step(value))
     return reduce(value if reduction in (NONE, MEAN, SUM) else value.reshape(-1)[0], reduction)
@@ -339,8 +343,9 @@ def _multi_margin(
         check_type(dt.int64, target)
         check_type(self.dtype, weight)
     index = target.reshape(-1)
+    edge = scalar(margin, x.dtype)
     check(np.all((index >= 0) & (index < c)), "target out of range")
-    reach = scalar(margin, x.dtype) - np.take_along_axis(x, index[:, None], axis=1) + x
+    reach = edge - np.take_along_axis(x, index[:, None], axis=1) + x
     reach = np.where(reach > 0, reach, x.dtype.type(0))  # torch leaves out NaN, too
     np.put_along_axis(reach, index[:, None], x.dtype.type(0), axis=1)
     return index[:, None], reach, weight.reshape(-1)[index[:, None]]

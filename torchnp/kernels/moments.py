@@ -195,12 +195,12 @@ def _look_summed(bound: Bound, outs: list[ndarray]) -> None:
 def logsumexp(self, dim, keepdim=False):
     """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
     axes = axes_of(dim, self.ndim)
-    # torch takes the largest over no dimension at all here, and its own result does not fit.
-    if axes is None and self.ndim and self.size and not keepdim:
-        raise output_shape((), (1,) * self.ndim)
     out = int_to_float(self.dtype)
     refuse("max_values_cpu" if self.size else "exp_vml_cpu", out, dt.FLOAT8S)
     refuse("exp_vml_cpu", out, (dt.complex32,))
+    # torch takes the largest over no dimension at all here, and its own result does not fit.
+    if axes is None and self.ndim and self.size and not keepdim:
+        raise output_shape((), (1,) * self.ndim)
     x = dt.cast(self, dt.opmath(out))
     if x.size == 0:
         return dt.cast(np.asarray(np.log(add_reduce(np.exp(x), axes, keepdim))), out)

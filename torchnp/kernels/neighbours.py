@@ -107,10 +107,10 @@ def _running(y: ndarray, x: ndarray | None = None, *, dx: Any = 1, dim: int) -> 
         wrap_dim(dim, y.ndim)
     _check_samples("cumulative_trapezoid", y, x, dx)
     axis = dim if x is None and not y.ndim else wrap_dim(dim, y.ndim)
+    widths = dx / 2.0 if x is None else _widths("cumulative_trapezoid", y, x, axis)
     check(y.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
     if x is None:
-        return cumsum(mul(_neighbours(y, axis), dx / 2.0), axis)
-    widths = _widths("cumulative_trapezoid", y, x, axis)
+        return cumsum(mul(_neighbours(y, axis), widths), axis)
     return div(cumsum(mul(_neighbours(y, axis), widths), axis), 2.0)
 
 

@@ -210,15 +210,19 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
     smoothing = f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}"
+    axis = 0 if self.ndim == 1 else 1
     if self.shape == target.shape:
         words = f"Expected floating point type for target with class probabilities, got {dt.scalar_name(target.dtype)}"
         check(dt.is_floating(target.dtype), words)
         check(ignore_index < 0, "ignore_index is not supported for floating point target")
-        _check_weight(weight, self.shape[0 if self.ndim == 1 else 1], "cross_entropy: ")
+        check(self.ndim > 0, no_dimensions(1))
+        _check_weight(weight, self.shape[axis], "cross_entropy: ")
+        scores = log_softmax(self, axis)
         check(not label_smoothing > 1.0, smoothing)
-        return _of_probabilities(self, target, weight, reduction, label_smoothing)
+        _check_reduction(reduction)
+        return _of_probabilities(scores, target, weight, reduction, label_smoothing)
     check(not label_smoothing > 1.0, smoothing)
-    scores = log_softmax(self, 0 if self.ndim == 1 else 1)
+    scores = log_softmax(self, axis)
     if label_smoothing > 0.0:
         return _smoothed(scores, target, weight, reduction, ignore_index, label_smoothing)
     return nll_loss_nd(scores, target, weight, reduction, ignore_index)
@@ -244,16 +248,14 @@ def _smoothing_of_each(label_smoothing: float, n_classes: int) -> Any:
 
 
 def _of_probabilities(
-    self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
+    scores: ndarray, target: ndarray, weight: ndarray | None, reduction: int, label_smoothing: float
 ) -> ndarray:
-    axis = min(self.ndim - 1, 1)
-    n_classes = self.shape[axis]
-    _check_reduction(reduction)
-    scores = log_softmax(self, axis)
+    axis = min(scores.ndim - 1, 1)
+    n_classes = scores.shape[axis]
     if label_smoothing > 0.0:
         target = add(mul(target, 1 - label_smoothing), _smoothing_of_each(label_smoothing, n_classes))
     total = neg(total_of(_weighted(mul(scores, target), weight, axis), axis if reduction == NONE else None))
-    return div(total, self.size // n_classes if self.size else 0) if reduction == MEAN else total
+    return div(total, scores.size // n_classes if scores.size else 0) if reduction == MEAN else total
 
 
 def _smoothed(

@@ -85,7 +85,7 @@ def windows(
         if min(values) <= 0:
             got = " ".join(f"{letter}{a}: {v}" for a, v in zip(axes, values, strict=True))
             raise RuntimeError(f"{word} should be greater than zero, but got {got}")
-    if 0 in x.shape[x.ndim == n + 2 :]:
+    if 0 in x.shape[x.ndim == n + 2 :] or x.ndim > n + 2:
         raise _empty_input(x, n, name + "_backward" * backward)
     if any(p > k // 2 for p, k in zip(padding, kernel, strict=True)):
         raise _wide_padding(n, kernel, padding)
@@ -111,9 +111,8 @@ def check_ndim(x: ndarray, n: int, name: str) -> None:
         unread = name == "max_pool3d" and x.ndim == 4 and is_channels_last(x)  # torch takes it for a batch of images
         return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
-        if x.ndim < 3:
-            dim_of(x, -3)
-        raise _empty_input(x, n, name)
+        dim_of(x, -3)
+        return None  # of more dimensions torch looks at the windows first
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
 

@@ -231,10 +231,9 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     names = ("time", "height", "width")[3 - n :]
     sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
     for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width before the height of three
-        check(
-            out + window - 1 <= size - (n == 3),  # in three dimensions torch wants one more
-            f"{where}: pool {label} {window} too large relative to input {label} {size}",
-        )
+        # In three dimensions torch wants one more, and room for the window itself.
+        fits = out + window - 1 <= size if n == 2 else out + window - 1 < size and window <= size
+        check(fits, f"{where}: pool {label} {window} too large relative to input {label} {size}")
     check_size((*x.shape[:-n], *output_size))
     check(samples.dtype == x.dtype, "Expect _random_samples to have the same dtype as input")
     check(samples.ndim == 3, f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")

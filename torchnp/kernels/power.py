@@ -243,7 +243,7 @@ def ldexp(self: ndarray, other: ndarray) -> ndarray:
         require("ldexp_cpu", self.dtype, el.FLOATS)
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
-    wide = dt.is_complex(self.dtype) or self.dtype == dt.float64
+    wide = dt.is_inexact(self.dtype) and self.dtype != dt.float32  # torch's 2 is of self's dtype, or a number
     power = pow(np.full((), 2, self.dtype), other) if wide else pow_of_scalar(2.0, other)
     if power.dtype == other.dtype == dt.float32:  # to half a unit, as torch's, where NumPy's loop errs by one
         power = np.exp2(other.astype(np.float64)).astype(np.float32)

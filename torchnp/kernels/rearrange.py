@@ -130,10 +130,10 @@ def repeat_interleave_tensor(repeats, *, output_size=None):
     """Each index as often as its repeat says."""
     require("repeat_interleave_cpu", repeats.dtype, (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
-    check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
     if output_size is not None:
         check(output_size >= 0, negative_size(output_size, (output_size,)))
         check(int(repeats.sum()) == output_size, "allocated size does not match required size")
+    check(not repeats.size or int(repeats.min()) >= 0, "repeats can not be negative")
     return np.arange(repeats.size, dtype=repeats.dtype).repeat(repeats)
 
 

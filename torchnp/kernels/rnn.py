@@ -83,8 +83,8 @@ def lstm_gates(gates: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
 def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """The gates reset, update and new of a GRU, activated, and what the state gives to the last."""
     (ir, iz, i_n), (hr, hz, hn) = np.split(of_input, 3, -1), np.split(of_state, 3, -1)
-    reset = _sigmoid(ir + hr)
-    return reset, _sigmoid(iz + hz), np.tanh(i_n + reset * hn), hn
+    reset = _sigmoid(_added(hr, ir))
+    return reset, _sigmoid(_added(hz, iz)), np.tanh(add(i_n, reset * hn)), hn
 
 
 def lstm(gates: ndarray, state: State, w: Weights) -> State:
@@ -146,9 +146,11 @@ def run(
         steps: list[tuple[Any, int | None]] = [(t, None) for t in range(len(x))]
     else:
         steps = [(slice(end - n, end), n) for end, n in zip(np.cumsum(sizes), sizes, strict=True)]
-    out = np.empty((*x.shape[:-1], state[0].shape[-1]), x.dtype)
+    out = np.empty((*x.shape[:-1], state[0].shape[-1]), state[0].dtype)
     for t, n in reversed(steps) if reverse else steps:
         new = cell(gates[t], tuple(s[:n] for s in state), w)
+        if new[0].dtype != out.dtype:  # a GRU's beside an input of a wider dtype
+            out = dt.cast(out, new[0].dtype)
         out[t] = new[0]
         state = (
             new
@@ -199,7 +201,8 @@ def _layers(
         y = np.concatenate(outs, -1) if bidirectional else outs[0]
         if dropout and train and layer < num_layers - 1:
             y = drop(y, dropout, True)
-    return dt.cast(y, dtype), [dt.cast(np.stack(parts), dtype) for parts in zip(*ends, strict=True)]
+    stacked = [np.stack(parts) for parts in zip(*ends, strict=True)]
+    return (dt.cast(y, dtype), [dt.cast(s, dtype) for s in stacked]) if fused else (y, stacked)
 
 
 def _sequence(input: ndarray, hx: Any, *rest: Any, cell: Cell) -> tuple:

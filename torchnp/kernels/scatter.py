@@ -101,7 +101,7 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str) -> None:
     """torch's kernels of each reduction leave out dtypes of their own."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
-    refuse_elements(name if include_self else "scatter_reduce_exclude_input_init", self, RARE_OR_CHALF)
+    refuse(name if include_self else "scatter_reduce_exclude_input_init", self.dtype, RARE_OR_CHALF)
     lacking: dict[Any, Any] = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
     refuse(name, self.dtype, lacking.get(reduce, ()))
 
@@ -270,9 +270,9 @@ def index_fill(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
     check(index.ndim < 2, "Index has to be a vector/scalar")
     refuse("index_fill_cpu", self.dtype, RARE)
-    number = scalar(value, self.dtype)
     shape, i = self.shape or (1,), index.reshape(-1)
     _check_window(self, dim, i.size)
+    number = scalar(value, self.dtype)
     _check_filled(self, dim, i)
     out = np.array(self, order="C", copy=True)
     if self.size:

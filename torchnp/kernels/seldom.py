@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.checks import check, check_type, refuse, require
+from torchnp.checks import check, check_type, refuse, require, wrap_dim, wrap_dims
 from torchnp.errors import dim_out_of_range, empty_list, expected_true
 from torchnp.kernels._memory import RARE_OR_CHALF, storage
-from torchnp.kernels._reduction import ranged_dims
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.conv import convolution
@@ -59,11 +58,12 @@ def _compute_linear_combination(input, coefficients):
 def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     """Exclusive or of the bits of all values, floats as doubles and integers as 64 bits."""
     named = isinstance(dim, int) or len(dim)
-    axes = ranged_dims(dim, self.ndim) if named else tuple(range(self.ndim))
+    wrapped = [wrap_dim(d, self.ndim) for d in ([dim] if isinstance(dim, int) else dim)]
     words = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
     check(named or self.size, f"{words} the 'dim' argument.")
-    for d in ((dim,) if isinstance(dim, int) else dim or axes) if self.ndim else ():
+    for d in ((dim,) if isinstance(dim, int) else dim or range(self.ndim)) if self.ndim else ():
         check(self.shape[d] > 0, f"hash_tensor: Expected reduction dim {d} to have non-zero size.", IndexError)
+    axes = wrap_dims(wrapped, self.ndim) if named else tuple(range(self.ndim))
     check(mode == 0, f"Unknown hash_tensor mode: {mode}")
     if self.size:
         require("xor_sum_cpu", self.dtype, (dt.bool_, *dt.INTS, *dt.FLOATS))

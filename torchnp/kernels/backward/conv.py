@@ -122,13 +122,15 @@ def _check_gradient(
         return
     if 0 in g.dilation:
         check_no_dilation(g.dilation, w, transposed, False)
+    if transposed and 0 not in w.shape[2:]:
+        checks.check_output_padding(g)
     checks.check_filter(w, transposed, dilated, groups)
     shape = _shape_of_gradient(x, w, g, transposed, groups)
     if dilated:
         _check_dilated(y, x, w, shape, mask)
         return
     if transposed:
-        checks.transposed_sizes(x, w, g, False)
+        checks.transposed_sizes(x, w, g, groups, False)
     part, outputs = y[:, : y.shape[1] // groups], shape[1] // groups  # torch goes group by group
     if transposed and dims == 2 and mask[2] and not mask[0]:
         found = f"but got: dimension 1 and tensor.size[0] = {part.shape[1]}"

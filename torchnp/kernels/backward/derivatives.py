@@ -27,7 +27,7 @@ from torchnp.kernels.linalg import check_square
 from torchnp.kernels.mask import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.pool import max_pool2d_with_indices
-from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.rearrange import flip, sum_to_size
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
@@ -63,7 +63,7 @@ def cumprod_backward(grad, input, dim, output):
 
 def _tails(x: ndarray, axis: int) -> ndarray:
     """Sums from each element to the last."""
-    return np.flip(cumsum(np.flip(x, axis), axis), axis)
+    return flip(cumsum(flip(x, [axis]), axis), [axis])
 
 
 def _laid(out: ndarray, x: ndarray) -> ndarray:
@@ -106,10 +106,12 @@ def glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim):
     dim = wrap_dim(dim, x.ndim)
     n = grad_glu.shape[dim_of(grad_glu, dim)]
     a, b, da, db = (narrow(v, dim, start, n) for v in (x, dx) for start in (0, n))
-    of_a, gate = narrow(grad_x, dim, 0, n), sigmoid(b)
+    of_a = narrow(grad_x, dim, 0, n)
     narrow(grad_x, dim, n, n)  # refused where it is too short, and not read
+    gate = sigmoid(b)
     value, turn = mul(a, gate), sub(db, mul(db, gate))  # of glu, and of the gate's argument: step by step, as torch
-    first = add(mul(dgrad_glu, gate), mul(of_a, turn))
+    through = mul(of_a, turn)
+    first = add(mul(dgrad_glu, gate), through)
     bend = sub(sub(da, mul(da, gate)), mul(value, turn))
     return cat([first, add(mul(first, sub(a, value)), mul(of_a, bend))], dim)
 

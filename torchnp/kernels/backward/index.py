@@ -31,9 +31,12 @@ ndarray = np.ndarray
 @kernel("gather_backward")
 def gather_backward(grad, self, dim, index, sparse_grad):
     """The gradient added at the positions that were gathered."""
-    found = scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
-    check(not sparse_grad, "torchnp has strided tensors only, got a sparse gradient")
-    return found
+    if sparse_grad:  # of which torch looks at nothing but how many there are
+        for d in range(self.ndim if dim else 0):
+            wrap_dim(d, grad.ndim)
+        broadcast_shapes((grad.size,), (index.size,))
+        raise RuntimeError("torchnp has strided tensors only, got a sparse gradient")
+    return scatter_add(np.zeros(self.shape, grad.dtype), dim, index, grad)
 
 
 rows(

@@ -21,11 +21,11 @@ def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled:
     """The dimensions to reduce; torch fails on the None that its schemas offer, and so does this loop."""
     for d in dims:
         check_index(x.ndim, d)
+    _refuse_dtype(output_dtype, name)
     if filled:
         for d in dims:
             words = f"{name}(): Expected reduction dim {d} to have non-zero size."
             check(not x.ndim or x.shape[d] != 0, words, IndexError)
-    _refuse_dtype(output_dtype, name)
     for d in dims:
         check(list(dims).count(d) == 1, f"dim {d} appears multiple times in the list of dims")
     return list(dims)

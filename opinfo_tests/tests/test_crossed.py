@@ -1,0 +1,42 @@
+"""Calls with a fault in each of two arguments."""
+
+from __future__ import annotations
+
+from random import Random
+
+import torch
+
+from opinfo_tests.backends.torch_backend import TorchDevice
+from opinfo_tests.draw.broken import broken
+from opinfo_tests.draw.crossed import CROSSED, FAULTS, crossed, joined, refused
+from opinfo_tests.draw.record import freeze
+
+X = torch.arange(12.0).reshape(3, 4)
+SELECT = freeze("aten::index_select", (X, 0, torch.tensor([0, 2])), {}, "", "float32")
+
+
+def test_a_fault_is_kept_once_for_each_check():
+    once = broken(SELECT)
+    faults = {place: refused(calls, TorchDevice("cpu").execute) for place, calls in once.items()}
+    assert set(faults) == {0, 1, 2}
+    assert all(0 < len(found) <= FAULTS for found in faults.values())
+    kinds = {kind for kind, _ in faults[2]}
+    assert kinds >= {"IndexError", "RuntimeError"}  # of its dimensions, and of its dtype
+    assert len({text for _, text in faults[1]}) == len(faults[1])
+
+
+def test_both_changes_are_in_a_joined_call():
+    once = broken(SELECT)
+    one = next(case for case in once[0] if case.args[0].dtype == "int64")
+    two = next(case for case in once[2] if case.args[2].dtype == "bool")
+    both = joined(one, two, 2)
+    assert both.args[0].dtype == "int64" and both.args[2].dtype == "bool" and both.args[1] == 0
+    for k, case in ((0, one), (2, two)):
+        assert (both.args[k].on(both.buffers) == case.args[k].on(case.buffers)).all()
+
+
+def test_the_order_of_checks_is_seen():
+    execute = TorchDevice("cpu").execute
+    found = [*crossed(broken(SELECT), Random(0), execute)]
+    assert 10 < len(found) <= CROSSED and all(execute(other).error for other in found)
+    assert [c.digest for c in found] == [c.digest for c in crossed(broken(SELECT), Random(0), execute)]
