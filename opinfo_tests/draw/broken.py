@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from random import Random
@@ -39,6 +39,7 @@ GIVEN: dict[str, tuple] = {
     "int[1]?": LISTS, "SymInt[]?": LISTS, "SymInt[1]?": LISTS, "float[]?": ([], [1.0], [2.0, 0.5]), "str?": ("bogus",),
     "MemoryFormat?": tuple(Named("memory_format", n) for n in ("contiguous_format", "preserve_format", "channels_last")),
 }  # fmt: skip
+PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
 AMONG = 20  # draws, of which they are
 TWICE = 24  # calls of each of these with two changes
 BASES = 2  # calls that torch takes, of each overload, whose arguments are changed
@@ -63,6 +64,7 @@ def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterat
         if not schemas()[op].is_out:
             more += broken_twice(once, Random(f"{op} {start} twice"))
             more += crossed(once, Random(f"{op} {start} crossed"), oracle.execute) if case is kept[0] else ()
+            more += elsewhere(once, oracle.execute)
             more += recast(replace(case, source=source, sample_dtype=count))
             more += paired(replace(case, source=source, sample_dtype=count)) if case is kept[0] else ()
         for other in [*chain(*once.values()), *more]:
@@ -100,6 +102,17 @@ def broken(case: Case) -> dict[int | str, list[Case]]:
                 calls.append(made)
         found |= {place: calls} if calls else {}
     return found
+
+
+def elsewhere(once: dict[int | str, list[Case]], execute: Callable[[Case], Any]) -> Iterator[Case]:
+    """Yield what torch takes of the calls with another number or option, in other memory: of each kind in turn."""
+    turn = 0
+    for calls in once.values():
+        same = [case for case in calls if [a.shape for a in case.arrays()] == [a.shape for a in calls[0].arrays()]]
+        for case in same if len({tuple(a.dtype for a in c.arrays()) for c in same}) == 1 else ():
+            if not execute(case).error and (other := relaid(case, PLACES[turn % len(PLACES)])):
+                yield other
+            turn += 1
 
 
 def recast(case: Case) -> Iterator[Case]:

@@ -15,6 +15,7 @@ from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
 from torchnp.kernels._rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
+from torchnp.kernels.copy import clone
 from torchnp.kernels.random import FLOATS, arrange, fill, laid_like
 from torchnp.overlap import check_target
 from torchnp.random import Generator, default_generator
@@ -81,7 +82,7 @@ def native_dropout(input, p, train):
     if not input.size:
         return input, np.empty_like(input)
     if train is not None and not train:
-        return input.copy("K"), laid_like(input, np.ones(input.size, dt.bool_))
+        return clone(input), laid_like(input, np.ones(input.size, dt.bool_))
     keep = 1.0 - p
     mask = laid_like(input, bernoulli_values(input.size, dt.bool_, keep, None))
     return _stepped(mul, mul(input, mask), 0.0 if keep == 0 else 1.0 / keep), mask
