@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,42 @@ def made_writable(out: Any) -> Any:
 
 
 # ---------------------------------------------------------------- windows on memory
+
+
+@amends("memory-format-fits", stage=0)
+def format_fits(call: Call) -> Any:
+    """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
+    named, like = call.given.get("memory_format"), call.given.get("self")
+    ndim = len(call.given["size"]) if "size" in call.given else like.ndim
+    wants = {"channels_last": 4, "channels_last_3d": 5}.get(named, ndim)
+    kept = named == "preserve_format" and ("size" in call.given or like is None)
+    return refuse(call) if kept or wants != ndim else False
+
+
+@amends("resize-references", stage=3)
+def asks_nobody(call: Call) -> Any:
+    """The memory from the first element on, more of it where it does not suffice."""
+    x, memory = first(call), memory_of(call)
+    start = x.ctypes.data - memory.ctypes.data if x.size else 0
+
+    def resized_in_place(_: Any, size: Any) -> Any:
+        missing = start + x.itemsize * int(np.prod(size)) - memory.nbytes
+        enough = memory if missing <= 0 else np.concatenate([memory, np.zeros(missing, np.uint8)])
+        return np.ndarray(size, x.dtype, enough, start)
+
+    call.f, call.template = resized_in_place, replace(call.template, then=None)
+    return True
+
+
+@amends("empty-with-gaps", stage=1)
+def memory_with_gaps(call: Call) -> Any:
+    def made(size: Any, dtype: Any = np.float64, strides: Any = ()) -> Any:
+        steps = [s * np.dtype(dtype).itemsize for s in strides]
+        needed = sum((n - 1) * s for n, s in zip(size, steps)) + np.dtype(dtype).itemsize
+        return np.ndarray(size, dtype, np.zeros(max(needed, 0), np.uint8), strides=steps)
+
+    call.f = made
+    return True
 
 
 @amends("as-strided-elements", stage=1)

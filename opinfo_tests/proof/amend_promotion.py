@@ -25,6 +25,10 @@ def operands(call: Call) -> dict[str, Any]:
     }
 
 
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
 def lists(call: Call) -> list[np.ndarray]:
     return call.given["tensors"] if isinstance(call.given.get("tensors"), list) else []
 
@@ -95,6 +99,16 @@ def number_wraps(call: Call) -> Any:
     return promote(call)
 
 
+@amends("number-wraps", stage=3)
+def fill_wraps(call: Call) -> Any:
+    name = next(n for n in ("fill_value", "value", "s") if n in call.given)
+    dtype = call.given.get("dtype") or first(call).dtype
+    if not isinstance(call.given[name], int) or dtype.kind not in "iu" or fits(call.given[name], dtype):
+        return False
+    call.given[name] = cast(call.given[name], dtype)
+    return True
+
+
 def fits(number: int, dtype: np.dtype) -> bool:
     return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
@@ -142,7 +156,7 @@ def integers_as_floats(call: Call) -> Any:
 @expects("int-to-default-float", "not finite")
 def overflows_where_exp_does(call: Call) -> Any:
     """Of float32, cosh and sinh in torch's vectors are infinite from where exp is."""
-    return call.f in (np.cosh, np.sinh) and bool((np.abs(call.arrays()[0].astype(np.float64)) > 88.72).any())
+    return call.f in (np.cosh, np.sinh) and bool((np.abs(first(call).astype(np.float64)) > 88.72).any())
 
 
 @amends("reciprocal-of-integers", stage=3)
@@ -162,7 +176,7 @@ def prims_divide(call: Call) -> Any:
 @amends("sum-dtype", stage=3)
 def sums_are_int64(call: Call) -> Any:
     """Sums and products of bools and integers are int64."""
-    if call.arrays()[0].dtype.kind not in INTEGER or "dtype" in call.given:
+    if first(call).dtype.kind not in INTEGER or "dtype" in call.given:
         return False
     call.kwargs["dtype"] = np.int64
     return True
@@ -170,9 +184,18 @@ def sums_are_int64(call: Call) -> Any:
 
 @amends("uint8-truth", stage=5)
 def truth_of_uint8(call: Call) -> Any:
-    if call.arrays()[0].dtype != np.uint8:
+    if first(call).dtype != np.uint8:
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.uint8))
+    return True
+
+
+@amends("scalar-tensor-is-float", stage=5)
+def whole_numbers_too(call: Call) -> Any:
+    """Of whatever number no dtype is said of."""
+    if "dtype" in call.given:
+        return False
+    call.after.append(lambda out: out.astype(DEFAULT[2]))
     return True
 
 
@@ -195,7 +218,7 @@ def where_of_numbers(call: Call) -> Any:
 
 @amends("cov-dtype", stage=5)
 def covariances_keep(call: Call) -> Any:
-    dtype = call.arrays()[0].dtype
+    dtype = first(call).dtype
     if KINDS[dtype.kind] < 2:
         return False
     call.after.append(lambda out: np.asarray(out).astype(dtype))
@@ -204,7 +227,7 @@ def covariances_keep(call: Call) -> Any:
 
 @amends("sign-of-bool", stage=3)
 def sign_of_bool(call: Call) -> Any:
-    if call.arrays()[0].dtype.kind != "b":
+    if first(call).dtype.kind != "b":
         return False
     call.f = np.copy
     return True
@@ -276,6 +299,7 @@ def overflows(value: Any, dtype: np.dtype) -> bool:
     """Return whether a number cannot be converted to a dtype."""
     if isinstance(value, complex):
         return dtype.kind != "c"
-    if dtype.kind in "iu":
-        return value != value or abs(value) == float("inf") or not fits(int(value), dtype)
+    if dtype.kind in "iu":  # of those without sign negative numbers fit too, and wrap
+        finite = value == value and abs(value) != float("inf")
+        return not finite or not fits(abs(int(value)) if dtype.kind == "u" else int(value), dtype)
     return dtype.kind == "f" and abs(value) != float("inf") and abs(value) > float(np.finfo(dtype).max)

@@ -76,6 +76,7 @@ refuses(
 )
 refuses("no-mixed-products", lambda c: len(dtypes(c)) > 1)
 refuses("no-bool-product", lambda c: kinds(c) == {"b"})
+refuses("slice-step-positive", lambda c: c.full()["step"] < 1)
 refuses("no-half-fft", lambda c: first(c).dtype == np.float16)
 refuses("quantile-dtypes", lambda c: first(c).dtype not in (np.float32, np.float64))
 refuses(

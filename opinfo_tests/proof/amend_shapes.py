@@ -37,10 +37,14 @@ def pieces_rounded_up(call: Call) -> Any:
 
 @amends("split-takes-sizes", stage=2)
 def splits_by_sizes(call: Call) -> Any:
-    name = next((n for n in ("split_size", "split_sizes") if isinstance(call.given.get(n), tuple)), None)
-    if name is None or sum(call.given[name]) != first(call).shape[call.full()["dim"]]:
-        return False
-    call.given[name] = tuple(np.cumsum(call.given[name])[:-1].tolist())
+    name = "split_size" if "split_size" in call.given else "split_sizes"
+    sizes, extent = call.given[name], first(call).shape[call.full()["dim"]]
+    if isinstance(sizes, int):
+        call.given[name] = np.arange(sizes, extent, sizes)
+        return "arange" not in call.template.text
+    if sum(sizes) != extent:
+        return refuse(call)
+    call.given[name] = tuple(np.cumsum(sizes)[:-1].tolist())
     return True
 
 
@@ -123,3 +127,27 @@ def swaps(call: Call) -> Any:
 @amends("t-of-matrices", stage=0)
 def of_two_dims(call: Call) -> Any:
     return refuse(call) if first(call).ndim > 2 else False
+
+
+@amends("element-is-view", stage=1)
+def view_of_no_dims(call: Call) -> Any:
+    part = "np.moveaxis(self, dim, 0)[index, ...]"
+    if "index" not in call.given:
+        part = f"[{part} for index in range(self.shape[dim])]"
+    call.given["dim"] = call.full()["dim"]
+    call.template = parsed(part)
+    return True
+
+
+@amends("narrow-bounds", stage=0)
+def inside(call: Call) -> Any:
+    start, length = call.given["start"], call.given["length"]
+    extent = first(call).shape[call.given["dim"]]
+    begins = start + extent if start < 0 else start
+    return False if 0 <= begins <= extent and 0 <= length <= extent - begins else refuse(call)
+
+
+@amends("tensor-split-long", stage=0)
+def of_int64(call: Call) -> Any:
+    given = call.given.get("tensor_indices_or_sections")
+    return refuse(call) if given is not None and given.dtype != np.int64 else False

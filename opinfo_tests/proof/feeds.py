@@ -32,7 +32,8 @@ SHORT = frozenset({"cumsum-needs-dim"})  # what differs is a call without its la
 # More calls where neither shows a difference, by difference; {f} is the operator's packet, as torch.ops.aten.add.
 MORE = {
     "number-wraps": ("{f}(torch.full((1,), 3, dtype=torch.uint8), 300, rounding_mode='floor')", "{f}(torch.full((1,), 3, dtype=torch.uint8), 300)",
-                     "{f}(torch.full((1,), 3, dtype=torch.uint8), -1)", "{f}(torch.full((3,), 3, dtype=torch.uint8), -1, 2)"),
+                     "{f}(torch.full((1,), 3, dtype=torch.uint8), -1)", "{f}(torch.full((3,), 3, dtype=torch.uint8), -1, 2)", "{f}(torch.ones(1, dtype=torch.uint8), [2], -1)",
+                     "{f}(-1, dtype=torch.uint8)", "{f}([2], -1, dtype=torch.uint8)"),
     "complex-zero-sign": ("{f}(torch.tensor([False]), torch.tensor([0.001 + 0j]))", "{f}(torch.tensor([-0.5 + 0j], dtype=torch.complex128))",),
     "negative-strided": ("{f}_(torch.arange(64.0)[::4])",),
     "predicate-strided": ("{f}(torch.full((32,), torch.nan), out=torch.zeros(64, dtype=torch.bool)[::2])",),
@@ -45,7 +46,8 @@ MORE = {
     "int-float-promotion": ("{f}([torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.float16)])",),
     "gcd-of-smallest": ("{f}(torch.tensor([-128, -128], dtype=torch.int8), torch.tensor([100, 3], dtype=torch.int8))",
                        "{f}(torch.tensor([-988758536], dtype=torch.int32), torch.tensor([44], dtype=torch.int32))"),
-    "fill-overflow": ("{f}(torch.tensor([True]), 1e300, 0.0)", "{f}(torch.ones(1, dtype=torch.float16), 1e5)", "{f}(torch.ones(1, dtype=torch.uint8), 300)"),
+    "fill-overflow": ("{f}(torch.tensor([True]), 1e300, 0.0)", "{f}(torch.ones(1, dtype=torch.float16), 1e5)", "{f}(torch.ones(1, dtype=torch.uint8), 300)",
+                      "{f}(torch.ones(2, dtype=torch.float16), 1e5)", "{f}(torch.ones(2, dtype=torch.float16), [2], 1e5)", "{f}(2j)"),
     "cumsum-accumulator": ("{f}(torch.full((100000,), 1.00001), 0)",),
     "half-cumsum": ("{f}(torch.full((300,), 1.01, dtype=torch.float16), 0)",),
     "cumsum-needs-dim": ("{f}(torch.ones(2, 2), 0)",),
@@ -58,6 +60,7 @@ MORE = {
         "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
     "coarse-special": ("{f}(1, torch.tensor([2.0], dtype=torch.float64))",),
     "bessel-of-least": ("{f}(torch.tensor([1e-45]))",), "zeta-of-infinity": ("{f}(2, torch.tensor([torch.inf]))",),
+    "split-takes-sizes": ("{f}(torch.arange(6), 2)",), "default-dtype": ("{f}([2])",),
     "negative-tolerance": ("{f}(torch.ones(1), torch.ones(1), rtol=-1.0)",),
 }  # fmt: skip
 

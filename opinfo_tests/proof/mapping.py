@@ -40,7 +40,7 @@ SCALED = ("f(self, other)", "f(self, alpha * other)")
 FFT_1 = ("f(self, n=n, axis=dim, norm=norm)",)
 FFT_N = ("f(self, s=several(s), axes=several(dim), norm=norm)",)
 LIKE = ("f(self, dtype=dtype)",)
-SIZED = ("f(size, dtype=dtype)", "f(size, dtype=given(dtype, self))", "f(shape, dtype=dtype)")
+SIZED = ("f(size, dtype=dtype)", "f(size, self.dtype)", "f(size, given(dtype, self))", "f(shape, dtype=dtype)")
 TAKES_N = ("f(self, sections)", "f(self, indices)")
 SLICES = tuple(
     f"slot({dim}, slice({start}, {end}, {step}))"
@@ -221,7 +221,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.ndarray.__getitem__": (
         "f(self, slot(dim, index))",
         "f(self, slot(dim, slice(start, end, step)))",
-        "f(self, slot(dim, slice(start, start + length)))",
+        "f(self, slot(dim, slice(int(start), int(start) + length)))",
     ),
     "numpy.ndarray.__setitem__": (
         "wrote(f(self, slot(dim, index), src), self)",
@@ -252,7 +252,8 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.empty": SIZED,
     "numpy.full": (
         "f(size, fill_value, dtype=dtype)",
-        "f(size, fill_value, dtype=given(dtype, self))",
+        "f(size, fill_value, self.dtype)",
+        "f(size, fill_value, given(dtype, self))",
         "f(shape, fill_value, dtype=dtype)",
     ),
     "numpy.full_like": ("f(self, fill_value, dtype=dtype)", "f(self, value)", "f(a, fill_value, dtype=dtype)"),
@@ -261,7 +262,11 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.empty_like": LIKE,
     "numpy.array": ("f(s, dtype=dtype)",),
     "numpy.asarray": ("f(s, dtype=dtype)",),
-    "numpy.ndarray": ("f(size, strides=stride)",),
+    "numpy.ndarray": (
+        "f(size, dtype=dtype, strides=stride)",
+        "f(size, self.dtype, strides=stride)",
+        "f(size, given(dtype, self), strides=stride)",
+    ),
     "numpy.eye": ("f(n, dtype=dtype)", "f(n, m, dtype=dtype)"),
     "numpy.arange": (
         "f(end, dtype=dtype)",
@@ -371,6 +376,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",
+    "split-takes-sizes": "f(self, split_size, axis=dim)",
     "transpose-pair": "np.transpose(self, (dim0, dim1))",
     "half-power-is-sqrt": "f(self, np.full(self.shape, exponent, self.dtype))",
 }
@@ -396,6 +402,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::index_copy": ("wrote(f(self, slot_index(self, dim, index), source, dim), self)",),
     "aten::take": ("f(self, index)",),
     "aten::repeat": ("f(self, repeats)",),
+    "aten::split.sizes": ("f(self, split_size, axis=dim)",),
     "aten::_conj": ("f(self)",),
     "aten::nonzero_static": (),
     "aten::view_as_complex": ("f(self, complex_of(self))[..., 0]",),

@@ -17,7 +17,8 @@ HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the
 # Families whose every disagreement is explained and whose every listing is seen; others are proved only where --ops asks.
 PROVED = frozenset(
     {"arithmetic", "bitwise", "compare", "pointwise", "power", "limits", "reduce", "extrema", "moments", "scan",
-     "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges"}
+     "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges",
+     "create", "slicing"}
 )  # fmt: skip
 DRAWS = 20  # of each overload, as many as the quick tier has
 

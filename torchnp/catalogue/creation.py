@@ -171,4 +171,16 @@ ROWS = (
         kernel="aten.blackman_window.periodic(5, False)[0]",
         why="NumPy computes in float64.",
     ),
+    Difference(
+        "scalar-tensor-is-float",
+        "scalar_tensor makes a float of any number",
+        torch="torch.scalar_tensor(2)",
+        torch_value="float32[] 2",
+        numpy="np.array(2)",
+        numpy_value="int64[] 2",
+        kernel="aten.scalar_tensor(2)",
+        why="torch.tensor keeps the kind of number, as NumPy does.",
+        in_numpy="np.array(2, np.float32)",
+        in_torch="torch.tensor(2)",
+    ),
 )

@@ -225,7 +225,7 @@ ROWS = (
         numpy="(x := np.arange(4), y := x, x.resize(2))[2]",
         numpy_value="ValueError: cannot resize an array that references or is referenced",
         kernel="(x := np.arange(4), y := x, aten.resize_(x, [2]))[2]",
-        why="ndarray.resize(refcheck=False) is the same for arrays that own their memory. np.resize repeats the elements.",
+        why="ndarray.resize(refcheck=False) is the same for arrays that own their memory and have no gaps in it. np.resize repeats the elements.",
         in_numpy="(x := np.arange(4), y := x, x.resize(2, refcheck=False), x)[3]",
     ),
     Difference(

@@ -35,7 +35,12 @@ def _look_empty(bound: Bound, _: list[ndarray]) -> None:
     check(bound["memory_format"] is None, "'memory_format' argument is incompatible with 'out' tensor argument")
 
 
-@kernel("empty.memory_format", like=np.empty, writes=Writes(out=_look_empty))
+@kernel(
+    "empty.memory_format",
+    like=np.empty,
+    differs=["default-dtype", "memory-format-fits"],
+    writes=Writes(out=_look_empty),
+)
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Memory of a shape, with whatever values."""
     if layout is not None or device is not None or pin_memory:
@@ -46,7 +51,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
     return empty_in_order(size, factory_dtype(dtype), format_order(memory_format, len(size)))
 
 
-@kernel("empty_permuted", like=np.empty)
+@kernel("empty_permuted", like=np.empty, differs=["default-dtype"])
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest."""
     n = len(size)
@@ -63,7 +68,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     return empty_in_order(check_size(size), factory_dtype(dtype), tuple(physical_layout))
 
 
-@kernel("empty_strided", like=np.ndarray)
+@kernel("empty_strided", like=np.ndarray, differs=["default-dtype", "empty-with-gaps"])
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
     """Memory of a shape and strides in elements."""
     check_options(layout, device, pin_memory)
@@ -75,7 +80,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
     return strided(size, dtype, tuple(reversed(steps)))
 
 
-@kernel("empty_like", like=np.empty_like)
+@kernel("empty_like", like=np.empty_like, differs=["memory-format-fits"])
 def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Memory of another tensor's shape, dtype and order of dimensions."""
     if layout is not None or device is not None or pin_memory:
@@ -112,12 +117,13 @@ def _zeros(size, **options):
 
 
 _DEFAULT = ["default-dtype"]
+_OF_FULL = ["fill-overflow", "number-wraps"]
 zeros, _ = rows("zeros _efficientzerotensor", _zeros, "Zeros.", like=np.zeros, differs=_DEFAULT)
 _ones = lambda size, dtype: filled(np.empty(check_size(size), dtype), 1)
 (ones,) = rows("ones", _made, "Ones.", factory=_ones, like=np.ones, differs=_DEFAULT)
 
 
-@kernel("full", like=np.full, differs=["default-dtype", "fill-overflow"])
+@kernel("full", like=np.full, differs=["default-dtype", *_OF_FULL])
 def full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=None):
     """One number everywhere, in the dtype it has on its own unless one is given."""
     own = (
@@ -142,14 +148,14 @@ def _filled_like(self, value, **options):
     return filled(empty_like(self, **options), value)
 
 
-_DOC, _OF_FULL = "{} in another tensor's shape and dtype.", ["fill-overflow"]
+_DOC = "{} in another tensor's shape and dtype."
 rows("full_like", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
 rows("fill.Scalar", _filled_like, _DOC.format("One number"), like=np.full_like, differs=_OF_FULL)
 _ones_like = partial(_filled_like, value=1)
 rows("ones_like", _ones_like, _DOC.format("Ones"), like=np.ones_like)
 
 
-@kernel("zeros_like", like=np.zeros_like)
+@kernel("zeros_like", like=np.zeros_like, differs=["memory-format-fits"])
 def zeros_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Zeros in another tensor's shape and dtype."""
     if memory_format is None and layout is None and device is None and not pin_memory and self.flags.c_contiguous:
@@ -162,16 +168,31 @@ def _new(self, *sizes, factory, dtype, **options):
     return factory(*sizes, dtype=dtype or self.dtype, **options)
 
 
-for _name, _make, _like in (
-    ("new_empty", empty, np.empty), ("new_empty_strided", empty_strided, np.ndarray), ("new_ones", ones, np.ones),
+for _name, _make, _like, *_differs in (
+    ("new_empty", empty, np.empty), ("new_ones", ones, np.ones),
+    ("new_empty_strided", empty_strided, np.ndarray, "empty-with-gaps"),
     ("new_zeros", partial(_made, factory=lambda size, dtype: np.zeros(check_size(size), dtype)), np.zeros),
 ):  # fmt: skip
-    rows(_name, _new, f"`{_name.removeprefix('new_')}` in another tensor's dtype.", factory=_make, like=_like)
-rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=["fill-overflow"])
+    rows(
+        _name,
+        _new,
+        f"`{_name.removeprefix('new_')}` in another tensor's dtype.",
+        factory=_make,
+        like=_like,
+        differs=_differs,
+    )
+rows("new_full", _new, "`full` in another tensor's dtype.", factory=full, like=np.full, differs=_OF_FULL)
 
 
 _DOC = "A number as a 0-d tensor of the default dtype, whatever kind of number it is."
-rows("scalar_tensor", _made, _DOC, factory=single, like=np.array, differs=["default-dtype", "fill-overflow"])
+rows(
+    "scalar_tensor",
+    _made,
+    _DOC,
+    factory=single,
+    like=np.array,
+    differs=["default-dtype", "scalar-tensor-is-float", *_OF_FULL],
+)
 
 
 # torch reads the number before it writes.
@@ -199,7 +220,7 @@ def _eye(n, m=None, *, dtype):
 
 
 _DOC = "Ones on the diagonal of an n by m matrix, square unless told."
-eye, _ = rows("eye eye.m", _made, _DOC, factory=_eye, like=np.eye, differs=_DEFAULT)
+eye, _ = rows("eye eye.m", _made, _DOC, factory=_eye, like=np.eye, differs=[*_DEFAULT, "missing-kernel"])
 
 # ---------------------------------------------------------------- complex
 
@@ -254,7 +275,7 @@ def resize_(self, size, *, memory_format=None):
     return self
 
 
-@kernel("resize", like=np.resize)
+@kernel("resize", like=np.resize, differs=["memory-format-fits"])
 def resize(self, size, *, memory_format=None):
     """A copy in another shape with the same elements in memory, as many as there are."""
     order = _resize_order(size, memory_format)

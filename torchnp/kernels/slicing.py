@@ -27,7 +27,7 @@ def at(dim: int, index: Any) -> tuple:
     return (*_AHEAD[dim], index, ...)
 
 
-@kernel("select.int", like=np.ndarray.__getitem__)
+@kernel("select.int", like=np.ndarray.__getitem__, differs=["element-is-view"])
 def select(self, dim, index):
     """The part at one position of a dimension, without that dimension."""
     try:
@@ -42,7 +42,12 @@ def select(self, dim, index):
 _COUNTED = "{} expected an out= argument of size {{}}, got size {{}}"
 
 
-@kernel("unbind.int", like=np.ndarray.__iter__, writes=Writes(counted=_COUNTED.format("unbind_copy_int_out")))
+@kernel(
+    "unbind.int",
+    like=np.ndarray.__iter__,
+    differs=["element-is-view"],
+    writes=Writes(counted=_COUNTED.format("unbind_copy_int_out")),
+)
 def unbind(self, dim=0):
     """The parts at all positions of a dimension."""
     dim = dim_of(self, wrap_dim(dim, self.ndim))
@@ -73,7 +78,7 @@ def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
     return as_strided(self, src.shape, element_strides(src), storage_offset(src))
 
 
-@kernel("narrow", like=np.ndarray.__getitem__)
+@kernel("narrow", like=np.ndarray.__getitem__, differs=["narrow-bounds"])
 def narrow(self, dim, start, length):
     """``length`` positions of a dimension from ``start``; out of range is an error."""
     check(self.ndim > 0, "narrow() cannot be applied to a 0-dim tensor.")
@@ -97,7 +102,7 @@ def narrow_tensor(self, dim, start, length):
     return narrow(self, dim, start, length)
 
 
-@kernel("narrow_copy", like=np.ndarray.__getitem__)
+@kernel("narrow_copy", like=np.ndarray.__getitem__, differs=["narrow-bounds", "copy-forms"])
 def narrow_copy(self, dim, start, length):
     """A contiguous copy of `narrow`; torch words its refusals otherwise."""
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
@@ -186,7 +191,7 @@ def _tensor_split(self, given, dim):
 rows(
     "tensor_split.sections tensor_split.indices tensor_split.tensor_indices_or_sections", _tensor_split,
     "So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.",
-    like=np.array_split,
+    like=np.array_split, differs=["tensor-split-long"],
 )  # fmt: skip
 
 
