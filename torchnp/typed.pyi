@@ -605,7 +605,7 @@ class _aten__batch_norm_with_update_functional:
 class _aten__cast_Byte:
     """The tensor in uint8.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Byte``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Byte``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -617,7 +617,7 @@ class _aten__cast_Byte:
 class _aten__cast_Char:
     """The tensor in int8.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Char``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Char``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -629,7 +629,7 @@ class _aten__cast_Char:
 class _aten__cast_Double:
     """The tensor in float64.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Double``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Double``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -641,7 +641,7 @@ class _aten__cast_Double:
 class _aten__cast_Float:
     """The tensor in float32.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Float``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Float``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -653,7 +653,7 @@ class _aten__cast_Float:
 class _aten__cast_Half:
     """The tensor in float16.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Half``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Half``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -665,7 +665,7 @@ class _aten__cast_Half:
 class _aten__cast_Int:
     """The tensor in int32.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Int``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Int``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -677,7 +677,7 @@ class _aten__cast_Int:
 class _aten__cast_Long:
     """The tensor in int64.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Long``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Long``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -689,7 +689,7 @@ class _aten__cast_Long:
 class _aten__cast_Short:
     """The tensor in int16.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain _cast_Short``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _cast_Short``."""
     def __call__(_, /, self: _Tensor, non_blocking: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, non_blocking: _bool = ...) -> _Array:
@@ -1986,7 +1986,7 @@ class _aten__foreach_clamp_min_:
 class _aten__foreach_clone:
     """``aten::clone``, for each tensor of a list.
 
-    Like ``numpy.copy``, with 1 known differences: ``torchnp explain _foreach_clone``."""
+    Like ``numpy.copy``, with 2 known differences: ``torchnp explain _foreach_clone``."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], *, memory_format: Any | None = ...) -> _list[_Array]: ...
     @overload
@@ -4166,7 +4166,7 @@ class _aten__linalg_solve_ex:
 class _aten__linalg_svd:
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated.
 
-    Like ``numpy.linalg.svd``, with 2 known differences: ``torchnp explain _linalg_svd``."""
+    Like ``numpy.linalg.svd``, with 3 known differences: ``torchnp explain _linalg_svd``."""
     @overload
     def __call__(_, /, A: _Tensor, full_matrices: _bool = ..., compute_uv: _bool = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -5696,7 +5696,7 @@ class _aten__thnn_fused_lstm_cell_backward_impl:
 class _aten__to_copy:
     """A copy in another dtype and memory format.
 
-    Like ``numpy.ndarray.astype``, with 2 known differences: ``torchnp explain _to_copy``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain _to_copy``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., non_blocking: _bool = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -9300,7 +9300,7 @@ class _aten_clip_:
 class _aten_clone:
     """A copy, dense and with its dimensions in the same order in memory unless a format is named.
 
-    Like ``numpy.copy``, with 1 known differences: ``torchnp explain clone``."""
+    Like ``numpy.copy``, with 2 known differences: ``torchnp explain clone``."""
     @overload
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -9490,7 +9490,7 @@ class _aten_constant_pad_nd:
 class _aten_contiguous:
     """The tensor itself if it is dense in the format, else a copy that is.
 
-    Like ``numpy.ascontiguousarray``, with no known difference: ``torchnp explain contiguous``."""
+    Like ``numpy.ascontiguousarray``, with 1 known differences: ``torchnp explain contiguous``."""
     def __call__(_, /, self: _Tensor, *, memory_format: Any = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, memory_format: Any = ...) -> _Array:
@@ -10442,7 +10442,7 @@ class _aten_detach_copy:
 class _aten_diag:
     """The diagonal of a matrix, or the matrix of a diagonal.
 
-    Like ``numpy.diag``, with no known difference: ``torchnp explain diag``."""
+    Like ``numpy.diag``, with 1 known differences: ``torchnp explain diag``."""
     @overload
     def __call__(_, /, self: _Tensor, diagonal: _int = ...) -> _Array: ...
     @overload
@@ -10462,7 +10462,7 @@ class _aten_diag:
 class _aten_diag_embed:
     """The last dimension as the diagonal of two new dimensions.
 
-    Like ``numpy.diagflat``, with no known difference: ``torchnp explain diag_embed``."""
+    Like ``numpy.diagflat``, with 1 known differences: ``torchnp explain diag_embed``."""
     @overload
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @overload
@@ -11056,7 +11056,7 @@ class _aten_embedding_renorm_:
 class _aten_empty:
     """Memory of a shape, with whatever values.
 
-    Like ``numpy.empty``, with no known difference: ``torchnp explain empty``."""
+    Like ``numpy.empty``, with 2 known differences: ``torchnp explain empty``."""
     @overload
     def __call__(_, /, size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -11076,7 +11076,7 @@ class _aten_empty:
 class _aten_empty_like:
     """Memory of another tensor's shape, dtype and order of dimensions.
 
-    Like ``numpy.empty_like``, with no known difference: ``torchnp explain empty_like``."""
+    Like ``numpy.empty_like``, with 1 known differences: ``torchnp explain empty_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -11096,7 +11096,7 @@ class _aten_empty_like:
 class _aten_empty_permuted:
     """Memory of a shape, its dimensions in the order given from the widest stride to the narrowest.
 
-    Like ``numpy.empty``, with no known difference: ``torchnp explain empty_permuted``."""
+    Like ``numpy.empty``, with 1 known differences: ``torchnp explain empty_permuted``."""
     @overload
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11116,7 +11116,7 @@ class _aten_empty_permuted:
 class _aten_empty_strided:
     """Memory of a shape and strides in elements.
 
-    Like ``numpy.ndarray``, with no known difference: ``torchnp explain empty_strided``."""
+    Like ``numpy.ndarray``, with 2 known differences: ``torchnp explain empty_strided``."""
     @overload
     def __call__(_, /, size: Sequence[_int], stride: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -11470,7 +11470,7 @@ class _aten_exponential_:
 class _aten_eye:
     """Ones on the diagonal of an n by m matrix, square unless told.
 
-    Like ``numpy.eye``, with 1 known differences: ``torchnp explain eye``."""
+    Like ``numpy.eye``, with 2 known differences: ``torchnp explain eye``."""
     @overload
     def __call__(_, /, n: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -12054,7 +12054,7 @@ class _aten_fft_rfftn:
 class _aten_fill:
     """One number in another tensor's shape and dtype.
 
-    Like ``numpy.full_like``, with 1 known differences: ``torchnp explain fill``."""
+    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain fill``."""
     @overload
     def __call__(_, /, self: _Tensor, value: _Scalar) -> _Array: ...
     @overload
@@ -12088,7 +12088,7 @@ class _aten_fill:
 class _aten_fill_:
     """``aten::fill.Scalar``, written into its first argument.
 
-    Like ``numpy.full_like``, with 1 known differences: ``torchnp explain fill_``."""
+    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain fill_``."""
     @overload
     def __call__(_, /, self: _Array, value: _Scalar) -> _Array: ...
     @overload
@@ -12608,7 +12608,7 @@ class _aten_frobenius_norm:
 class _aten_full:
     """One number everywhere, in the dtype it has on its own unless one is given.
 
-    Like ``numpy.full``, with 2 known differences: ``torchnp explain full``."""
+    Like ``numpy.full``, with 3 known differences: ``torchnp explain full``."""
     @overload
     def __call__(_, /, size: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -12628,7 +12628,7 @@ class _aten_full:
 class _aten_full_like:
     """One number in another tensor's shape and dtype.
 
-    Like ``numpy.full_like``, with 1 known differences: ``torchnp explain full_like``."""
+    Like ``numpy.full_like``, with 2 known differences: ``torchnp explain full_like``."""
     @overload
     def __call__(_, /, self: _Tensor, fill_value: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -14366,7 +14366,7 @@ class _aten_is_same_size:
 class _aten_is_set_to:
     """Whether two tensors are the same window on the same memory.
 
-    Like ``numpy.shares_memory``, with no known difference: ``torchnp explain is_set_to``."""
+    Like ``numpy.shares_memory``, with 1 known differences: ``torchnp explain is_set_to``."""
     def __call__(_, /, self: _Tensor, tensor: _Tensor) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, tensor: _Tensor) -> _bool:
@@ -15620,7 +15620,7 @@ class _aten_linalg_matrix_power:
 class _aten_linalg_matrix_rank:
     """Number of singular values above an absolute tolerance, which may be one for each matrix.
 
-    Like ``numpy.linalg.matrix_rank``, with 1 known differences: ``torchnp explain linalg_matrix_rank``."""
+    Like ``numpy.linalg.matrix_rank``, with 3 known differences: ``torchnp explain linalg_matrix_rank``."""
     @overload
     def __call__(_, /, self: _Tensor, tol: _float, hermitian: _bool = ...) -> _Array: ...
     @overload
@@ -15736,7 +15736,7 @@ class _aten_linalg_norm:
 class _aten_linalg_pinv:
     """Moore-Penrose inverse; singular values up to the tolerance count as 0.
 
-    Like ``numpy.linalg.pinv``, with 1 known differences: ``torchnp explain linalg_pinv``."""
+    Like ``numpy.linalg.pinv``, with 2 known differences: ``torchnp explain linalg_pinv``."""
     @overload
     def __call__(_, /, self: _Tensor, rcond: _float, hermitian: _bool = ...) -> _Array: ...
     @overload
@@ -15894,7 +15894,7 @@ class _aten_linalg_solve_triangular:
 class _aten_linalg_svd:
     """Singular vectors and values, with A = U diag(S) Vh.
 
-    Like ``numpy.linalg.svd``, with 1 known differences: ``torchnp explain linalg_svd``."""
+    Like ``numpy.linalg.svd``, with 2 known differences: ``torchnp explain linalg_svd``."""
     @overload
     def __call__(_, /, A: _Tensor, full_matrices: _bool = ..., *, driver: _str | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -15914,7 +15914,7 @@ class _aten_linalg_svd:
 class _aten_linalg_svdvals:
     """Singular values in descending order.
 
-    Like ``numpy.linalg.svdvals``, with 1 known differences: ``torchnp explain linalg_svdvals``."""
+    Like ``numpy.linalg.svdvals``, with 2 known differences: ``torchnp explain linalg_svdvals``."""
     @overload
     def __call__(_, /, A: _Tensor, *, driver: _str | None = ...) -> _Array: ...
     @overload
@@ -18470,7 +18470,7 @@ class _aten_nansum:
 class _aten_narrow:
     """``length`` positions of a dimension from ``start``; out of range is an error.
 
-    Like ``numpy.ndarray.__getitem__``, with no known difference: ``torchnp explain narrow``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain narrow``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, start: _int, length: _int) -> _Array: ...
     @overload
@@ -18490,7 +18490,7 @@ class _aten_narrow:
 class _aten_narrow_copy:
     """A contiguous copy of `narrow`; torch words its refusals otherwise.
 
-    Like ``numpy.ndarray.__getitem__``, with no known difference: ``torchnp explain narrow_copy``."""
+    Like ``numpy.ndarray.__getitem__``, with 2 known differences: ``torchnp explain narrow_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, start: _int, length: _int) -> _Array: ...
     @overload
@@ -18836,7 +18836,7 @@ class _aten_new_empty:
 class _aten_new_empty_strided:
     """`empty_strided` in another tensor's dtype.
 
-    Like ``numpy.ndarray``, with no known difference: ``torchnp explain new_empty_strided``."""
+    Like ``numpy.ndarray``, with 1 known differences: ``torchnp explain new_empty_strided``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -18856,7 +18856,7 @@ class _aten_new_empty_strided:
 class _aten_new_full:
     """`full` in another tensor's dtype.
 
-    Like ``numpy.full``, with 1 known differences: ``torchnp explain new_full``."""
+    Like ``numpy.full``, with 2 known differences: ``torchnp explain new_full``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], fill_value: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -19847,7 +19847,7 @@ class _aten_prod:
 class _aten_promote_types:
     """The dtype that two promote to.
 
-    Like ``numpy.promote_types``, with 1 known differences: ``torchnp explain promote_types``."""
+    Like ``numpy.promote_types``, with 2 known differences: ``torchnp explain promote_types``."""
     def __call__(_, /, type1: _ScalarType, type2: _ScalarType) -> np.dtype[Any]: ...
     @staticmethod
     def default(type1: _ScalarType, type2: _ScalarType) -> np.dtype[Any]:
@@ -20736,7 +20736,7 @@ class _aten_repeat:
 class _aten_repeat_interleave:
     """Each index as often as its repeat says.
 
-    Like ``numpy.repeat``, with no known difference: ``torchnp explain repeat_interleave``."""
+    Like ``numpy.repeat``, with 2 known differences: ``torchnp explain repeat_interleave``."""
     @overload
     def __call__(_, /, repeats: _Tensor, *, output_size: _int | None = ...) -> _Array: ...
     @overload
@@ -20918,7 +20918,7 @@ class _aten_reshape_as:
 class _aten_resize:
     """A copy in another shape with the same elements in memory, as many as there are.
 
-    Like ``numpy.resize``, with no known difference: ``torchnp explain resize``."""
+    Like ``numpy.resize``, with 1 known differences: ``torchnp explain resize``."""
     @overload
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -21364,7 +21364,7 @@ class _aten_rsub:
 class _aten_scalar_tensor:
     """A number as a 0-d tensor of the default dtype, whatever kind of number it is.
 
-    Like ``numpy.array``, with 2 known differences: ``torchnp explain scalar_tensor``."""
+    Like ``numpy.array``, with 4 known differences: ``torchnp explain scalar_tensor``."""
     @overload
     def __call__(_, /, s: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array: ...
     @overload
@@ -21604,7 +21604,7 @@ class _aten_segment_reduce:
 class _aten_select:
     """The part at one position of a dimension, without that dimension.
 
-    Like ``numpy.ndarray.__getitem__``, with no known difference: ``torchnp explain select``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain select``."""
     def __call__(_, /, self: _Tensor, dim: _int, index: _int) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, index: _int) -> _Array:
@@ -21634,7 +21634,7 @@ class _aten_select_backward:
 class _aten_select_copy:
     """``aten::select.int``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.__getitem__``, with no known difference: ``torchnp explain select_copy``."""
+    Like ``numpy.ndarray.__getitem__``, with 1 known differences: ``torchnp explain select_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _int) -> _Array: ...
     @overload
@@ -24453,7 +24453,7 @@ class _aten_sum:
 class _aten_sum_to_size:
     """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none.
 
-    Like ``numpy.sum``, with no known difference: ``torchnp explain sum_to_size``."""
+    Like ``numpy.sum``, with 1 known differences: ``torchnp explain sum_to_size``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
@@ -24465,7 +24465,7 @@ class _aten_sum_to_size:
 class _aten_svd:
     """Singular vectors and values, with self = U diag(S) V^H.
 
-    Like ``numpy.linalg.svd``, with 3 known differences: ``torchnp explain svd``."""
+    Like ``numpy.linalg.svd``, with 4 known differences: ``torchnp explain svd``."""
     @overload
     def __call__(_, /, self: _Tensor, some: _bool = ..., compute_uv: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -24775,7 +24775,7 @@ class _aten_tanh_backward:
 class _aten_tensor_split:
     """So many pieces, the first ones larger by one where the size does not divide, or pieces that begin at the indices.
 
-    Like ``numpy.array_split``, with no known difference: ``torchnp explain tensor_split``."""
+    Like ``numpy.array_split``, with 1 known differences: ``torchnp explain tensor_split``."""
     @overload
     def __call__(_, /, self: _Tensor, sections: _int, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -24898,7 +24898,7 @@ class _aten_tile:
 class _aten_to:
     """The tensor in another dtype; the only device is the CPU.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain to``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain to``."""
     @overload
     def __call__(_, /, self: _Tensor | _Scalar, device: Any, dtype: _ScalarType, non_blocking: _bool = ..., copy: _bool = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload
@@ -25305,7 +25305,7 @@ class _aten_trunc_:
 class _aten_type_as:
     """The tensor in the dtype of another.
 
-    Like ``numpy.ndarray.astype``, with no known difference: ``torchnp explain type_as``."""
+    Like ``numpy.ndarray.astype``, with 1 known differences: ``torchnp explain type_as``."""
     def __call__(_, /, self: _Tensor, other: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
@@ -25317,7 +25317,7 @@ class _aten_type_as:
 class _aten_unbind:
     """The parts at all positions of a dimension.
 
-    Like ``numpy.ndarray.__iter__``, with no known difference: ``torchnp explain unbind``."""
+    Like ``numpy.ndarray.__iter__``, with 1 known differences: ``torchnp explain unbind``."""
     def __call__(_, /, self: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, dim: _int = ...) -> _list[_Array]:
@@ -25329,7 +25329,7 @@ class _aten_unbind:
 class _aten_unbind_copy:
     """``aten::unbind.int``, with a copy as its result in place of a view.
 
-    Like ``numpy.ndarray.__iter__``, with no known difference: ``torchnp explain unbind_copy``."""
+    Like ``numpy.ndarray.__iter__``, with 1 known differences: ``torchnp explain unbind_copy``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @overload
@@ -25932,7 +25932,7 @@ class _aten_value_selecting_reduction_backward:
 class _aten_vander:
     """The powers of a vector as columns, the highest first.
 
-    Like ``numpy.vander``, with no known difference: ``torchnp explain vander``."""
+    Like ``numpy.vander``, with 1 known differences: ``torchnp explain vander``."""
     def __call__(_, /, x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array:
@@ -26375,7 +26375,7 @@ class _aten_zeros:
 class _aten_zeros_like:
     """Zeros in another tensor's shape and dtype.
 
-    Like ``numpy.zeros_like``, with no known difference: ``torchnp explain zeros_like``."""
+    Like ``numpy.zeros_like``, with 1 known differences: ``torchnp explain zeros_like``."""
     @overload
     def __call__(_, /, self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array: ...
     @overload

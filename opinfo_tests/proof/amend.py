@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    amend_linalg,
     amend_memory,
     amend_order,
     amend_promotion,
@@ -17,6 +18,7 @@ from .explaining import AMENDMENTS, EXPECTATIONS
 __all__ = [
     "AMENDMENTS",
     "EXPECTATIONS",
+    "amend_linalg",
     "amend_memory",
     "amend_order",
     "amend_promotion",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .explaining import amends, expects, refuse
-from .natural import Call
+from .natural import Call, parsed
 from .promoting import promoted
 
 
@@ -136,13 +136,33 @@ def made_writable(out: Any) -> Any:
 # ---------------------------------------------------------------- windows on memory
 
 
+@amends("cast-is-itself", stage=3)
+def only_where_it_changes(call: Call) -> Any:
+    call.kwargs["copy"] = False
+    return True
+
+
+@amends("memory-format", stage=2)
+def in_its_own_order(call: Call) -> Any:
+    call.template = parsed("np.copy(self)")
+    return True
+
+
+@amends("cast-float8-saturates", stage=2)
+def largest_float8(call: Call) -> Any:
+    if np.dtype(call.given["dtype"]).name != "float8_e4m3fn":
+        return False
+    call.given["self"] = np.clip(call.given["self"], -448, 448)
+    return True
+
+
 @amends("memory-format-fits", stage=0)
 def format_fits(call: Call) -> Any:
     """Formats of channels want their number of dimensions, and what keeps a format something to keep it of."""
-    named, like = call.given.get("memory_format"), call.given.get("self")
-    ndim = len(call.given["size"]) if "size" in call.given else like.ndim
+    named = call.given.get("memory_format", "")
+    ndim = len(call.given["size"]) if "size" in call.given else first(call).ndim
     wants = {"channels_last": 4, "channels_last_3d": 5}.get(named, ndim)
-    kept = named == "preserve_format" and ("size" in call.given or like is None)
+    kept = named == "preserve_format" and "size" in call.given
     return refuse(call) if kept or wants != ndim else False
 
 

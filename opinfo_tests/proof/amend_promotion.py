@@ -145,6 +145,13 @@ def unsigned_do_not_mix(call: Call) -> Any:
     return False
 
 
+@amends("unsigned-promotion", stage=0)
+def unsigned_dtypes_do_not_mix(call: Call) -> Any:
+    types = {np.dtype(call.given[n]) for n in ("type1", "type2")}
+    wide = [t for t in types if t.kind == "u" and t.itemsize > 1]
+    return refuse(call) if wide and len(types) > 1 and all(t.kind in INTEGER for t in types) else False
+
+
 @amends("int-to-default-float", stage=3)
 def integers_as_floats(call: Call) -> Any:
     found = everything(call)

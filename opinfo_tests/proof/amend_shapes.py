@@ -96,10 +96,8 @@ def rows_first(call: Call) -> Any:
 @amends("roll-aligned", stage=0)
 def as_many_shifts(call: Call) -> Any:
     shifts, dims = call.full()["shifts"], call.full()["dims"]
-    count = len(dims) if dims else 1
-    if isinstance(shifts, tuple) and isinstance(dims, (tuple, list)) and len(shifts) != count:
-        return refuse(call)
-    return False
+    counts = [len(x) if isinstance(x, (tuple, list)) else 1 for x in (shifts, dims or 0)]
+    return refuse(call) if counts[0] != counts[1] else False
 
 
 @amends("outer-vectors", stage=0)
@@ -151,3 +149,59 @@ def inside(call: Call) -> Any:
 def of_int64(call: Call) -> Any:
     given = call.given.get("tensor_indices_or_sections")
     return refuse(call) if given is not None and given.dtype != np.int64 else False
+
+
+@amends("repeats-keep-dtype", stage=5)
+def indices_of_the_repeats(call: Call) -> Any:
+    dtype = first(call).dtype
+    call.after.append(lambda out: out.astype(dtype))
+    return True
+
+
+@amends("repeat-output-size", stage=0)
+def size_is_right(call: Call) -> Any:
+    size, full = call.given.get("output_size"), call.full()
+    repeats, dim = full["repeats"], full.get("dim")
+    many = first(call).size if dim is None else first(call).shape[dim]
+    total = repeats.sum() if isinstance(repeats, np.ndarray) else repeats * many
+    return False if size is None or size == total else refuse(call)
+
+
+@amends("repeat-of-number", stage=0)
+def has_no_dim(call: Call) -> Any:
+    return refuse(call) if not first(call).ndim and "dim" in call.given else False
+
+
+@amends("diag-embed-batches", stage=3)
+def matrix_of_each_row(call: Call) -> Any:
+    k = call.full()["offset"]
+
+    def embedded(x: Any, k: int = k) -> Any:
+        out = np.zeros((*x.shape[:-1], *[x.shape[-1] + abs(k)] * 2), x.dtype)
+        i = np.arange(x.shape[-1])
+        out[..., i - min(k, 0), i + max(k, 0)] = x
+        return out
+
+    call.f = embedded
+    return True
+
+
+@amends("vander-dtype", stage=5)
+def powers_keep_the_dtype(call: Call) -> Any:
+    dtype = first(call).dtype
+    call.after.append(lambda out: out.astype(np.int64 if dtype.kind in "bui" else dtype))
+    return True
+
+
+@amends("contiguous-0d", stage=5)
+def no_dim_stays(call: Call) -> Any:
+    shape = first(call).shape
+    call.after.append(lambda out: out.reshape(shape))
+    return True
+
+
+@amends("set-to-the-whole", stage=5)
+def shape_and_strides_too(call: Call) -> Any:
+    place = [(x.shape, x.strides, x.ctypes.data) for x in call.arrays()]
+    call.after.append(lambda out: out and place[0] == place[1])
+    return True

@@ -60,7 +60,9 @@ MORE = {
         "{f}(torch.tensor([1j]), decimals=1)", "{f}(torch.ones(2, dtype=torch.uint32), 0)", "{f}(2, dtype=torch.complex64)",),
     "coarse-special": ("{f}(1, torch.tensor([2.0], dtype=torch.float64))",),
     "bessel-of-least": ("{f}(torch.tensor([1e-45]))",), "zeta-of-infinity": ("{f}(2, torch.tensor([torch.inf]))",),
-    "split-takes-sizes": ("{f}(torch.arange(6), 2)",), "default-dtype": ("{f}([2])",),
+    "split-takes-sizes": ("{f}(torch.arange(6), 2)",), "default-dtype": ("{f}([2])",), "svd-reduced": ("{f}(torch.ones(2, 1))",),
+    "qr-mode-r": ("{f}(torch.ones(2, 2), 'r')",), "cast-is-itself": ("{f}(torch.zeros(1, dtype=torch.int32))",),
+
     "negative-tolerance": ("{f}(torch.ones(1), torch.ones(1), rtol=-1.0)",),
 }  # fmt: skip
 

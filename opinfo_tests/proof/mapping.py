@@ -377,6 +377,7 @@ SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",
     "split-takes-sizes": "f(self, split_size, axis=dim)",
+    "memory-format": "self.copy()",
     "transpose-pair": "np.transpose(self, (dim0, dim1))",
     "half-power-is-sqrt": "f(self, np.full(self.shape, exponent, self.dtype))",
 }
@@ -387,7 +388,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::rsub.Tensor": ("f(other, self)", "f(other, alpha * self)"),
     "aten::rsub.Scalar": ("f(other, self)", "f(other, alpha * self)"),
     "aten::sum_to_size": (
-        "self if not added_axes(self, size) else f(self, axis=added_axes(self, size), keepdims=True).reshape(size)",
+        "self if self.ndim and not added_axes(self, size) else f(self, axis=added_axes(self, size), keepdims=True).reshape(size)",
     ),
     "aten::histogram.bins_tensor": ("f(self, bins, weights=weight, density=density)",),
     "aten::histogram.bin_ct": ("f(self, bins=bins, range=range, weights=weight, density=density)",),
@@ -402,6 +403,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
     "aten::index_copy": ("wrote(f(self, slot_index(self, dim, index), source, dim), self)",),
     "aten::take": ("f(self, index)",),
     "aten::repeat": ("f(self, repeats)",),
+    "aten::_shape_as_tensor": ("np.array(f(self), int)",),
     "aten::split.sizes": ("f(self, split_size, axis=dim)",),
     "aten::_conj": ("f(self)",),
     "aten::nonzero_static": (),

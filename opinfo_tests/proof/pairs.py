@@ -20,7 +20,7 @@ from ..judge.verdict import Verdict, check_all_values, check_form, check_values,
 from .natural import Call
 
 # How two answers disagree, in the order in which it is looked for. Both refusing agrees, whatever the words.
-KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only")
+KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value", "alias", "read-only", "strides")
 # Other values, told apart: in the sign of zeros alone, where something is not finite alone,
 # in the last digits alone, and of float64 in the last half of the digits.
 VALUES = ("zero sign", "not finite", "rounding", "coarse", "value")
@@ -71,7 +71,7 @@ def compare(
 ) -> Disagreement | None:
     """Return how NumPy's answer differs from torch's; with an ``oracle``, not where torch differs from itself.
 
-    ``exact`` looks at every bit, for differences that the operator's tolerance passes.
+    ``exact`` looks at every bit and at strides, for differences that the operator's tolerance passes.
     """
     if want.error or mine.error:
         if want.error and mine.error:
@@ -103,6 +103,9 @@ def compare(
             return Disagreement("alias", f"torch gives {'a view' if w_view else 'a copy'}, NumPy does not")
         if not m.flags.writeable:
             return Disagreement("read-only", "torch's result may be written")
+        steps = tuple(s // m.itemsize for s in m.strides)
+        if exact and want.strides and steps != tuple(want.strides[i]):
+            return Disagreement("strides", f"{steps}, torch gives {want.strides[i]}")
     return None
 
 

@@ -18,7 +18,7 @@ HEAD = "# by python -m opinfo_tests --proof: overload, calls, those on which the
 PROVED = frozenset(
     {"arithmetic", "bitwise", "compare", "pointwise", "power", "limits", "reduce", "extrema", "moments", "scan",
      "vectornorm", "sort", "prims.elementwise", "join", "special", "activation", "view", "fft", "ranges",
-     "create", "slicing"}
+     "create", "slicing", "shape", "decompositions", "copy", "rearrange"}
 )  # fmt: skip
 DRAWS = 20  # of each overload, as many as the quick tier has
 

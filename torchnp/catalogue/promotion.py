@@ -366,4 +366,16 @@ ROWS = (
         in_numpy="np.fft.fft(np.array([1, 1]).astype(np.float32))",
         in_torch="torch.fft.fft(torch.tensor([1, 1]).double())",
     ),
+    Difference(
+        "vander-dtype",
+        "vander keeps the dtype of floats",
+        torch="torch.vander(torch.tensor([2.0], dtype=torch.float16), 2)",
+        torch_value="float16[1, 2] [[2, 1]]",
+        numpy="np.vander(np.array([2.0], np.float16), 2)",
+        numpy_value="float64[1, 2] [[2, 1]]",
+        kernel="aten.vander(np.array([2.0], np.float16), 2)",
+        why="NumPy takes the powers for integers, and promotes.",
+        in_numpy="np.vander(np.array([2.0], np.float16), 2).astype(np.float16)",
+        in_torch="torch.vander(torch.tensor([2.0], dtype=torch.float64), 2)",
+    ),
 )

@@ -351,13 +351,13 @@ ROWS = (
     Difference(
         "memory-format-fits",
         "A memory format that does not fit is refused",
-        torch="torch.zeros_like(torch.zeros(2), memory_format=torch.channels_last)",
+        torch="torch.zeros_like(torch.zeros(2), memory_format=torch.channels_last).shape",
         torch_value="RuntimeError: required rank 4 tensor to use channels_last format",
-        numpy="np.zeros_like(np.zeros(2, np.float32), order='K')",
-        numpy_value="float32[2] [0, 0]",
-        kernel="aten.zeros_like(np.zeros(2, np.float32), memory_format='channels_last')",
+        numpy="np.zeros_like(np.zeros(2, np.float32), order='K').shape",
+        numpy_value="(2)",
+        kernel="aten.zeros_like(np.zeros(2, np.float32), memory_format='channels_last').shape",
         why="channels_last wants four dimensions, channels_last_3d five: NumPy has orders of its own for any number.",
-        in_torch="torch.zeros_like(torch.zeros(2))",
+        in_torch="torch.zeros_like(torch.zeros(2)).shape",
     ),
     Difference(
         "narrow-bounds",

@@ -23,7 +23,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- clone, copy
 
 
-@kernel("clone", like=np.copy, differs=["memory-format"])
+@kernel("clone", like=np.copy, differs=["memory-format", "memory-format-fits"])
 def clone(self, *, memory_format=None):
     """A copy, dense and with its dimensions in the same order in memory unless a format is named."""
     out = new_like(self, self.dtype, memory_format)
@@ -67,7 +67,7 @@ rows("_copy_from", lambda x, dst, _: copy(dst, x), "``self`` in the shape and dt
 # ---------------------------------------------------------------- conversion
 
 
-@kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format"])
+@kernel("_to_copy", like=np.ndarray.astype, differs=["cast-float8-saturates"])
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
     """A copy in another dtype and memory format."""
     if layout is not None or device is not None:  # of a copy on the CPU torch pins nothing, whatever is asked
@@ -97,7 +97,7 @@ def convert(self: ndarray, dtype: np.dtype, copy: bool = False, memory_format: A
 _ANOTHER = "The tensor in another dtype; itself if it has that dtype."
 rows(
     "to.dtype", lambda x, dtype, _, copy, memory_format: convert(x, dt.as_dtype(dtype), copy, memory_format), _ANOTHER,
-    like=np.ndarray.astype, differs=["cast-float8-saturates"],
+    like=np.ndarray.astype, differs=["cast-float8-saturates", "memory-format-fits"],
 )  # fmt: skip
 
 
@@ -111,8 +111,10 @@ def _to(
 
 
 _OTHER = "The tensor in another dtype; the only device is the CPU."
-rows("to.device", _to, _OTHER, like=np.ndarray.astype)
-rows("to.other type_as", _to, "The tensor in the dtype of another.", like=np.ndarray.astype)
+rows("to.device", _to, _OTHER, like=np.ndarray.astype, differs=["memory-format-fits"])
+_DOC = "The tensor in the dtype of another."
+rows("to.other", _to, _DOC, like=np.ndarray.astype)
+rows("type_as", _to, _DOC, like=np.ndarray.astype, differs=["cast-is-itself"])
 rows("to.dtype_layout", _to, _ANOTHER, like=np.ndarray.astype)
 rows("chalf", lambda x, to: convert(x, dt.complex32, False, to), "The tensor in complex32.")
 
@@ -126,7 +128,14 @@ for _name, _dtype in (
     ("_cast_Byte", dt.uint8), ("_cast_Char", dt.int8), ("_cast_Short", dt.int16), ("_cast_Int", dt.int32),
     ("_cast_Long", dt.int64), ("_cast_Half", dt.float16), ("_cast_Float", dt.float32), ("_cast_Double", dt.float64),
 ):  # fmt: skip
-    rows(_name, lambda x, _, *, to: _as(x, to), f"The tensor in {_dtype}.", like=np.ndarray.astype, to=_dtype)
+    rows(
+        _name,
+        lambda x, _, *, to: _as(x, to),
+        f"The tensor in {_dtype}.",
+        like=np.ndarray.astype,
+        to=_dtype,
+        differs=["cast-is-itself"],
+    )
 
 
 _reduced = lambda x, _, on, __, to: _as(x, to if on and x.dtype == dt.float32 else None)
@@ -136,7 +145,7 @@ rows("_autocast_to_full_precision", _full, "Half types in float32, where autocas
 rows("_to_cpu", list, "The tensors themselves: there is no other device.")
 
 
-@kernel("contiguous", like=np.ascontiguousarray)
+@kernel("contiguous", like=np.ascontiguousarray, differs=["contiguous-0d"])
 def contiguous(self, *, memory_format=0):
     """The tensor itself if it is dense in the format, else a copy that is."""
     name = format_name(memory_format)

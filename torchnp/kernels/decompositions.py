@@ -193,7 +193,7 @@ for _name, _like, _doc in (
 # ---------------------------------------------------------------- singular values
 
 
-@kernel("_linalg_svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-reduced"])
+@kernel("_linalg_svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-reduced", "svd-without-vectors"])
 def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     """Left singular vectors, singular values in descending order, and right singular vectors, conjugated."""
     check_matrix("linalg.svd", A)
@@ -214,7 +214,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     return u, s.astype(dt.to_real(A.dtype), copy=False), vh
 
 
-_OF_SVD: Any = {"by_name": True, "differs": _NO_INTEGERS}
+_OF_SVD: Any = {"by_name": True, "differs": [*_NO_INTEGERS, "svd-driver"]}
 rows("linalg_svd", _linalg_svd, "Singular vectors and values, with A = U diag(S) Vh.", like=np.linalg.svd, **_OF_SVD)
 _OF_SVD |= {"part": 1, "compute_uv": False, "like": np.linalg.svdvals}
 (linalg_svdvals,) = rows("linalg_svdvals", _linalg_svd, "Singular values in descending order.", **_OF_SVD)
@@ -235,9 +235,10 @@ def _look_svd(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _OF_OUTS = Writes(out=_look_svd, unlooked=True)
+_SVD_DIFFERS = [*_NO_INTEGERS, "svd-v", "svd-reduced", "svd-without-vectors"]
 
 
-@kernel("svd", like=np.linalg.svd, differs=[*_NO_INTEGERS, "svd-v", "svd-reduced"], writes=_OF_OUTS)
+@kernel("svd", like=np.linalg.svd, differs=_SVD_DIFFERS, writes=_OF_OUTS)
 def svd(self, some=True, compute_uv=True):
     """Singular vectors and values, with self = U diag(S) V^H."""
     words = f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead"
@@ -300,7 +301,7 @@ def _look_counted(bound: Bound, outs: list[ndarray]) -> None:
 
 
 _OF_RANK: Any = {
-    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors"], "writes": Writes(out=_look_counted),
+    "like": np.linalg.matrix_rank, "differs": ["rank-of-vectors", "tolerance-of-zero", *_NO_INTEGERS], "writes": Writes(out=_look_counted),
 }  # fmt: skip
 _ABOVE = "Number of singular values above the tolerance, which may be one for each matrix."
 _BETWEEN = "linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor"
@@ -334,8 +335,11 @@ def _pinv(
     return (left * inverse[..., None, :]) @ right
 
 
-_OF_PINV = {"like": np.linalg.pinv, "differs": ["rank-tolerance"]}
+_OF_PINV: Any = {"like": np.linalg.pinv, "differs": ["rank-tolerance", *_NO_INTEGERS]}
 _UP_TO = "Moore-Penrose inverse; singular values up to the tolerance count as 0."
 rows("linalg_pinv.atol_rtol_float", _pinv, _UP_TO, by_numbers=True, **_OF_PINV)
 rows("linalg_pinv.atol_rtol_tensor", _pinv, "`linalg_pinv` with a tolerance for each matrix.", **_OF_PINV)
-rows("linalg_pinv linalg_pinv.rcond_tensor pinverse", _pinv, _UP_TO, **_OF_PINV)
+rows("linalg_pinv", _pinv, _UP_TO, **_OF_PINV)
+rows("pinverse", _pinv, _UP_TO, like=np.linalg.pinv, differs=_NO_INTEGERS)
+_OF_PINV["differs"] = [*_NO_INTEGERS, "tolerance-tensors"]
+rows("linalg_pinv.rcond_tensor", _pinv, _UP_TO, **_OF_PINV)

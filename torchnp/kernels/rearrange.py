@@ -125,7 +125,7 @@ rows(
 )  # fmt: skip
 
 
-@kernel("repeat_interleave.Tensor", like=np.repeat)
+@kernel("repeat_interleave.Tensor", like=np.repeat, differs=["repeats-keep-dtype", "repeat-output-size"])
 def repeat_interleave_tensor(repeats, *, output_size=None):
     """Each index as often as its repeat says."""
     require("repeat_interleave_cpu", repeats.dtype, (int32, int64))
@@ -137,7 +137,7 @@ def repeat_interleave_tensor(repeats, *, output_size=None):
     return np.arange(repeats.size, dtype=repeats.dtype).repeat(repeats)
 
 
-@kernel("repeat_interleave.self_Tensor", like=np.repeat)
+@kernel("repeat_interleave.self_Tensor", like=np.repeat, differs=["repeat-of-number"])
 def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension as often as its repeat says."""
     if dim is None:
@@ -153,7 +153,7 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
     return index_select(self, axis, repeat_interleave_tensor(repeats, output_size=output_size))
 
 
-@kernel("repeat_interleave.self_int", like=np.repeat)
+@kernel("repeat_interleave.self_int", like=np.repeat, differs=["repeat-of-number", "repeat-output-size"])
 def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
     """Each position along a dimension ``repeats`` times."""
     if dim is None:
@@ -209,7 +209,7 @@ rows("tril", _triangle, _DOC.format("below"), like=np.tril, **_OF_TRI)
 rows("triu", _triangle, _DOC.format("above"), like=np.triu, **_OF_TRI)
 
 
-@kernel("diag_embed", like=np.diagflat)
+@kernel("diag_embed", like=np.diagflat, differs=["diag-embed-batches"])
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     """The last dimension as the diagonal of two new dimensions."""
     ndim = self.ndim + 1
@@ -232,7 +232,7 @@ def _look_diag(bound: Bound, outs: list[ndarray]) -> None:
         raise RuntimeError(f"diag: result type {names}")
 
 
-@kernel("diag", like=np.diag, writes=Writes(out=_look_diag))
+@kernel("diag", like=np.diag, differs=["flip-copies"], writes=Writes(out=_look_diag))
 def diag(self, diagonal=0):
     """The diagonal of a matrix, or the matrix of a diagonal."""
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
@@ -327,7 +327,7 @@ def channel_shuffle(self, groups):
     return _shuffled(out.reshape(self.shape), self)
 
 
-@kernel("vander", like=np.vander)
+@kernel("vander", like=np.vander, differs=["vander-dtype"])
 def vander(x, N=None, increasing=False):
     """The powers of a vector as columns, the highest first."""
     check(x.ndim == 1, "x must be a one-dimensional tensor.")
@@ -341,7 +341,7 @@ def vander(x, N=None, increasing=False):
     return powers if increasing else flip(powers, [1])
 
 
-@kernel("sum_to_size", like=np.sum)
+@kernel("sum_to_size", like=np.sum, differs=["sum-dtype"])
 def sum_to_size(self, size):
     """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none."""
     if not len(size):

@@ -40,7 +40,7 @@ rows("is_same_size", lambda x, other: x.shape == other.shape, "Whether two tenso
 rows("_shape_as_tensor", lambda x: np.array(x.shape, int64), "The shape as a tensor.", like=np.shape)
 
 
-@kernel("is_set_to", like=np.shares_memory)
+@kernel("is_set_to", like=np.shares_memory, differs=["set-to-the-whole"])
 def is_set_to(self, tensor):
     """Whether two tensors are the same window on the same memory."""
     mine, other = storage(self), storage(tensor)
@@ -71,7 +71,10 @@ rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has ne
 # torch numbers its dtypes; the rows that return a dtype return it as an np.dtype.
 
 _PROMOTION = ["promotion-category"]
-rows("promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types, differs=_PROMOTION)
+rows(
+    "promote_types", dtypes.promote_types, "The dtype that two promote to.", like=np.promote_types,
+    differs=[*_PROMOTION, "unsigned-promotion"],
+)  # fmt: skip
 rows(
     "result_type.Tensor result_type.Scalar result_type.Scalar_Tensor result_type.Scalar_Scalar", dtypes.result_type,
     "The dtype that two operands promote to.", like=np.result_type, differs=_PROMOTION,

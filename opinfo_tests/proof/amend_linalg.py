@@ -1,0 +1,95 @@
+"""Amendments for linear algebra: factors, tolerances, products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .explaining import amends, refuse
+from .natural import Call
+
+
+def first(call: Call) -> np.ndarray:
+    return call.arrays()[0]
+
+
+@amends("qr-mode-r", stage=3)
+def empty_q(call: Call) -> Any:
+    if call.given.get("mode") != "r":
+        return False
+    dtype = first(call).dtype
+    call.after.append(lambda r: (np.empty(0, dtype), r))
+    return True
+
+
+@amends("svd-reduced", stage=2)
+def reduced(call: Call) -> Any:
+    if {"full_matrices", "some"} & call.given.keys() or not call.full()["compute_uv"]:
+        return False
+    call.kwargs["full_matrices"] = False
+    return True
+
+
+@amends("svd-v", stage=3)
+def not_transposed(call: Call) -> Any:
+    if not call.full()["compute_uv"]:
+        return False
+    call.after.append(lambda out: (out[0], out[1], np.conj(np.swapaxes(out[2], -1, -2))))
+    return True
+
+
+@amends("svd-without-vectors", stage=3)
+def vectors_of_nothing(call: Call) -> Any:
+    """Empty ones, of `svd` zeros."""
+    full, x = call.full(), first(call)
+    if full["compute_uv"]:
+        return False
+    m, n = x.shape[-2:]
+    shapes = [(*x.shape[:-2], k, k) for k in (m, n)] if "some" in full else [(0,), (0,)]
+    u, v = (np.zeros(shape, x.dtype) for shape in shapes)
+    call.after.append(lambda s: (u, s, v))
+    return True
+
+
+@amends("svd-driver", stage=0)
+def of_another_device(call: Call) -> Any:
+    return refuse(call) if "driver" in call.given else False
+
+
+@amends("rank-tolerance", stage=2)
+def of_the_larger_size(call: Call) -> Any:
+    if {"rcond", "rtol", "atol"} & call.given.keys():
+        return False
+    call.kwargs["rtol"] = None
+    return True
+
+
+@amends("tolerance-of-zero", stage=1)
+def default_tolerance(call: Call) -> Any:
+    if np.any(call.given.get("atol", 1)):
+        return False
+    del call.given["atol"]
+    return True
+
+
+@amends("rank-of-vectors", stage=0)
+def of_matrices(call: Call) -> Any:
+    return refuse(call) if first(call).ndim < 2 else False
+
+
+@amends("tolerance-tensors", stage=3)
+def of_each_matrix(call: Call) -> Any:
+    """Real tolerances that broadcast with the batch."""
+    x, cut = first(call), call.given["rcond"]
+    if cut.dtype.kind == "c":
+        return refuse(call)
+
+    def pseudoinverse(x: Any, **_: Any) -> Any:
+        u, s, vh = np.linalg.svd(x, full_matrices=False)
+        kept = s > cut[..., None] * s.max(axis=-1, keepdims=True, initial=0)
+        inverse = np.where(kept, 1 / s, 0).astype(s.dtype)
+        return np.swapaxes(vh, -1, -2).conj() * inverse[..., None, :] @ np.swapaxes(u, -1, -2).conj()
+
+    call.f = pseudoinverse if x.size else lambda x, **_: np.swapaxes(x, -1, -2).copy()
+    return True
